@@ -15,8 +15,8 @@ type binary struct {
 	is    []bool
 }
 
-// ordered returns the examples as predictions. Their confidence is in [0, 1] and an increasing function of x, the
-// variable of StepCurve.
+// ordered returns the examples as predictions. The confidences are in [0, 1] and increase with x, the variable of
+// StepCurve.
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {
@@ -100,7 +100,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 		} else if err == nil && x[1] < 0 {
 			x, err = fit(1, 0)
 		}
-		if err == nil && (x[0] < 0 || x[1] < 0) { // the only weight is below 0: a constant is best
+		if err == nil && (x[0] < 0 || x[1] < 0) { // the only weight is below 0, so a constant is best
 			x, err = fit(0, 0)
 		}
 		if err == nil {
@@ -111,8 +111,8 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// fitLogistic maximises the likelihood of logistic regression. The argument row is a function: it writes the features
-// of example i into its first argument and returns the label of the example, a number in [0, 1]. fitLogistic uses
+// fitLogistic maximises the likelihood of logistic regression. The argument row is a function that writes the features
+// of example i into its first argument, and returns the label of the example, a number in [0, 1]. fitLogistic uses
 // Newton's method and halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {
 	w := make([]float64, features)
@@ -183,8 +183,8 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. Before the elimination it adds a
-// small number to the diagonal of h. This changes the Newton steps but not their limit.
+// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. Before the elimination, solve adds a
+// small number to the diagonal of h. This number changes the Newton steps but not the limit to which they converge.
 func solve(h, g []float64) []float64 {
 	n := len(g)
 	a, x := append([]float64(nil), h...), append([]float64(nil), g...)

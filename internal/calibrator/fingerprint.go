@@ -10,13 +10,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Fingerprint identifies the rows of a fit by their outputs, so that a later use of the map can recognise the rows of
-// the fit. It ignores the labels.
+// Fingerprint identifies the rows of a fit by their outputs, so that a later use of the map can recognise these rows.
+// It ignores the labels.
 type Fingerprint struct {
 	N int `json:"n"` // number of rows
 	// Least holds the smallest hashes of the rows, at most fingerprintSize of them. They are hexadecimal numbers in
-	// ascending order. If another file holds a share of the rows of the fit, it holds about this share of the rows in
-	// Least too.
+	// ascending order. If another file holds a share of the rows of the fit, the hashes of its rows include about the
+	// same share of Least.
 	Least []string `json:"least"`
 }
 
@@ -53,15 +53,15 @@ func (d Data) hashes() []uint64 {
 // Shared is the result of a comparison of some rows with other rows.
 type Shared struct {
 	Rows, Of int // of Of rows, Rows rows occur among the other rows
-	// ByChance is false if chance hardly explains the number of equal rows. The test has the level 10⁻⁶, and compares
-	// this number with the number of equal rows within one file.
+	// ByChance is false if chance hardly explains why so many rows occur in both files. The test has the level 10⁻⁶. It
+	// compares the number of these rows with the number of rows that occur more than once within the other file.
 	ByChance bool
 }
 
 // All reports whether all rows occur among the other rows.
 func (s Shared) All() bool { return s.Rows == s.Of }
 
-// In compares the fingerprint with the rows of d.
+// In counts the hashes of the fingerprint that occur among the hashes of the rows of d.
 func (f Fingerprint) In(d Data) Shared {
 	counts := count(d.hashes())
 	s := Shared{Of: len(f.Least)}
@@ -97,8 +97,9 @@ func count(hashes []uint64) map[uint64]int {
 	return counts
 }
 
-// judge sets ByChance. The share of the other rows that occur there more than once estimates the probability that an
-// independent row occurs there. counts holds the number of the other rows by hash.
+// judge returns s with ByChance set. The argument counts holds the number of other rows with each hash. The share of
+// the other rows that occur more than once among them estimates the probability that an independent row occurs among
+// them.
 func (s Shared) judge(counts map[uint64]int) Shared {
 	n, twins := 0.0, 0.0
 	for _, c := range counts {

@@ -13,12 +13,13 @@ const (
 	GraphOutput = "probabilities" // float32 [N, Classes]
 )
 
-// ONNX returns the map as an ONNX model in float32, operator set 13. Its input is the classifier's output.
+// ONNX returns the map as an ONNX model in float32, operator set 13. The input of this model is the classifier's
+// output.
 func (m Map) ONNX() ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	g := &behind{m, graph.NewInitializing(graph.Numbered("v"))}
+	g := &mapGraph{m, graph.NewInitializing(graph.Numbered("v"))}
 	if m.Bias != nil {
 		g.multinomial()
 	} else {
@@ -45,14 +46,14 @@ func matrixInfo(name string, columns int) *onnxpb.ValueInfoProto {
 	return v
 }
 
-// behind builds the graph that takes the outputs of a model. Its methods return names of values in the graph.
-type behind struct {
+// mapGraph builds the graph that takes the outputs of a model. Its methods return names of values in the graph.
+type mapGraph struct {
 	m Map
 	*graph.Builder
 }
 
 // floats adds a constant of float64 values, rounded to float32.
-func (g *behind) floats(x []float64, dims ...int64) string {
+func (g *mapGraph) floats(x []float64, dims ...int64) string {
 	rounded := make([]float32, len(x))
 	for i, v := range x {
 		rounded[i] = float32(v)
@@ -60,7 +61,7 @@ func (g *behind) floats(x []float64, dims ...int64) string {
 	return g.Floats(dims, rounded...)
 }
 
-func (g *behind) float(x float64) string { return g.floats([]float64{x}, 1, 1) }
+func (g *mapGraph) float(x float64) string { return g.floats([]float64{x}, 1, 1) }
 
 // overColumns returns the attributes of a reduction over the columns.
 func overColumns() []*onnxpb.AttributeProto {
@@ -68,22 +69,22 @@ func overColumns() []*onnxpb.AttributeProto {
 }
 
 // columns selects the given columns of a matrix.
-func (g *behind) columns(matrix string, which ...int64) string {
+func (g *mapGraph) columns(matrix string, which ...int64) string {
 	return g.Node("Gather", []string{matrix, g.Ints(which...)}, graph.IntAttribute("axis", 1))
 }
 
-func (g *behind) concat(columns ...string) string {
+func (g *mapGraph) concat(columns ...string) string {
 	return g.Node("Concat", columns, graph.IntAttribute("axis", 1))
 }
 
 // finish adds the last node, whose output is the graph's output.
-func (g *behind) finish(op string, attributes []*onnxpb.AttributeProto, inputs ...string) {
+func (g *mapGraph) finish(op string, attributes []*onnxpb.AttributeProto, inputs ...string) {
 	g.Node(op, inputs, attributes...)
 	g.Nodes[len(g.Nodes)-1].Output[0] = GraphOutput
 }
 
 // multinomial adds the nodes of Map.multinomial.
-func (g *behind) multinomial() {
+func (g *mapGraph) multinomial() {
 	z := GraphInput
 	switch {
 	case g.m.Columns == 1 && g.m.Input == Logits:
@@ -105,7 +106,7 @@ func (g *behind) multinomial() {
 }
 
 // classwise adds the nodes of Map.classwise.
-func (g *behind) classwise() {
+func (g *mapGraph) classwise() {
 	if g.m.Classes == 2 {
 		p := g.curve(0, 1)
 		g.finish("Concat", []*onnxpb.AttributeProto{graph.IntAttribute("axis", 1)}, g.Op("Sub", g.float(1), p), p)
@@ -120,9 +121,9 @@ func (g *behind) classwise() {
 	g.finish("Where", nil, g.Op("Greater", sum, g.float(0)), g.Op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds adds the nodes that compute the probability s and the log-odds d of class k. For logits it returns no s, because
-// the curves then need only d.
-func (g *behind) odds(k int) (s, d string) {
+// odds adds the nodes that compute the probability s and the log-odds d of class k, and returns their names. For logits
+// the name of s is empty, because the curves then need only d.
+func (g *mapGraph) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.Op("Min", g.Op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {
 		s = GraphInput
@@ -133,7 +134,7 @@ func (g *behind) odds(k int) (s, d string) {
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		// Max makes −∞ finite, so that it can be subtracted.
+		// Max replaces −∞ by a finite number, so that a difference of two such numbers is not NaN.
 		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4))
 		var others []int64
 		for j := range int64(g.m.Classes) {
@@ -147,7 +148,7 @@ func (g *behind) odds(k int) (s, d string) {
 }
 
 // curve adds the nodes of Map.curve for curve number i, which belongs to class k.
-func (g *behind) curve(i, k int) string {
+func (g *mapGraph) curve(i, k int) string {
 	s, d := g.odds(k)
 	switch {
 	case g.m.Platt != nil:

@@ -51,8 +51,8 @@ func (d Data) check() error {
 const Schema = 2
 
 // Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
-// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes, these other methods map only class 1.
-// With more classes, they map each class separately and normalise the results to sum to 1.
+// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes, the other methods map only the
+// probability of class 1. With more classes, they map each class separately and then divide the results by their sum.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
@@ -85,15 +85,15 @@ type BetaCurve struct {
 }
 
 // StepCurve is piecewise linear in x: Value[k] + Slope[k]·(x − At[k]) from At[k] on, and Value[0] below At[0]. For
-// logits, x is the log-odds d, because float32 could not tell probabilities near 1 apart. For probabilities, x is the
-// probability s.
+// probabilities, x is the probability s. For logits, x is the log-odds d, because probabilities near 1 may be equal in
+// float32.
 type StepCurve struct {
 	At    []float64 `json:"at"` // float32 values, ascending
 	Value []float64 `json:"value"`
 	Slope []float64 `json:"slope"`
 }
 
-// Log-odds are clamped to ±maxOdds. Probabilities are converted to logits of at least ln tiny. float32 can represent
+// The code clamps log-odds to ±maxOdds, and converts probabilities to logits of at least ln tiny. float32 can represent
 // both limits.
 const (
 	maxOdds = 30
@@ -120,7 +120,7 @@ func Parse(content []byte) (Map, error) {
 	return m, m.check()
 }
 
-// curves returns the number of classes that have a curve of their own: 1 for two classes.
+// curves returns the number of curves: 1 for two classes, and otherwise one for each class.
 func (m Map) curves() int {
 	if m.Classes == 2 {
 		return 1

@@ -95,8 +95,8 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value returns the loss at x: the mean negative log-likelihood plus the penalty. It writes the gradient to the slice
-// gradient, unless that is nil.
+// value returns the loss at x: the mean negative log-likelihood plus the penalty. Unless the slice gradient is nil,
+// value writes the gradient to it.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()
 	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}
@@ -134,7 +134,7 @@ func (l likelihood) value(gradient, x []float64) float64 {
 	return sum/float64(n) + l.l2*penalty
 }
 
-// negativeLog returns −ln softmax(zW + b)_y for the logits z and the label y, and writes the softmax to p.
+// negativeLog returns −ln softmax(zW + b)_y for the logits z and the label y. It also writes the softmax to p.
 func (m Map) negativeLog(p, z []float64, y int) float64 {
 	m.affine(p, z)
 	top := math.Inf(-1)

@@ -15,16 +15,16 @@ type Attack struct {
 	Radius       float64  `json:"radius"`                  // radius of the attack on a query, in the norm of the law
 	PoisonRadius float64  `json:"poison_radius,omitempty"` // radius by which each calibration input may have been moved
 	Rounding     float64  `json:"rounding,omitempty"`      // largest distance between a query and its lattice point
-	Queries      int64    `json:"queries,omitempty"`       // Q: number of submissions of a query that are covered together; 0 means 1
+	Queries      int64    `json:"queries,omitempty"`       // Q: the guarantee covers this number of submissions of a query together; 0 means 1
 }
 
 // Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. Proofs use ρ·(1 +
-// 2⁻⁴⁸), which covers the rounding errors of this expression and of its terms.
+// 2⁻⁴⁸), so that they cover the rounding errors of ρ and of its terms.
 //
-// The sum contains the poison radius for the following reason. If each calibration input was moved by at most r_c
-// before its secret noise was drawn, each of its probabilities p rose to at most F(Q(p) + r_c/σ), where F and Q are the
-// law's distribution and quantile functions. So the counts are at most the counts of exchangeable examples with the
-// raised probabilities. The function g of the theorem must then undo both shifts.
+// The sum contains the poison radius for the following reason. Suppose that an adversary moved each calibration input
+// by at most r_c before its secret noise was drawn. Then each of its probabilities p rose to at most F(Q(p) + r_c/σ),
+// where F and Q are the law's distribution and quantile functions. So the counts are at most the counts of exchangeable
+// examples with the raised probabilities. The function g of the theorem must then undo both shifts.
 func (a Attack) Shift() float64 {
 	sum := a.Radius + a.PoisonRadius + a.Rounding
 	if sum == 0 {
@@ -64,7 +64,7 @@ func (a Attack) check() error {
 	return nil
 }
 
-// claim returns the part of a claim that says which attacks are covered.
+// claim returns the part of Design.Claim that says which attacks the guarantee covers.
 func (a Attack) claim() string {
 	norm := a.law().Norm().Title()
 	text := ""

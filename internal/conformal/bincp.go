@@ -18,8 +18,8 @@ import (
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
 //   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, for j replaced examples.
 //
-// The rule is sound. The theorem in the package comment needs no union bound. If no count t exists, because m is small,
-// the sets hold all classes.
+// The rule is sound. (The theorem in the package comment needs no union bound.) If m is so small that no count t
+// exists, the sets hold all classes.
 func (d *Design) chooseBinCP(p Params) error {
 	if d.Guarantee != Marginal {
 		return fmt.Errorf("rule %s: only the guarantee %s is defined", BinCP, Marginal)

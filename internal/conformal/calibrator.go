@@ -29,7 +29,7 @@ type Calibrator struct {
 // Calibrator returns an empty Calibrator.
 func (d *Design) Calibrator() *Calibrator { return &Calibrator{design: d} }
 
-// Add adds an example. It does not keep p.Scores. A score that is not a number counts as −∞.
+// Add adds an example. The Calibrator does not keep the slice p.Scores. A score that is not a number counts as −∞.
 func (c *Calibrator) Add(p Point) error {
 	switch d := c.design; {
 	case int64(len(p.Scores)) != d.M:
@@ -79,7 +79,8 @@ func (c *Calibrator) Predictor(labels int) (*Predictor, error) {
 	return p, nil
 }
 
-// nth returns copies of the points that hold only the t-th largest score, or −∞ if t exceeds the number of scores.
+// nth returns copies of the points, each with only its t-th largest score, or with −∞ if t exceeds the number of
+// scores.
 func nth(points []Point, t int64) []Point {
 	points = slices.Clone(points)
 	for i, p := range points {
@@ -144,7 +145,7 @@ func (p *Predictor) newThresholds() (*thresholds, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.credits = b.elevated(p.M); t.credits[0] < -leastWeight*one {
+	if t.credits = b.elevated(p.M); t.credits[0] < -leastWeight*unitWeight {
 		return nil, errors.New("weights are below the limit")
 	}
 	return t, nil
@@ -162,7 +163,7 @@ func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	return rank, Hex(ranked(points, rank))
 }
 
-// ranked returns the score of the given rank among the points' first scores, counted from the smallest.
+// ranked returns the score of the given rank among the points' first scores. Ranks count from the smallest score.
 func ranked(points []Point, rank int64) float64 {
 	s := make([]float64, len(points))
 	for i, p := range points {
@@ -187,7 +188,8 @@ func (t *thresholds) rank(n int64) int64 {
 
 // trainingRank returns the largest k with P(Bin(n, a) ≤ k−1) ≤ δ (Vovk 2012, Proposition 2a). Given the examples, the
 // probability that S_{n+1} < S_(k) is stochastically at most a Beta(k, n+1−k) variable, so it exceeds a with
-// probability at most P(Bin(n, a) ≤ k−1). This bound needs independent and identically distributed examples.
+// probability at most P(Bin(n, a) ≤ k−1). This bound is valid only for independent and identically distributed
+// examples.
 func (t *thresholds) trainingRank(n int64) int64 {
 	q, exact := new(big.Rat).Sub(big.NewRat(1, 1), t.miss).Float64()
 	if !exact {
@@ -211,7 +213,7 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // of the theorem falls by the difference of two neighbouring weights. The sum and its limit are integers in units of
 // 2⁻³².
 //
-// Replacing an example can lower its loss by at most w(m) − w(0), so the sum is increased by this number for each
+// Replacing an example can lower its loss by at most w(m) − w(0), so weighted adds this number to the sum for each
 // replaced example. With one threshold per class, this also covers replaced labels.
 //
 // The rank is 1 plus the number of examples below τ̂. The function returns the rank only for m = m′ = 1. In this case
@@ -219,16 +221,16 @@ func (t *thresholds) trainingRank(n int64) int64 {
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))
-	limit.Mul(limit, new(big.Rat).SetInt64(one))
+	limit.Mul(limit, new(big.Rat).SetInt64(unitWeight))
 	budget := new(big.Int).Div(limit.Num(), limit.Denom())
 
 	m := len(w) - 1
-	sum := new(big.Int).Mul(big.NewInt(n+1), big.NewInt(one-w[0]))
+	sum := new(big.Int).Mul(big.NewInt(n+1), big.NewInt(unitWeight-w[0]))
 	sum.Add(sum, new(big.Int).Mul(big.NewInt(int64(t.Poisoned)), big.NewInt(w[m]-w[0])))
 	if t.OwnRange { // the level is a − 2/(n+1), and the sum is in units of 1/(n+1)
-		sum.Add(sum, big.NewInt(RangeRanks*one))
+		sum.Add(sum, big.NewInt(RangeRanks*unitWeight))
 	}
-	need := sum.Sub(sum, budget) // the least amount by which the gains must lower the sum
+	need := sum.Sub(sum, budget) // the amount by which the gains must at least lower the sum
 
 	type gain struct {
 		score float64

@@ -6,11 +6,11 @@ package conformal
 // clean queries is an unbiased estimate of an upper bound on the expected size of sets under attack.
 //
 // The law is symmetric, so with q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k) the condition becomes
-// B_w(q) ≤ H̃(g(q)), the condition of the theorem for another count. So w comes from the same linear program as the
-// weights of the theorem, and the same proof applies to w.
+// B_w(q) ≤ H̃(g(q)), the condition of the theorem for another count. So the same linear program gives w and the weights
+// of the theorem, and the same proof applies to both.
 //
-// Most classes have p close to 0. So the weights are chosen for a law in which p is uniform for one of the classes, and
-// 0 for the others.
+// Most classes have p close to 0. So sizeWeights chooses the weights for a law in which p is uniform for one class and
+// 0 for all other classes.
 func (d *Design) sizeWeights(labels int) ([]float64, error) {
 	if d.QueryT < 1 {
 		all := make([]float64, d.M+1) // every class is in every set

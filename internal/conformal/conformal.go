@@ -4,7 +4,7 @@
 // A score s(u, y) says how well the class y conforms to the noisy input u. A query draws m′ noisy copies of an input x′
 // and includes y in the set if at least t′ of the m′ scores are at least the threshold τ̂. Calibration draws m noisy
 // copies of each of n clean examples and counts how many of the m scores of the true class reach a threshold. These
-// counts are exchangeable, so they need no confidence interval and no union over the examples.
+// counts are exchangeable, so the guarantee needs no confidence interval and no union bound over the examples.
 //
 // # Theorem
 //
@@ -14,7 +14,7 @@
 //
 //	B_w(p) = Σ_k w(k)·P(Bin(m, p) = k) ≤ H(g(p))  for all p in [0, 1].
 //
-// With N_i(τ), the number of the m scores of example i that are at least τ, let
+// Let N_i(τ) be the number of the m scores of example i that are at least τ, and let
 //
 //	τ̂ = max{τ: Σ_i (1 − w(N_i(τ))) + 1 − w(0) ≤ (n+1)a},
 //

@@ -8,16 +8,17 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A countPair is a pair t → t′. An example counts as covered if t of its m scores reach the threshold. The set of a
-// query includes a class if t′ of the m′ scores reach the threshold.
+// A countPair is a pair of counts t → t′. An example counts as covered if t of its m scores reach the threshold. The
+// set of a query includes a class if t′ of the m′ scores reach the threshold.
 type countPair struct{ t, need int64 }
 
 // A pairSearch looks for the best proved pair. A query includes a class with probability about ½ if p = t′/(m′+1).
 // Calibration counts an example as covered with probability about ½ if p = t/(m+1). So the pair acts as an attack of
-// Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. The best pair has the least such
-// gap among the pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1), because their order statistics vary least. Other pairs are used
-// only if no such pair is proved. Two pairs that mirror each other have equal gaps; the better pair is the pair with
-// the smaller t. The choice of the pair needs no proof, because the pair itself is proved.
+// Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. This difference is the gap of
+// the pair. The order statistics of pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1) vary least. So the best pair is the pair with
+// the least gap among them, and other pairs come into question only if none of them is proved. Two pairs that mirror
+// each other have equal gaps. Of these two, the pair with the smaller t is better. The choice of the pair needs no
+// proof, because the chosen pair is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64
@@ -52,11 +53,12 @@ func (s *pairSearch) search(fixed, least, most countPair) {
 	}
 }
 
-// Among the t′ from lowest to highest, try looks for the largest t′ whose pair is proved and better than the best pair.
+// try looks for the largest t′ from lowest to highest whose pair is proved and better than the best pair so far.
 func (s *pairSearch) try(t, lowest, highest int64) {
 	for ; lowest <= highest && !s.better(countPair{t, lowest}); lowest++ {
 	}
-	// The claim becomes stronger with t′. Bisection over the coarse test finds the largest t′ that may hold.
+	// The claim becomes stronger as t′ grows. Bisection with the coarse test finds the largest t′ for which the claim
+	// may hold.
 	for low := lowest - 1; low < highest; {
 		mid := low + (highest-low+1)/2
 		if s.claim(t, mid).refutedCoarsely() {
@@ -65,7 +67,7 @@ func (s *pairSearch) try(t, lowest, highest int64) {
 			low = mid
 		}
 	}
-	const tries = 8 // for far more than 1,000 draws, proofs fail where tails are below the range of float64
+	const tries = 8 // with far more than 1,000 draws, proofs fail where tails are below the range of float64
 	for need := highest; need >= max(lowest, highest-tries); need-- {
 		if s.claim(t, need).prove() == proved {
 			s.best = countPair{t, need}
@@ -78,7 +80,7 @@ func (s *pairSearch) claim(t, need int64) pairClaim {
 	return pairClaim{newTarget(s.law, s.shift, s.draws, need, s.queries), s.m, t}
 }
 
-// better reports whether the pair would be better than the best pair so far.
+// better reports whether the pair, if it is proved, is better than the best pair so far.
 func (s *pairSearch) better(p countPair) bool {
 	if s.best.t == 0 {
 		return true

@@ -20,13 +20,13 @@ const farthest = 35
 // distribution function of the law, so that g(F(z)) = F(z − shift). The functions of z round outward.
 type target struct {
 	law     law.Additive
-	shift   float64 // ρ, increased by 2⁻⁴⁸ for the roundings of the radii, the scale and their quotient
+	shift   float64 // ρ·(1 + 2⁻⁴⁸), which covers the roundings of the radii, the scale and their quotient
 	draws   int64   // m′
 	need    int64   // t′
 	queries int64   // Q
 }
 
-// newTarget returns the target of t′ of m′ draws.
+// newTarget returns the target for sets that need t′ (the argument need) of m′ draws.
 func newTarget(l law.Additive, shift float64, draws, need, queries int64) target {
 	return target{l, shift * (1 + 0x1p-48), draws, need, queries}
 }
@@ -66,8 +66,8 @@ func (g target) floor(z float64) float64 {
 	return powerDown(binomial.Tail(g.draws, g.need, g.attackedLow(z)).Lower, g.queries)
 }
 
-// missCeiling returns an upper bound on 1 − (H∘g)^Q for all p ≥ F(z). It is accurate where (H∘g)^Q is close to 1. With
-// h = 1 − H∘g the value is 1 − (1−h)^Q ≤ Qh.
+// missCeiling returns an upper bound on 1 − (H∘g)^Q for all p ≥ F(z). The bound is accurate where (H∘g)^Q is close to
+// 1. With h = 1 − H∘g the value is 1 − (1−h)^Q ≤ Qh.
 func (g target) missCeiling(z float64) float64 {
 	h := binomial.Tail(g.draws, g.draws-g.need+1, g.attackedMiss(z)).Upper
 	if g.queries == 1 || h >= 1 {

@@ -20,12 +20,12 @@ type FiniteWords struct {
 	Coordinates int64   `json:"coordinates,omitempty"` // noisy coordinates of an input
 }
 
-// Params describes the wanted sets. All fields must be fixed before the calibration data are seen.
+// Params describes the wanted sets. The caller must fix all fields before seeing the calibration data.
 type Params struct {
 	Rule      Rule
 	Scorer    Scorer
 	Attack    Attack
-	Miss      float64 // a: allowed probability of a miss, in (0, 1); its shortest decimal form counts
+	Miss      float64 // a: allowed probability of a miss, in (0, 1); the exact level is the shortest decimal form of this float64
 	Guarantee Guarantee
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
@@ -41,7 +41,7 @@ type Params struct {
 	OwnRange bool
 }
 
-// Degrees of the polynomial of Weights.
+// These are the degrees of the polynomial of Weights.
 const (
 	DefaultDegree = 32
 	MaxDegree     = 64
@@ -70,16 +70,16 @@ type Design struct {
 	M           int64       `json:"m"`                     // draws per calibration example
 	T           int64       `json:"t"`                     // an example is covered if t of its m scores reach τ̂; 0 with weights
 	QueryM      int64       `json:"query_m"`               // m′: draws per query
-	QueryT      int64       `json:"query_t"`               // t′: scores that must reach τ̂
-	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d) of degree d ≤ m, slack subtracted; none for counts
+	QueryT      int64       `json:"query_t"`               // t′: number of scores that must reach τ̂
+	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d) of degree d ≤ m, minus the slack; empty for a pair of counts
 	Degree      int         `json:"degree,omitempty"`      // d
 	Slack       float64     `json:"slack"`                 // subtracted from the weights, so that B_w ≤ H∘g is proved
 	Probability float64     `json:"probability,omitempty"` // BinCP
 	Spent       float64     `json:"spent,omitempty"`       // part of Miss that BinCP spends on its confidence intervals
 	Words       FiniteWords `json:"words"`
 	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
-	// examples and a query are not exchangeable: only a query can lie outside the range. If the classifier used the
-	// range of all n+1 inputs, they would be exchangeable. The range of all inputs differs from the range of the
+	// examples and a query are not exchangeable, because only a query can lie outside the range. They would be
+	// exchangeable if the classifier used the range of all n+1 inputs. This range differs from the range of the
 	// calibration data only if the query alone has the largest or the smallest value, which has a probability of at
 	// most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
@@ -162,9 +162,9 @@ func (p Params) check() error {
 func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
-		// Every submission has its own random number u. The sets of all Q submissions contain the class with
-		// probability (E_u[H(g(p_u))])^Q. The rule gives a lower bound only on E_u[H(g(p_u))^Q], which is at least as
-		// large.
+		// Every submission has its own random number u. So the sets of all Q submissions contain the class with
+		// probability (E_u[H(g(p_u))])^Q. The rule bounds only E_u[H(g(p_u))^Q] from below, and this number is at least
+		// as large.
 		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
 			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
 	case p.OwnRange && p.Guarantee == Training:
@@ -196,9 +196,9 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// With fewer than five draws, a pair of counts loses more efficiency than weights lose by their randomness. With
-	// more draws in calibration than in a query, the tails of the two counts differ so much that a proved pair is far
-	// from ideal.
+	// With fewer than five draws, a pair of counts costs more efficiency than the randomness of weights does. With more
+	// draws in calibration than in a query, the tails of the two counts differ so much that a proved pair is far from
+	// ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {
@@ -220,20 +220,21 @@ func (d *Design) polynomial() (polynomial, error) {
 	}
 	b := make(polynomial, len(d.Weights))
 	for k, w := range d.Weights {
-		x := w * one
+		x := w * unitWeight
 		if !(math.Abs(w) <= leastWeight) || x != math.Trunc(x) {
 			return nil, fmt.Errorf("weight %d is %v, not a multiple of 2⁻³² of at most 1", k, w)
 		}
 		b[k] = int64(x)
-		if b[k] > one || k > 0 && b[k] < b[k-1] {
+		if b[k] > unitWeight || k > 0 && b[k] < b[k-1] {
 			return nil, fmt.Errorf("weight %d is %v: weights must not decrease, and must be at most 1", k, w)
 		}
 	}
 	return b, nil
 }
 
-// Check proves again that the weights, or the pair of counts, satisfy the theorem's condition for the attack, and that
-// the fields are consistent. Call it for a Design from a file. (A Design of BinCP has its counts in the Predictor.)
+// Check proves again that the weights or the pair of counts satisfy the theorem's condition for the attack. It also
+// checks that the fields are consistent. Call Check for a Design from a file. (A Design of BinCP has its counts in the
+// Predictor.)
 func (d *Design) Check() error {
 	p := Params{
 		Rule: d.Rule, Scorer: d.Scorer, Attack: d.Attack, Miss: d.Miss, Guarantee: d.Guarantee, Delta: d.Delta,
@@ -306,7 +307,7 @@ func (d *Design) prove() error {
 }
 
 // level returns the level a·(1−Nη) that the calibration of n examples may use, and δ·(1−Nη), with N and η as in
-// FiniteWords. Both are exact for the decimals a, δ and the float64 η.
+// FiniteWords. Both results are exact for the decimals a and δ and the float64 η.
 func (d *Design) level(n int64) (miss, delta *big.Rat) {
 	coordinates := new(big.Int).Mul(big.NewInt(n), big.NewInt(d.M))
 	coordinates.Add(coordinates, new(big.Int).Mul(big.NewInt(d.Attack.queries()), big.NewInt(d.QueryM)))

@@ -64,9 +64,9 @@ func (e *Evaluator) Add(o Outcome) error {
 	return nil
 }
 
-// AddCounts adds the complete counts of a clean query for the certified size: counts[y] is how many of Design.M scores
-// of class y reached the threshold of the class. The noise must be independent of the query's input. The number of
-// draws must not depend on the counts, so do not add the counts of a query that stopped early.
+// AddCounts adds the complete counts of a clean query for the certified size: counts[y] is the number of scores of
+// class y, out of Design.M, that reached the threshold of the class. The noise must be independent of the query's
+// input. The number of draws must not depend on the counts, so do not add the counts of a query that stopped early.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {
@@ -88,7 +88,7 @@ func (e *Evaluator) AddCounts(counts []int64) error {
 	return nil
 }
 
-// A tally counts queries.
+// A tally counts queries, covered queries, and the classes in their sets.
 type tally struct{ n, covered, size int64 }
 
 func (t *tally) add(covered bool, size int) {

@@ -16,8 +16,8 @@ import (
 // range. It is covered with a probability of at least a Beta(n−1−k, k) variable, independent of the first variable. The
 // product of the two variables is a Beta(n−1−k, k+2) variable.
 //
-// A rule for attacks gives larger sets, and therefore fewer misses. For a rule for attacks, only TooMany is the p-value
-// of a test.
+// A rule for attacks gives larger sets, and therefore fewer misses. So with such a rule, only TooMany is the p-value of
+// a test.
 type Exchangeability struct {
 	Label    *int    `json:"label,omitempty"`
 	Group    string  `json:"group,omitempty"`
@@ -109,12 +109,12 @@ func (x Exchangeability) meaning() string {
 	return "the number of misses agrees with exchangeable examples and queries"
 }
 
-// betaBinomialTail returns P(X ≥ x) for X = BetaBin(n; a, b) with integers a, b ≥ 1. Given a beta variable P, X is
-// Bin(n, P), so
+// betaBinomialTail returns P(X ≥ x) for X = BetaBin(n; a, b) with integers a, b ≥ 1. X is Bin(n, P) for a beta variable
+// P, so
 //
 //	P(X = j) = C(n,j)·B(j+a, n−j+b)/B(a, b).
 //
-// The terms are summed from the far end of the tail, by their ratios.
+// The sum begins at the far end of the tail, and each term follows from the previous term by their ratio.
 func betaBinomialTail(n, x, a, b int64) float64 {
 	if x <= 0 {
 		return 1

@@ -10,10 +10,10 @@ const (
 	Marginal Guarantee = "marginal"
 	// Training bounds P(Y ∉ C(X′)) given the calibration examples, with probability at least 1 − δ over these examples.
 	Training Guarantee = "training"
-	// Label bounds P(Y ∉ C(X′) | Y = y) for every class y, by one threshold per class.
+	// Label bounds P(Y ∉ C(X′) | Y = y) for every class y. It uses one threshold per class.
 	Label Guarantee = "label"
-	// Group bounds P(Y ∉ C(X′) | group) for every group of queries, by one threshold per group. The group must be known
-	// for each query, and an attack must not change it.
+	// Group bounds P(Y ∉ C(X′) | group) for every group of queries. It uses one threshold per group. The group must be
+	// known for each query, and an attack must not change it.
 	Group Guarantee = "group"
 )
 

@@ -10,13 +10,13 @@ import (
 // maxCells limits the work of one proof.
 const maxCells = 1 << 21
 
-// A pairClaim is the inequality P(Bin(m, p) ≥ t) ≤ (H∘g)^Q(p) for all p in [0, 1], with H(p) = P(Bin(m′, p) ≥ t′). It
-// makes the weights w = 1{N ≥ t} valid.
+// A pairClaim is the inequality P(Bin(m, p) ≥ t) ≤ (H∘g)^Q(p) for all p in [0, 1], with H(p) = P(Bin(m′, p) ≥ t′). If
+// the claim is true, the weights w = 1{N ≥ t} are valid.
 //
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each satisfies
 // P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)), with both sides rounded outward; both sides increase with p. Where the
-// probabilities are close to 1, the same inequality is evaluated for their complements. For the two unbounded intervals
-// at the ends, the inequality in the comment on end is the proof.
+// probabilities are close to 1, it evaluates the same inequality for their complements. For the two unbounded intervals
+// at the ends, the proof is the inequality of the type end.
 type pairClaim struct {
 	target
 	m, t int64
@@ -31,7 +31,7 @@ const (
 	refuted
 )
 
-// lower returns the inequality of the end where p is close to 0. It follows from P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and
+// lower returns the inequality for the end where p is close to 0. It follows from P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and
 // H(g) ≥ P(Bin(m′, g) = t′).
 func (c pairClaim) lower() end {
 	return end{
@@ -40,8 +40,8 @@ func (c pairClaim) lower() end {
 	}
 }
 
-// upper returns the inequality of the end where p is close to 1, for the complements u = 1−p and v = 1−g(p). It follows
-// from 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤ Q·(1−H) ≤ Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
+// upper returns the inequality for the end where p is close to 1. It concerns the complements u = 1−p and v = 1−g(p).
+// It follows from 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤ Q·(1−H) ≤ Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
 func (c pairClaim) upper() end {
 	return end{
 		law: c.law, shift: c.shift,
@@ -69,7 +69,7 @@ func (c pairClaim) prove() verdict {
 	return c.middle(from, to)
 }
 
-// span returns the interval of z between the two proved ends.
+// span returns the interval of z between the two ends for which the inequality of the type end is proved.
 func (c pairClaim) span() (from, to float64, ok bool) {
 	x, lower := c.lower().start()
 	y, upper := c.upper().start()
@@ -126,8 +126,8 @@ func (c pairClaim) holds(l, r float64) bool {
 	return binomial.Tail(c.m, c.m-c.t+1, c.low(-r)).Lower >= c.missCeiling(l)
 }
 
-// fails reports whether the inequality is false at z by more than rounding. Only the choice of pairs depends on this
-// result, not their proof.
+// fails reports whether the inequality is false at z by more than rounding. Only the choice of a pair depends on this
+// result, not the proof of the pair.
 func (c pairClaim) fails(z float64) bool {
 	b := binomial.Tail(c.m, c.t, c.low(z)).Lower
 	h := math.Pow(binomial.Tail(c.draws, c.need, c.high(z-c.shift)).Upper, float64(c.queries))
@@ -168,8 +168,8 @@ func (e end) start() (x float64, ok bool) {
 	return 0, false
 }
 
-// holds reports whether the inequality is proved at x. It demands a margin far above the rounding errors of the terms,
-// which are a few unit round-offs times their absolute values.
+// holds reports whether the inequality is proved at x. It demands a margin far above the rounding errors of the terms.
+// The rounding error of a term is a few unit round-offs times its absolute value.
 func (e end) holds(x float64) bool {
 	bounds := target{law: e.law}
 	s, sHigh, b := bounds.low(x), bounds.high(x), bounds.high(up(x+e.shift))
@@ -199,7 +199,7 @@ func logChoose(n, k int64) float64 {
 }
 
 // hazardLimit returns a number c such that k·λ(x) ≤ k′·λ(x+ρ) for all x with x+ρ ≤ c, where λ = f/F is the reversed
-// hazard rate of the law. The result is false if there is no such number.
+// hazard rate of the law. The result ok is false if there is no such number.
 //
 //   - ρ = 0: every x, if k ≤ k′.
 //   - Gaussian: −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953), so λ(x) ≤ λ(x+ρ) + ρ, which is at most κ·λ(x+ρ) if λ(x+ρ) ≥

@@ -8,18 +8,19 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// one is the integer that stands for the weight 1. Weights are integer multiples of 2⁻³², so sums of weights are exact.
-const one = 1 << 32
+// unitWeight is the integer that stands for the weight 1. Weights are integer multiples of 2⁻³², so sums of weights are exact.
+const unitWeight = 1 << 32
 
 // A polynomial is B_w(p) = Σ_k w(k)·P(Bin(d, p) = k) with nondecreasing weights w(k) = units[k]/2³² ≤ 1.
 type polynomial []int64
 
-// newPolynomial rounds weights down to multiples of 2⁻³², and lowers them where they decrease.
+// newPolynomial rounds weights down to multiples of 2⁻³². Where the weights decrease, it lowers earlier weights so that
+// the result is nondecreasing.
 func newPolynomial(weights []float64) polynomial {
 	b := make(polynomial, len(weights))
-	ceiling := int64(one)
+	ceiling := int64(unitWeight)
 	for k := len(weights) - 1; k >= 0; k-- {
-		ceiling = min(ceiling, int64(math.Floor(weights[k]*one)))
+		ceiling = min(ceiling, int64(math.Floor(weights[k]*unitWeight)))
 		b[k] = ceiling
 	}
 	return b
@@ -31,7 +32,7 @@ func (b polynomial) degree() int { return len(b) - 1 }
 func (b polynomial) weights() []float64 {
 	w := make([]float64, len(b))
 	for k, u := range b {
-		w[k] = float64(u) / one
+		w[k] = float64(u) / unitWeight
 	}
 	return w
 }
@@ -60,7 +61,7 @@ func (b polynomial) high(p float64, scratch []float64) float64 {
 		}
 	}
 	most := math.Max(math.Abs(float64(b[0])), math.Abs(float64(b[len(b)-1])))
-	return (x[0] + 5*float64(len(b))*unit*most) / one
+	return (x[0] + 5*float64(len(b))*unit*most) / unitWeight
 }
 
 // mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see population).
@@ -69,7 +70,7 @@ func (b polynomial) mean(c float64) float64 {
 	for _, u := range b {
 		sum += float64(u)
 	}
-	return ((1-2*c)*float64(b[b.degree()]) + 2*c*sum/float64(len(b))) / one
+	return ((1-2*c)*float64(b[b.degree()]) + 2*c*sum/float64(len(b))) / unitWeight
 }
 
 // elevated returns the weights of degree m ≥ d of the same polynomial, rounded down:
@@ -98,7 +99,7 @@ func (b polynomial) elevated(m int64) polynomial {
 }
 
 // excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. The bound exceeds the maximum by at most about
-// the tolerance, unless the search reaches its limit of work first.
+// the tolerance, unless the search reaches its limit of work (maxSearch) first.
 func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
@@ -115,7 +116,7 @@ func (b polynomial) trivial(g target) bool {
 		return false
 	}
 	for k, u := range b {
-		if int64(k) < g.need && u > 0 || u > one {
+		if int64(k) < g.need && u > 0 || u > unitWeight {
 			return false
 		}
 	}
@@ -127,7 +128,7 @@ const maxSearch = 1 << 19
 
 // search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
 // sides increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). Each step of the search halves the
-// cell with the largest such bound. The search ends when the function 'stop' accepts this bound, given the largest
+// cell with the largest such bound. The search ends when the function stop accepts this bound, given the largest
 // difference seen at a point. The outermost cells are unbounded.
 func (b polynomial) search(g target, stop func(bound, seen float64) bool) float64 {
 	s := search{polynomial: b, target: g, seen: math.Inf(-1), scratch: make([]float64, len(b))}
@@ -161,7 +162,7 @@ type search struct {
 	cells   cells
 }
 
-// add adds a cell, and evaluates the difference at its right end.
+// add adds a cell, and evaluates the difference at the cell's right end.
 func (s *search) add(l, r float64) {
 	value := s.polynomial.high(s.target.high(r), s.scratch)
 	heap.Push(&s.cells, cell{l, r, up(value - s.floor(l))})

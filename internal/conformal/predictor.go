@@ -125,17 +125,17 @@ func CountDraw(counts []int64, scores, thresholds []float64) {
 // Verdict says what is known about a class after some of the draws of a query.
 type Verdict int8
 
-// The verdicts on a class.
+// These are the verdicts on a class.
 const (
 	Undecided Verdict = iota
 	In
 	Out
 )
 
-// Decide returns the verdict on every class after the given number of draws, which is at most m′. It reuses the memory
-// of dst. It reports whether every class is decided. A class is in the set once t′ scores reach its threshold, and out
-// of it once too few draws remain. So a query that stops once all classes are decided has the same set as after all m′
-// draws.
+// Decide returns the verdict on every class after the given number of draws, which is at most m′, and whether every
+// class is decided. It reuses the memory of dst. A class is in the set once t′ scores reach its threshold, and outside
+// the set once too few draws remain. So a query that stops once all classes are decided has the same set as after all
+// m′ draws.
 func (p *Predictor) Decide(dst []Verdict, counts []int64, drawn int64) (verdicts []Verdict, decided bool) {
 	dst = slices.Grow(dst[:0], len(counts))[:len(counts)]
 	decided = true

@@ -11,7 +11,7 @@ import (
 // of calibration scores below τ, so calibration takes the level 1 − β instead of a. If n + 1 < 1/(1−β), the set
 // contains all classes.
 //
-// For other H the line is only a proposal, which slackened makes valid.
+// For other H the line is only a proposal, which the function slackened makes valid.
 func tangentWeights(g target, miss float64) []float64 {
 	z := g.law.Quantile(1 - miss)
 	beta, _ := g.law.CDF(z + g.shift)
@@ -22,7 +22,7 @@ func tangentWeights(g target, miss float64) []float64 {
 	return []float64{1 - miss - slope*beta, math.Min(1, 1-miss+slope*(1-beta))}
 }
 
-// chooseRCP1 takes one draw per example and query, and the tangent as weights.
+// chooseRCP1 prepares the rule RCP1: one draw per example and query, and the tangent as weights.
 func (d *Design) chooseRCP1(p Params) error {
 	if p.Draws > 1 || p.CalibrationDraws > 1 || d.Attack.queries() > 1 {
 		return fmt.Errorf("rule %s: %d and %d draws, %d submissions: want 1", RCP1, p.Draws, p.CalibrationDraws, d.Attack.queries())
@@ -32,7 +32,7 @@ func (d *Design) chooseRCP1(p Params) error {
 		d.Weights, d.Degree = step(1, 1).weights(), 1
 		return nil
 	}
-	const tolerance = 1e-10 // the slack lowers the rank of the threshold only if (n+1)(1−β) is this close to an integer
+	const tolerance = 1e-10 // such a slack lowers the rank of the threshold only if (n+1)(1−β) is as close as this to an integer
 	b, slack, err := slackened(newPolynomial(tangentWeights(d.target(), d.Miss)), d.target(), tolerance)
 	if err != nil {
 		return fmt.Errorf("rule %s: %w", RCP1, err)

@@ -8,9 +8,9 @@ type Rule string
 const (
 	// Auto is Count if a proved pair exists for the numbers of draws, otherwise Weights.
 	Auto Rule = "auto"
-	// Count is w = 1{N ≥ t}: the threshold is an order statistic of one number per example (count.go).
+	// Count uses w = 1{N ≥ t}, so the threshold is an order statistic of one number per example (count.go).
 	Count Rule = "count"
-	// Weights takes w from a linear program; it needs as little as one draw per query (weights.go).
+	// Weights takes w from a linear program. One draw per query is enough for it (weights.go).
 	Weights Rule = "weights"
 	// RCP1 is robust conformal prediction with one sample, Zargarbashi et al. 2025 (rcp1.go).
 	RCP1 Rule = "rcp1"

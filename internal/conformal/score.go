@@ -15,8 +15,8 @@ type ScoreKind string
 const (
 	// THR is the probability of the class (Sadinle et al. 2019).
 	THR ScoreKind = "thr"
-	// APS is minus the adaptive prediction set score of Romano et al. 2020: the sum of the probabilities of all
-	// classes ranked above y, plus u times the probability of y.
+	// APS is the adaptive prediction set score of Romano et al. 2020 with a minus sign. The score of Romano et al. is
+	// the sum of the probabilities of all classes ranked above y, plus u times the probability of y.
 	APS ScoreKind = "aps"
 	// RAPS is APS with a penalty for ranks above a limit (Angelopoulos et al. 2021).
 	RAPS ScoreKind = "raps"
@@ -42,7 +42,7 @@ func (s *ScoreKind) UnmarshalText(text []byte) error { return ScoreKinds.Unmarsh
 // Random reports whether the score needs a random number u.
 func (s ScoreKind) Random() bool { return s == APS || s == RAPS }
 
-// The defaults of RAPS (Angelopoulos et al. 2021, section 4: λ = 0.01, k_reg = 5).
+// These are the defaults of RAPS (Angelopoulos et al. 2021, section 4: λ = 0.01, k_reg = 5).
 const (
 	DefaultPenalty = 0.01
 	DefaultFree    = 5
@@ -75,9 +75,9 @@ func (s Scorer) Validate() error {
 }
 
 // Score returns the score of a class, given the probabilities of all classes at one noisy input. The number u in [0, 1]
-// is uniform and drawn once per example, not once per noisy copy; THR ignores it. A probability that is not a number
-// gives the score −∞. The result depends only on the arguments: the order of the additions is fixed, and no product is
-// fused with a sum, so all machines compute the same bits.
+// is uniform. The caller draws it once per example, not once per noisy copy. THR ignores u. A probability that is not a
+// number gives the score −∞. The order of the additions is fixed, and no product is fused with a sum, so all machines
+// compute the same bits.
 func (s Scorer) Score(probabilities []float64, label int, u float64) float64 {
 	if s.Kind == THR {
 		return number(probabilities[label])

@@ -15,13 +15,13 @@ import (
 // leastWeight limits the absolute value of weights.
 const leastWeight = 1 << 20
 
-// slackTolerance is how far the subtracted slack may be above the least slack.
+// slackTolerance limits by how much the subtracted slack may exceed the least possible slack.
 const slackTolerance = 1e-7
 
 // A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen
-// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if the field 'goal' is 1−a, c is
-// chosen such that the maximum equals 1−a. A larger c would give weights whose mean cannot reach 1−a. If goal is 0, c
-// is not changed.
+// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if the field goal is 1−a,
+// proposeWeights chooses the c for which the maximum equals 1−a. A larger c would give weights whose mean cannot reach
+// 1−a. If goal is 0, c does not change.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
@@ -31,7 +31,7 @@ func calibrationPopulation(miss float64) population { return population{math.Min
 // and slackened makes any proposal valid. So an error of the linear program can only lower the weights. If the linear
 // program fails, the result is a line, the tangent of g (tangentWeights).
 //
-// Without an attack, B_w = H is best, if the degree allows it.
+// Without an attack, B_w = H is best, and bestWeights returns these weights if the degree allows it.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
 	if g.shift == 0 && g.queries == 1 && g.draws <= int64(degree) {
 		return step(g.need, g.draws), 0, nil
@@ -80,19 +80,20 @@ func proposeWeights(g target, degree int, pop population) (w []float64, c float6
 func step(t, m int64) polynomial {
 	b := make(polynomial, m+1)
 	for k := t; k <= m; k++ {
-		b[k] = one
+		b[k] = unitWeight
 	}
 	return b
 }
 
 // slackened returns b minus a slack that makes b valid, and this slack. The slack exceeds the least possible slack by
-// about twice the tolerance. This margin makes a later proof by the method valid easier. The slack is never negative.
+// about twice the tolerance. Because of this margin, the method valid can later prove the result more easily. The slack
+// is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
-	if b[0] < -leastWeight*one {
-		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/one, -leastWeight)
+	if b[0] < -leastWeight*unitWeight {
+		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/unitWeight, -leastWeight)
 	}
-	units := int64(math.Ceil(math.Max(0, b.excess(g, tolerance)+2*tolerance) * one))
-	return b.lowered(units), float64(units) / one, nil
+	units := int64(math.Ceil(math.Max(0, b.excess(g, tolerance)+2*tolerance) * unitWeight))
+	return b.lowered(units), float64(units) / unitWeight, nil
 }
 
 // A row is the constraint at one point: the coefficients of x, and the right side.
@@ -191,8 +192,8 @@ func (p *program) row(z float64) row {
 	return r
 }
 
-// solve returns x. Each constraint gets a slack variable, and the slack variables are the first basis. The right sides
-// are raised by different small numbers, because the simplex method can cycle at degenerate vertices.
+// solve returns x. Each constraint gets a slack variable, and the slack variables are the first basis. solve raises the
+// right sides by different small numbers, because the simplex method can cycle at degenerate vertices.
 func (p *program) solve(costs []float64) ([]float64, error) {
 	n := p.degree + 1
 	slices.SortStableFunc(p.rows, func(a, b row) int { return cmp.Compare(a.most, b.most) })
@@ -224,7 +225,7 @@ func (p *program) weights(x []float64) []float64 {
 	return w
 }
 
-// chooseWeights finds weights for t′ of m′ draws. If t′ is not given, it takes t′ ≈ m′·F(−ρ/2).
+// chooseWeights finds weights for t′ of m′ draws. If t′ is not given, chooseWeights takes t′ ≈ m′·F(−ρ/2).
 func (d *Design) chooseWeights(p Params) error {
 	d.Rule = Weights
 	d.QueryM = max(1, p.Draws)

@@ -224,7 +224,7 @@ func TestTrivialWeights(t *testing.T) {
 		want bool
 	}{
 		{step(3, 5), g, true}, {step(4, 5), g, true}, {step(3, 5).lowered(7), g, true},
-		{step(2, 5), g, false}, {polynomial{0, 0, 1, one, one, one}, g, false}, {step(3, 4), g, false},
+		{step(2, 5), g, false}, {polynomial{0, 0, 1, unitWeight, unitWeight, unitWeight}, g, false}, {step(3, 4), g, false},
 		{step(3, 5), newTarget(law.Gaussian, 1e-3, 5, 3, 1), false}, {step(3, 5), newTarget(law.Gaussian, 0, 5, 3, 2), false},
 	} {
 		if got := tt.b.valid(tt.g); got != tt.want {

@@ -14,8 +14,8 @@ type Evaluated struct {
 	Labelled int    `json:"labelled"` // number of sets whose input has a label
 	Unsound  int    `json:"unsound"`  // number of sets without a guarantee
 	Classes  int64  `json:"classes"`  // number of classes in all sets together
-	// Conditions are the common conditions of the guarantees. The radius is the least radius of all sets. Sound is true
-	// only if all sets are sound.
+	// Conditions are the conditions that the guarantees of all sets share. The radius is the least radius of all sets.
+	// Sound is true only if all sets are sound.
 	Conditions
 	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // for sets with a label; absent without labels
 }
@@ -92,8 +92,8 @@ func (c Conditions) design() conformal.Design {
 }
 
 // predictorOf returns the predictor of sets, without its thresholds and weights. If rounding to the lattice of the
-// calibration examples moved an input, the thresholds have no ranks: only a query can be off this lattice, so queries
-// may miss more often than ranks say, also if they are exchangeable with the examples.
+// calibration examples moved an input, the thresholds get no ranks. The reason is that only a query can be off this
+// lattice. So even queries that are exchangeable with the examples may miss more often than the ranks say.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
 	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}
@@ -117,7 +117,7 @@ func predictorOf(sets []Set) *conformal.Predictor {
 	return p
 }
 
-// cell identifies a threshold of a predictor: by its class for the guarantee label, or by its group for the guarantee
+// A cell identifies a threshold of a predictor: by the class for the guarantee label, or by the group for the guarantee
 // group.
 type cell struct {
 	label int

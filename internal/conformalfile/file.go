@@ -21,8 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Schema is the version of conformal.json that this package writes. The package refuses newer versions. A new version
-// only adds members to the file.
+// Schema is the version of conformal.json that this package writes. The package refuses files of newer versions. A new
+// version only adds members to the file.
 const Schema = 1
 
 // File is the content of conformal.json.
@@ -38,11 +38,11 @@ type File struct {
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	// Temperature is the temperature of the softmax that turned logits into probabilities.
 	Temperature float64 `json:"temperature"`
-	// Allowance is the distance that rounding to the lattice can add to the distance of two inputs; 0 for inputs on a
-	// lattice. The predictor's shift ρ includes this distance.
+	// Allowance is the length that rounding to the lattice can add to the distance between two inputs. It is 0 for
+	// inputs on a lattice. The predictor's shift ρ includes this distance.
 	Allowance float64 `json:"allowance,omitempty"`
 
-	// Calibration says where the scores of the calibration examples came from.
+	// Calibration says where the scores of the calibration examples come from.
 	Calibration Calibration `json:"calibration"`
 	// Classifier is the sampled classifier. It is nil if the scores came from a file that no run of rscert wrote.
 	Classifier *Classifier `json:"classifier,omitempty"`
@@ -113,7 +113,7 @@ func (f *File) Statement() string {
 }
 
 // proviso returns the end of a sentence about prediction sets. This text names the additional conditions of idealised
-// arithmetic; for exact arithmetic it is empty. The boolean 'elsewhere' is true if the scores came from a file that
+// arithmetic. For exact arithmetic it is empty. The argument elsewhere is true if the scores come from a file that
 // names no run.
 func proviso(a certify.Arithmetic, elsewhere bool) string {
 	switch {
@@ -155,7 +155,8 @@ func (f *File) Write(path string) error {
 	return durable.WriteFile(path, text)
 }
 
-// maxSize is the maximum size of conformal.json in bytes. A threshold for each of a million classes fits.
+// maxSize is the maximum size of conformal.json in bytes. A file with a threshold for each of a million classes is
+// smaller.
 const maxSize = 256 << 20
 
 // openRegular opens a regular file. It refuses folders, devices and pipes.

@@ -84,7 +84,7 @@ func WriteLines(w io.Writer, sets []Set) error {
 	return nil
 }
 
-// row is a set in a table. Set holds the classes with spaces between them.
+// A row is a set in a table. The field Set holds the classes with spaces between them.
 type row struct {
 	Index      int64   `parquet:"index"`
 	Label      *int64  `parquet:"label,optional"`
@@ -153,7 +153,8 @@ func WriteParquet(w io.Writer, sets []Set) error {
 	return p.Close()
 }
 
-// maxLine is the maximum length of a line of sets.jsonl in bytes. Counts of a million classes fit.
+// maxLine is the maximum length of a line of sets.jsonl in bytes. A line with the counts of a million classes is
+// shorter.
 const maxLine = 64 << 20
 
 // ReadSets reads a sets.jsonl file. All sets must come from one predictor, and no index may appear twice.
@@ -257,7 +258,7 @@ func (s Set) checkCounts() error {
 // maxDraws is the maximum number of draws that a line may state.
 const maxDraws = 1_000_000
 
-// validate returns an error if no predictor can have these numbers.
+// validate returns an error if no predictor can have these conditions.
 func (c Conditions) validate() error {
 	l, err := c.Law.Additive()
 	if err != nil {
@@ -310,7 +311,7 @@ type condition struct {
 }
 
 // fixed returns the conditions that all sets of a predictor share. Other conditions, such as the radius, can differ
-// between sets: rounding may move an input, and a file may join the sets of several calls.
+// between sets, because rounding may move an input, and because a file may join the sets of several calls.
 func (c Conditions) fixed() []condition {
 	return []condition{
 		{"rule", c.Rule}, {"law", c.Law.String()}, {"sigma", c.Scale}, {"norm", c.Norm}, {"poison_radius", c.Poison}, {"poisoned", c.Poisoned},

@@ -16,19 +16,19 @@ import (
 // column has its own lattice. The coordinates of a column without noise reach the model unchanged.
 type Column struct {
 	Name      string  // the column's name in errors
-	Scale     float64 // scale of the noise in the units of the column; 0: no noise
+	Scale     float64 // scale of the noise in the units of the column; 0 means no noise
 	Mean, Std float64 // the model's input is (x − Mean)/Std
 	// Lattice is the lattice of the column's data, as refined for the noise. If it is nil, the column is quantised: its
 	// values are clamped to [Low, High] and rounded to a lattice of law.Ratios.Greatest steps per scale.
 	Lattice   *Lattice
-	Index     func(x float32) int // returns k for a value x = Step·k of Lattice
+	Index     func(x float32) int // returns k for the value x = Step·k on Lattice
 	Low, High float32
 }
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise is drawn with the scale Greatest·step. The scale Greatest·step is at least the argument scale,
-// so every certificate for the argument scale holds. For all quantised columns, the quotient of scale and step is the
-// same, so these columns share one table.
+// rounded up. The noise is drawn with the scale Greatest·step. Greatest·step is at least the argument scale, so every
+// certificate for the argument scale holds. The quotient of scale and step is the same for all quantised columns, so
+// these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -41,13 +41,13 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	return NewLawTable(l, scale, step)
 }
 
-// ColumnTables holds the different tables of noise with a scale for each column. The tables are in the order of the
-// first columns that use them.
+// ColumnTables holds the tables of noise with a scale for each column. No two tables are equal. The tables are in the
+// order of the first columns that use them.
 type ColumnTables []*Table
 
-// of returns the table of a column's noise. It appends the table to t, unless t has a table of the same distribution.
+// add returns the table of a column's noise. It appends the table to t, unless t has a table of the same distribution.
 // The step is nil for a quantised column.
-func (t *ColumnTables) of(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
+func (t *ColumnTables) add(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	if old := t.named(quantisedName(l)); step == nil && old != nil {
 		return old, nil
 	}
@@ -79,7 +79,7 @@ func NewColumnTables(l law.Additive, scales []float64, steps []*big.Rat) (all Co
 		if scale == 0 {
 			continue
 		}
-		if _, err := all.of(l, scale, steps[c]); err != nil {
+		if _, err := all.add(l, scale, steps[c]); err != nil {
 			return nil, fmt.Errorf("column %d: %w", c, err)
 		}
 	}
@@ -131,10 +131,10 @@ func (t ColumnTables) Eta() (eta float64) {
 // have noise. A certificate of radius r therefore holds for perturbations δ with ‖δ_d/scale_d‖ < r that are 0 on the
 // columns without noise.
 type ColumnNoise struct {
-	Tables  ColumnTables
-	norm    law.Norm
-	columns []columnNoise
-	of      []int32 // column of each coordinate of the model's input
+	Tables   ColumnTables
+	norm     law.Norm
+	columns  []columnNoise
+	columnOf []int32 // column of each coordinate of the model's input
 }
 
 // columnNoise draws the noise of a column.
@@ -157,11 +157,11 @@ type RangeError struct {
 
 func (e *RangeError) Error() string { return fmt.Sprintf("%s: %v", e.Column, e.err) }
 
-// NewColumnNoise prepares the noise. of[d] is the column of coordinate d of the model's input.
-func NewColumnNoise(l law.Additive, columns []Column, of []int) (*ColumnNoise, error) {
+// NewColumnNoise prepares the noise. Coordinate d of the model's input belongs to column columnOf[d].
+func NewColumnNoise(l law.Additive, columns []Column, columnOf []int) (*ColumnNoise, error) {
 	n := &ColumnNoise{norm: l.Norm()}
-	for _, c := range of {
-		n.of = append(n.of, int32(c))
+	for _, c := range columnOf {
+		n.columnOf = append(n.columnOf, int32(c))
 	}
 	for _, c := range columns {
 		made := columnNoise{Column: c}
@@ -181,7 +181,7 @@ func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) 
 	if c.Lattice != nil {
 		step = c.Lattice.Step
 	}
-	table, err := tables.of(l, c.Scale, step)
+	table, err := tables.add(l, c.Scale, step)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Name, err)
 	}
@@ -224,15 +224,15 @@ type ColumnInput struct {
 }
 
 // Input returns an example from its values [D] in the order of the model's input. It also returns the number to
-// subtract from every radius in units of the scales, rounded up. This number is the norm, over the quantised
-// coordinates, of
+// subtract from every radius in units of the scales, rounded up. This number is the norm of a vector. For each
+// quantised coordinate, the vector holds
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is set. If rounded is
-// set, the values were read from a file whose numbers need not be float32 numbers. The distance between a number in the
-// file and the float32 read from it has one bound for the example and another bound for any perturbed example. The term
-// read is then the sum of these two bounds.
+// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is true. If rounded is
+// true, the values were read from a file whose numbers need not be float32 numbers. The distance between a number in
+// the file and the float32 read from it has one bound for the example and another bound for any perturbed example. The
+// term read is then the sum of these two bounds.
 //
 // The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes these
 // inputs.
@@ -240,7 +240,7 @@ func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput
 	in := ColumnInput{n, make([]int32, len(values)), slices.Clone(frozen)}
 	sum := 0.
 	for d, x := range values {
-		c := &n.columns[n.of[d]]
+		c := &n.columns[n.columnOf[d]]
 		switch {
 		case c.Scale == 0:
 			continue
@@ -278,7 +278,7 @@ func (in ColumnInput) Perturb(dst []float32, s Stream, sample int64) {
 	y := uint64(sample) * weyl * s.key
 	for d := range dst {
 		z := y + s.key
-		if c := &in.noise.columns[in.noise.of[d]]; c.Scale == 0 {
+		if c := &in.noise.columns[in.noise.columnOf[d]]; c.Scale == 0 {
 			dst[d] = in.clean[d]
 		} else {
 			dst[d] = c.value(int(in.points[d]) + c.first + int(draw(c.entries, squares64(y, z))))

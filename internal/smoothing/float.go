@@ -31,9 +31,9 @@ import (
 // 8e-9 (see boxMuller). The final rounding contributes half a unit in the last place of float32, 2.4e-7 for values from
 // 4 to 8.
 //
-// Effect of the finite number of bits. For the drawn u and θ, let v be uniform on (u − 2⁻⁴⁰, u] and φ uniform on
-// [θ, θ + 2π/2²⁴). Then v is uniform on (0, 1] and φ is uniform on [0, 2π), so v and φ give an exact Gaussian pair. The
-// computed pair is a rounding of this exact pair.
+// Effect of the finite number of bits. Given the drawn u and θ, let v be uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ,
+// θ + 2π/2²⁴). Over all draws, v is uniform on (0, 1] and φ is uniform on [0, 2π), so v and φ give an exact Gaussian
+// pair. The computed pair is a rounding of this exact pair.
 //
 //   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
 //     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian that was not
@@ -46,8 +46,8 @@ import (
 //     2e-7 per pair. The rounding of x + σε to float32 has an error of about the same size, and the rounding inside a
 //     float32 model has a larger error.
 
-// block is the number of words that are generated and then turned into Gaussians at a time. It is even, and small
-// enough to stay in the first-level cache.
+// block is the number of words that the code generates at a time and then turns into Gaussians. It is even, and so
+// small that a block stays in the first-level cache.
 const block = 256
 
 // Fill sets dst[d] to the standard Gaussian number for coordinate d of a sample (0 ≤ sample < 2³¹).
@@ -66,8 +66,8 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians from the random words with the counters counter, counter+1, …. If n is odd,
-// it sets the first n+1 Gaussians.
+// gaussians sets the first n elements of b.gaussians from the random words with the counters counter, counter+1, …. If
+// n is odd, it sets the first n+1 elements.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
@@ -105,7 +105,7 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 func (s Stream) words(dst []uint32, counter uint64) {
 	y0 := counter * s.key
 	for w := 0; w+1 < len(dst); w += 2 {
-		// z of one counter equals y of the next counter.
+		// The z of one counter equals the y of the next counter.
 		y1 := y0 + s.key
 		y2 := y1 + s.key
 		dst[w] = squares(y0, y1)
@@ -152,8 +152,9 @@ func boxMuller(dst []float32, words []uint32) {
 	}
 }
 
-// These are the tables of boxMuller. Their lengths let the compiler omit bounds checks. The code does not compute the
-// tables with math.Log and math.Sincos, because the last bit of these functions' results depends on the platform.
+// These are the tables of boxMuller. Because of their lengths the compiler can omit bounds checks. The code does not
+// compute the tables with math.Log and math.Sincos, because the last bit of these functions' results depends on the
+// platform.
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
 	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// A lane consists of a classifier on one device and the workers that run it. One lane draws all samples of an example,
-// because the model's outputs may differ in the last bits on another device. The model on the other device would then
-// be another classifier.
+// A lane consists of a classifier on one device and the workers that run it. One lane draws all samples of an example.
+// The reason is that another device may give outputs that differ in the last bits, and then the model on that device is
+// another classifier.
 //
-// A device may fail. Then the device's workers stop. After they have stopped, the other lanes redraw the device's
-// unfinished examples from their first sample.
+// If a device fails, its workers stop. Then the other lanes redraw the device's unfinished examples from their first
+// sample.
 type lane struct {
 	classifier Classifier
 	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last is classifier
 	batch      int             // size of the largest batches
-	ctx        context.Context // ends with the run, or when the device fails
+	ctx        context.Context // cancelled when the run ends or the device fails
 	stop       context.CancelFunc
 
 	// The scheduler's lock guards the following fields.
-	workers int   // number still running
+	workers int   // number of workers that still run
 	err     error // why the device failed; nil if it works
 }
 
@@ -31,7 +31,7 @@ type lane struct {
 type Restarter interface {
 	Experiment
 	// Restart returns the experiment in its state before its first sample. The caller discards the old experiment and
-	// everything that the old experiment observed.
+	// everything that it observed.
 	Restart() (Experiment, error)
 }
 
@@ -40,8 +40,8 @@ type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }
 
-// laneWorkers is the minimum number of workers per lane if there are several lanes. While one worker runs the model,
-// the other can make noise.
+// laneWorkers is the minimum number of workers per lane if there are several lanes. While one worker of a lane runs the
+// model, the other worker can make noise.
 const laneWorkers = 2
 
 // newLanes divides the workers among the classifiers.
@@ -86,8 +86,8 @@ func (c *scheduler) workers() (n int) {
 // takes reports whether the lane may draw samples of the example a.
 func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.lane == l) }
 
-// complete reports whether all samples up to the goal are done. If it returns true, the experiment can decide how many
-// further samples it needs.
+// complete reports whether all samples up to the goal are finished. If so, the experiment can decide how many further
+// samples it needs.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
 // fail records that a worker of the lane failed at a task. If other devices can continue, fail marks this device as
@@ -103,7 +103,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	defer c.changed.Broadcast()
 	c.release(t)
 	if l.err != nil && errors.Is(err, context.Canceled) {
-		return nil // stopped because of an earlier failure
+		return nil // the worker was stopped because of an earlier failure
 	}
 	if twice := t.blame(l); len(twice) > 0 {
 		return fmt.Errorf("two devices fail with example %s: %w", strings.Join(twice, " or "), err)
@@ -153,7 +153,8 @@ func (c *scheduler) leave(l *lane) error {
 }
 
 // redo restarts the examples of a failed device, once all workers of the device have stopped. It does not restart an
-// example that already has all samples up to its goal. Such an example is finished, or the next decision may finish it.
+// example that already has all samples up to its goal, because such an example needs no sample before its next
+// decision.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil

@@ -10,14 +10,14 @@ import (
 
 // NoiseMaker is a Classifier that can also make noisy inputs on its own device, for examples on a lattice. The inputs
 // have the same bits as the inputs that LatticeInput makes. The device receives the examples' lattice points, keys and
-// counters, and returns votes. Noisy inputs and outputs need not be transferred.
+// counters, and returns votes. So no noisy inputs and no outputs need to be transferred.
 type NoiseMaker interface {
 	Classifier
 	// Noise returns the noise that the device makes, or nil if it makes none.
 	Noise() *LatticeNoise
 	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to the Vote of each
-	// output. If outputs is not nil, it also sets outputs [Batch()·m], and votes may then be nil. Several goroutines
-	// may call RunNoisy concurrently.
+	// output. If outputs is not nil, RunNoisy also sets outputs [Batch()·m], and votes may then be nil. Several
+	// goroutines may call RunNoisy concurrently.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 
@@ -31,7 +31,7 @@ type NoiseMaker interface {
 // changes.
 type Rows struct {
 	Places  [][]int32 // lattice points of the batch's examples
-	Example []int32   // [Batch()], for each row an index into Places
+	Example []int32   // [Batch()], index into Places for each row
 	Key     []uint64  // [Batch()]
 	Start   []uint64  // [Batch()]
 }
@@ -41,8 +41,8 @@ func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. A row that the caller does not set again belongs to the first example of the new batch.
-// The row's results are not used.
+// Reset removes the examples. A row that the caller does not set again belongs to the first example of the new batch,
+// and nobody uses the results of such a row.
 func (r *Rows) Reset() {
 	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
@@ -66,8 +66,8 @@ func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), s.key, uint64(sample)*weyl*s.key
 }
 
-// Clean sets row i to the input without noise. The row gets the key 0, so all coordinates use the same word. The start
-// is chosen so that this word draws J = 0.
+// Clean sets row i to the input without noise. The row gets the key 0, so all coordinates use the same word. The method
+// chooses a start for which this word draws J = 0.
 func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
 }
@@ -119,9 +119,9 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 }
 
 // CheckNoise runs at least checkedRows inputs twice, once with noise made on the device and once with noise made on the
-// host. It returns an error unless votes and outputs have the same bits. All NaNs count as equal. CheckNoise covers
-// several examples from all parts of the lattice, both phases, and inputs without noise. It covers first, last and
-// intermediate samples. The argument channel has the same meaning as for LatticeNoise.Input.
+// host. It returns an error unless votes and outputs have the same bits in both runs. All NaNs count as equal. The
+// inputs are first, last and intermediate samples of several examples from all parts of the lattice, in both phases,
+// and inputs without noise. The argument channel has the same meaning as for LatticeNoise.Input.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
@@ -156,8 +156,8 @@ const (
 )
 
 // CompareNoise makes the same comparison as CheckNoise, but on noisy inputs of a run. It takes the run's examples in
-// turn, and draws their noise with the run's seed and their indices. A model may round a few rows in a thousand
-// differently in some batches. Such a model may pass CheckNoise by chance, but it rarely passes CompareNoise.
+// turn. It draws the noise of an example with the run's seed and the example's index. A model may round a few rows in a
+// thousand differently in some batches. Such a model may pass CheckNoise by chance, but it rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)
@@ -189,7 +189,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to input number k of the inputs that CheckNoise tests for an example. It also makes this input on
+// trial sets row i to input number k of the inputs with which CheckNoise tests an example. It also makes this input on
 // the host, and writes it to the argument row.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
@@ -314,7 +314,7 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 			in = in[d:]
 		}
 	}
-	clear(in) // the rows beyond the samples are zeros
+	clear(in) // rows without a sample are zeros
 	w.scored = true
 	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data to a lattice. It is for data that lie on no lattice. Quantisation is part of the certified
-// classifier. The certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths
-// on the resulting lattice. The formulas are
+// Quantiser rounds data that lie on no lattice to a lattice. Quantisation is part of the certified classifier. The
+// certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths on the resulting
+// lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
@@ -23,7 +23,7 @@ type Quantiser struct {
 	low, high float32
 }
 
-// maxSteps limits |x_c/step|. The limit keeps the quotient's error below 2⁻²⁸.
+// maxSteps limits |x_c/step|. With this limit, the quotient's error is below 2⁻²⁸.
 const maxSteps = 1 << 23
 
 // NewQuantiser returns the quantiser with the finest lattice that the law allows (Ratios.Greatest). For the Gaussian
@@ -65,7 +65,7 @@ func (q *Quantiser) round(x float32) float64 {
 // because clamping never increases the distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
 // coordinate. The inequality holds for all real x + δ, and for q as the program computes it with rounding errors.
 // Because of the error of the computed quotient, q may round a value to the second nearest multiple of g instead of the
-// nearest. The second nearest multiple is farther from the value by less than 2⁻²⁸·g.
+// nearest. But then the two distances differ by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {
@@ -88,8 +88,9 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	return int32(k), moved
 }
 
-// reading bounds the errors of reading numbers from files as float32. It returns the sum of two bounds. One bound is
-// for a number in the file that is read as the float32 v. The other bound is for any number in the quantiser's range.
+// reading bounds the errors that arise when numbers in files are read as float32. It returns the sum of two bounds. One
+// bound is for a number in the file that is read as the float32 v. The other bound is for any number in the quantiser's
+// range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
 	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)

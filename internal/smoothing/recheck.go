@@ -10,7 +10,7 @@ import (
 )
 
 // rscert reruns some samples to check that the model's outputs do not depend on the other inputs of a batch. For this
-// comparison, the seed chooses on average one in comparedSamples samples. For one in comparedExamples examples, it also
+// comparison, the seed chooses on average one in comparedSamples samples. In one of comparedExamples examples, it also
 // chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
 // comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's
 // work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024,
@@ -31,7 +31,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice returns the seed of the pseudo-random numbers that choose the compared samples of an example in a phase.
+// choice returns the seed of the pseudo-random numbers that determine the compared samples of an example in a phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
@@ -59,12 +59,12 @@ func (s Sampler) Compared(index int, n int64) (k int64) {
 }
 
 // A DependenceError says that the model's output for an input changed although the input did not change. The output of
-// such a model is not a function of one input, so it cannot be certified.
+// such a model is not a function of one input, so the model cannot be certified.
 type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	What    string // what was changed when the output changed; see the constants below
+	What    string // the change after which the output differed; see the constants below
 	result  string // "output" or "vote"
 	change  string // old and new result
 }
@@ -74,7 +74,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// These values of What name the changes after which an output may differ.
+// These are the values of What: changes after which an output may differ.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"
@@ -123,9 +123,9 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare reruns one sample of a row of the batch. The first call has the sample in every row. The second call has the
-// sample among very different inputs, and not in the row that the sample had in the batch. Both calls have the smallest
-// size that the classifier offers. All outputs for the sample must have the same bits.
+// compare reruns one sample of a row of the batch. The first call has the sample in every row. In the second call, the
+// sample is among very different inputs, and in another row than in the batch. Both calls have the smallest batch size
+// that the classifier offers. All outputs for the sample must have the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.checker.Batch(), w.checker.InputLen(), w.checker.Classes()
 	if w.in == nil {
@@ -194,8 +194,8 @@ func differentClass(a, b []float32) int {
 }
 
 // runAmongOthers runs x in one row of a call. The other inputs of the call are strange inputs, which noise practically
-// never produces. A model may refuse strange inputs, for example if it uses them as indices into a table. In that case,
-// noisy inputs of the same example replace the strange inputs.
+// never produces. A model may refuse strange inputs, for example if it uses values as indices into a table. In that
+// case, noisy inputs of the same example replace the strange inputs.
 func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, input Input, stream Stream, sample int64) error {
 	b, d := w.checker.Batch(), len(x)
 	fill := func(companion func(dst []float32, k int)) {
@@ -219,7 +219,7 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 
 // strangeInput sets dst [D] to strange input number k for x [D]. There are eight strange inputs. They are, in this
 // order, large values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a
-// single large value. The first of them change the maximum, the minimum and the spread of a batch most.
+// single large value. The first few change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

@@ -21,8 +21,8 @@ type Classifier interface {
 	Run(ctx context.Context, in, out []float32) error
 }
 
-// Resizable is a Classifier that also runs smaller batches. The output for an input has the same bits in batches of every
-// size. An Eager sampler uses smaller batches while few samples wait.
+// Resizable is a Classifier that also runs smaller batches. The output for an input has the same bits in batches of
+// every size. An Eager sampler uses smaller batches if few samples wait.
 type Resizable interface {
 	Classifier
 	// Smaller returns classifiers with smaller batches, in ascending order of their batch sizes.
@@ -74,8 +74,9 @@ type Keyed interface {
 	Key() (seed uint64, n0 int64)
 }
 
-// Abandonable is an Experiment whose result may become useless before it is finished, for example because the client of
-// a request has gone. An Eager sampler then draws no more samples for the experiment, and calls Emit without Finish.
+// Abandonable is an Experiment whose result may become useless before the experiment is finished, for example because
+// the client of a request has gone. An Eager sampler then draws no more samples for the experiment, and calls Emit
+// without Finish.
 type Abandonable interface {
 	Experiment
 	// Abandoned reports whether the samples are no longer needed. After it has returned true once, it must always
@@ -102,17 +103,17 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, reports whether the first sample of the example with this index is run again, to compare the
-	// outputs (see recheck.go). The seed chooses further examples for this comparison.
+	// Compare, if not nil, reports whether the Sampler must run the first sample of the example with this index again
+	// to compare the outputs (see recheck.go). The seed chooses further examples for this comparison.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
 	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
 	// sampler, because its next example may never come. If the Classifier is Resizable, the batches are larger if more
 	// samples wait.
 	Eager bool
-	// SkipClean means that inputs without noise are not run. Votes.Clean is then −1.
+	// SkipClean means that the model does not run on inputs without noise. Votes.Clean is then −1.
 	SkipClean bool
-	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device that counts votes always uses the
+	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device always counts votes with the
 	// function Vote. So with a Voter, the device returns the outputs, and the host counts the votes.
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.

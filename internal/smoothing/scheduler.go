@@ -13,8 +13,8 @@ const maxActiveBytes = 256 << 20
 // phases is the number of phases: selection and estimation.
 const phases = 2
 
-// active holds an example that is being sampled. The lock mu guards the fields below it. The scheduler's lock guards
-// all other fields.
+// An active is an example of which samples are being drawn. The lock mu guards the fields below it. The scheduler's
+// lock guards all other fields.
 type active struct {
 	Experiment
 	lane     *lane // lane that draws the samples; nil before the first sample
@@ -25,7 +25,7 @@ type active struct {
 	n0       int64 // number of selection samples
 	goal     int64
 	drawn    [phases]int64 // number of samples given to workers
-	clean    bool          // the clean input has been given to a worker, or is skipped
+	clean    bool          // a worker has been given the clean input, or the clean input is skipped
 	counted  int64         // number of finished samples of both phases, plus 1 for the clean input
 	tasks    int           // number of running tasks that draw samples of the example or call its Goal
 	dropped  bool          // the experiment was abandoned
@@ -66,8 +66,9 @@ type outcome struct {
 	counted map[*active]int // number of newly finished samples
 }
 
-// A scheduler decides which samples are drawn next. Workers call it directly. A separate goroutine for scheduling would
-// have to be woken for every batch. Waking a goroutine takes as long as several samples of a small model.
+// A scheduler decides which samples are drawn next. Workers call its methods directly. A separate goroutine for
+// scheduling would have to be woken for every batch, and waking a goroutine takes as long as several samples of a small
+// model.
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
@@ -82,7 +83,7 @@ type scheduler struct {
 }
 
 // These are the maximum numbers of loaded examples that wait for the workers. An eager sampler accepts new examples
-// only between batches. For a large batch, the examples of all requests that have arrived by then must be loaded.
+// only between batches. To fill a large batch, it needs the loaded examples of all requests that have arrived by then.
 const (
 	loaded      = 2
 	loadedEager = 256
@@ -332,8 +333,8 @@ func (c *scheduler) takeTurns(batch []segment) {
 	c.active = slices.Concat(waiting, behind)
 }
 
-// available returns the number of samples that the lane can draw now. It stops counting as soon as there are enough
-// samples for one batch for every worker.
+// available returns the number of samples that the lane can draw now. It stops counting once there are enough samples
+// to give every worker one batch.
 func (c *scheduler) available(l *lane) (n int) {
 	enough := l.batch * max(l.workers, 1)
 	each := enough

@@ -92,7 +92,7 @@ func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, erro
 	return n, nil
 }
 
-// below returns the largest number of steps by which an evaluation lowers a coordinate, W − 1 − ⌊W/2⌋.
+// below returns W − 1 − ⌊W/2⌋, the largest number of steps by which an evaluation lowers a coordinate.
 func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 }
 
 // SplitInput is an example with the inputs of the law Splitting.

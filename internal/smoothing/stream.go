@@ -18,11 +18,11 @@ func (p Phase) String() string {
 }
 
 // Stream gives the random words of one example in one phase. A word is a pure function of seed, example, phase, sample
-// and coordinate. It does not depend on other draws, the order of draws, threads or the machine. The function is in
+// and coordinate. It does not depend on other draws, the order of draws, threads or the machine. This function is in
 // words.go. It uses the counter sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
 //
-// If the counter had sample and coordinate in two separate fields, the low half of counter·key would be equal in all
-// samples. The first round of the generator would then not mix the sample's number into the word. G is 2⁶⁴ over the
+// If sample and coordinate were two separate bit fields of the counter, the low half of counter·key would be equal in
+// all samples. The first round of the generator would then not mix the sample's number into the word. G is 2⁶⁴ over the
 // golden ratio, so for 0 < |s| < 2³¹, s·G stays more than 2³² away from every multiple of 2⁶⁴. (This bound follows from
 // the theory of best approximations, and the tests check it.) So all counters are distinct for up to 2³¹ samples with
 // up to 2³² coordinates.
@@ -36,12 +36,12 @@ const weyl = 0x9E3779B97F4A7C15
 
 // NewStream returns the stream for an example (0 ≤ example < 2⁵⁶) in a phase.
 //
-// Squares needs a key whose bits are irregular. Widynski builds keys from hexadecimal digits by these rules. No digit
-// is zero. The last digit is odd. The last eight digits are all different. Each of the other digits differs from its
-// right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero, which
-// makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
-// follow the rules. A permutation chosen by the seed maps each pair (example, phase) to such a key. For one seed no two
-// pairs share a key, and neighbouring pairs get unrelated keys.
+// Squares needs a key whose bits are irregular. Widynski builds keys from 16 hexadecimal digits by four rules: no digit
+// is zero, the last digit is odd, the last eight digits are all different, and each of the other digits differs from
+// its right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero,
+// which makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
+// follow the rules. The seed determines a permutation, which maps each pair (example, phase) to such a key. For one
+// seed no two pairs share a key, and neighbouring pairs get unrelated keys.
 func NewStream(seed uint64, example int, phase Phase) Stream {
 	if int64(example)>>56 != 0 || phase > Estimation {
 		panic("smoothing: example or phase out of range")
@@ -88,8 +88,8 @@ func admissibleKey(n uint64) uint64 {
 	return key
 }
 
-// permute is a permutation of [0, 2⁵⁸) chosen by the seed. It is a balanced Feistel network of six rounds.
-// Such a network is a bijection for any round function.
+// permute is a permutation of [0, 2⁵⁸) that the seed determines. It is a balanced Feistel network of six rounds. Such a
+// network is a bijection for any round function.
 func permute(seed, n uint64) uint64 {
 	left, right := n>>29, n&(1<<29-1)
 	for range 6 {

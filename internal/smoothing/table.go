@@ -18,10 +18,9 @@ import (
 // method (Walker 1977; Vose 1991) in integer arithmetic. The method is exact, because all masses are multiples of 2⁻⁶⁴.
 //
 // A label is the index of an integer: label 0 is First, label 1 is First + 1. There are n = 2ᵇ columns, one per label,
-// with 2⁶⁴⁻ᵇ cells each. In each column c, a number of cells (count) belong to the column's own label c, and the other
-// cells belong to one other label (alias). In all columns together, the number of cells of a label is 2⁶⁴ times its
-// mass. The word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. Each column has a threshold,
-// with
+// with 2⁶⁴⁻ᵇ cells each. In each column c, count cells belong to the column's own label c, and the other cells belong
+// to one other label, the alias. In all columns together, the number of cells of a label is 2⁶⁴ times its mass. The
+// word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. Each column has a threshold, with
 //
 //	e[c] = 2ᵇ·threshold + alias,  label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
@@ -55,7 +54,7 @@ const etaPlaces = 92
 //
 // where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The sum exceeds 1 by at most one
 // unit of 2⁻⁶⁴ per integer. NewTable subtracts this excess from the largest mass. Integers without mass must be at the
-// ends of the range. Digest uses the name to distinguish distributions.
+// ends of the range. The name is a part of what Digest hashes, so different distributions have different digests.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {
@@ -125,7 +124,7 @@ var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to mo
 
 // leastEta returns the smallest eta, in units of 2⁻⁹², for which the cells sum to at least 2⁶⁴.
 func leastEta(masses []Mass) (uint64, error) {
-	// The function total returns the sum of the cells, minus 2⁶⁴ for each carry.
+	// The function total returns the sum of the cells mod 2⁶⁴, and the number of carries.
 	total := func(eta uint64) (sum, carries uint64) {
 		for _, p := range masses {
 			var c uint64
@@ -228,8 +227,8 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down. If a bound uses N draws from tables with this η, it must use the level
-// α·e^{−Nη} to fail with probability at most α.
+// Deflate returns α·e^{−Nη}, rounded down. A bound that uses N draws from tables with this η must use the level
+// α·e^{−Nη}. Then it fails with probability at most α.
 //
 // The table's masses are at most 1+η times the ideal masses. So for N independent draws, the probability of an event is
 // at most (1+η)ᴺ ≤ e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the

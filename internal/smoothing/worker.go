@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// work runs tasks of a lane until none is left.
+// work runs tasks of a lane until no task is left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	workers := make([]*worker, len(l.sizes))
 	for i, classifier := range l.sizes {
@@ -49,7 +49,7 @@ type worker struct {
 	out   []float32 // outputs of a batch; needed for an Observer or if the host makes the noise
 	votes []int32   // votes of a batch
 
-	scored  bool       // set if out holds the outputs of the last batch
+	scored  bool       // true if out holds the outputs of the last batch
 	checker Classifier // reruns samples; the classifier with the smallest batches
 	again   []float32  // outputs of rerun samples
 }
@@ -166,8 +166,7 @@ const none = -1
 const clean Phase = 2
 
 // Vote returns the class with the largest output. In a tie the first class wins. The output −∞ masks a class. If an
-// output is NaN or +∞, or if all outputs are −∞, the vote is for no class. The reason is that the meaning of such
-// outputs is unknown.
+// output is NaN or +∞, or if all outputs are −∞, the vote is for no class, because such outputs have no known meaning.
 func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {
