@@ -12,8 +12,8 @@ type Dataset struct {
 	Delta    float64 // failure probability of the statement
 	Alpha    float64 // failure probability of each bound; 0: take it from the table
 	Examples int     // number of sampled examples; 0: take it from the table
-	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is set, the study
-	// makes no statement. Otherwise NewStudy returns an error.
+	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is true, the study
+	// then makes no statement. Otherwise NewStudy returns an error.
 	Optional bool
 }
 
@@ -28,7 +28,7 @@ type ThresholdedError struct {
 	Certified *float64 `json:"certified_error,omitempty"`
 }
 
-// Clean is the calibration of all examples without attack, including those whose class is not certified.
+// Clean is the calibration without attack of all examples, including the examples whose class is not certified.
 type Clean struct {
 	N   int     `json:"n"`
 	ECE float64 `json:"ece"`

@@ -5,7 +5,7 @@
 // Brier score, the calibration error that each of the Solvers finds, and a bound for bins of equal count. If the number
 // of sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Of the
 // Solvers, only "exact" returns a bound under attack. The values of the other solvers are at most the exact value.
-// Study.WriteAttack writes the worst confidences, and Study.Bins sorts them into bins. Study.WriteTrace outputs the
+// Study.WriteAttack writes the worst confidences, and Study.Bins sorts them into bins. Study.WriteTrace writes the
 // residuals of the searches.
 //
 // Package calib computes the bounds, and package admm runs the searches.
@@ -47,8 +47,8 @@ type group struct {
 	radius *float64 // nil if the table has no radii
 }
 
-// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If same is set, it
-// keeps only examples that have a row at every one of these radii.
+// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If same is true,
+// splitByRadius keeps only examples that have a row at every one of these radii.
 func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {
@@ -97,7 +97,7 @@ func (*UncountedError) Hint() string {
 	return "give the number of all examples that were sampled, also of those whose class was not certified"
 }
 
-// countSampled returns the stated number of examples, or the table's number if the argument stated is 0.
+// countSampled returns the number of sampled examples: the argument stated, or the table's number if stated is 0.
 func countSampled(t *table.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
 	sampled, err := b.CountSampled(stated)
 	var fewer *calib.FewerError

@@ -36,8 +36,8 @@ type Options struct {
 	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: no residuals
 
 	// If Progress is not nil, each long search first calls Progress with the radius (nil if the table has none), the
-	// solver and the number of steps. The search then calls the returned function step during its work, and the
-	// returned function done at its end.
+	// solver and the number of steps. During its work the search calls step, the first result of Progress. At its end
+	// it calls done, the second result.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
@@ -47,7 +47,7 @@ type Study struct {
 	table   *table.Table
 	bins    calib.Bins
 	groups  []group
-	sampled calib.Sampled // zero if the number of examples is unknown
+	sampled calib.Sampled // the zero value if the number of sampled examples is unknown
 	alpha   float64       // failure probability of each bound; 0: no statement about the dataset
 	results []Result
 	traces  []trace
@@ -84,8 +84,8 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 // Radii returns the number of radii to study. It is 1 for a table without radii.
 func (s *Study) Radii() int { return len(s.groups) }
 
-// Solve returns the result at each radius, in ascending order. If ctx ends, Solve returns the results so far, and the
-// last result holds the best values found by that time.
+// Solve returns the result at each radius, in ascending order. If ctx ends, Solve returns the results so far. The last
+// result then holds the best values found by that time.
 func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	for _, g := range s.groups {
 		r, err := s.solve(ctx, g)
@@ -123,8 +123,8 @@ type Result struct {
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
-	Examples    int                `json:"examples,omitempty"` // sampled examples, if known
-	LeftOut     *int               `json:"left_out,omitempty"` // sampled examples whose class is not certified
+	Examples    int                `json:"examples,omitempty"` // number of sampled examples, if known
+	LeftOut     *int               `json:"left_out,omitempty"` // number of sampled examples whose class is not certified
 	Clean       *Clean             `json:"clean,omitempty"`    // needs the columns certified and confidence
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
@@ -141,7 +141,7 @@ type Estimates struct {
 // AdaptiveInterval encloses the largest calibration error with equal-count bins.
 type AdaptiveInterval struct {
 	Lower float64 `json:"lower"` // an attack attains this value
-	Upper float64 `json:"upper"` // this bound holds for every choice of bins
+	Upper float64 `json:"upper"` // an upper bound for every choice of bins
 }
 
 // Certified states bounds for the dataset as a whole. They are true with probability 1 − Delta.
@@ -245,7 +245,8 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 }
 
 // certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
-// With probability at least 1 − δ at most k rows are wrong, so certify adds the largest effect of k wrong rows.
+// With probability at least 1 − δ, at most k rows are wrong. So certify adds the largest effect that k wrong rows can
+// have.
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}
@@ -263,8 +264,8 @@ func (s *Study) certify(r Result) (*Certified, error) {
 }
 
 // WriteAttack writes the rows that Solve used. The column confidence holds the confidence under attack instead of the
-// clean confidence. The column bin holds its bin. The output can serve as a table of bounds, or as predictions at each
-// radius. WriteAttack needs Options.Attack, and Solve must have returned all results.
+// clean confidence. The column bin holds the bin of this confidence. The output can serve as a table of bounds, or as
+// predictions at each radius. WriteAttack needs Options.Attack. Call it after Solve has returned all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
 	var kept [][]float64
@@ -292,8 +293,9 @@ func (s *Study) WriteAttack(out io.Writer) error {
 	return w.Flush()
 }
 
-// Bins sorts the examples of the k-th result into bins twice: by their confidences without attack (nil if unknown), and
-// under the attack that Solve found. Bins needs Options.Attack.
+// Bins sorts the examples of the k-th result into bins twice: by their confidences without attack, and by their
+// confidences under the attack that Solve found. The result clean is nil if the confidences without attack are unknown.
+// Bins needs Options.Attack.
 func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
 	g := s.groups[k]
 	correct := make([]bool, len(g.Intervals))

@@ -39,9 +39,9 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 }
 
 // WriteTrace writes the residuals of all runs of the searches, one row for each step. A row holds ADMM's distance to
-// each constraint of the program (admm.Residuals), as a sum over all predictions and bins and as a maximum. It also
+// each constraint of the program (admm.Residuals): the sum over all predictions and bins, and the maximum. The row also
 // holds the relaxed calibration error, and the calibration error of the projected confidences. For the solver dece, a
-// row has no distances, because dece has no constraints, and the relaxed error is the differentiable error. WriteTrace
+// row has no distances, because dece has no constraints. The relaxed error is then the differentiable error. WriteTrace
 // needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
 	w := table.NewWriter(out)

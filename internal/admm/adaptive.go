@@ -6,7 +6,7 @@ import "github.com/rscert/rscert/internal/calib"
 // al. leave open how to compute the maximum of this error (appendix L). Adaptive returns the best of a few candidates:
 // the clean confidences, the confidences with the largest Brier score, and the confidences that attain the CCE with M,
 // 2M, 4M and 8M equal-width bins. In the last four candidates, correct and wrong predictions mostly lie in different
-// bins. The maximum is at most calib.LargestGap.
+// bins. The true maximum is at most calib.LargestGap.
 func (p *Problem) Adaptive() (Estimate, error) {
 	candidates := [][]float64{p.start(FromBrier)}
 	if p.clean != nil {

@@ -1,8 +1,9 @@
 // Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
-// et al. 2025). The searches come from the literature, and each result is at most the true maximum. Only the result of
-// calib.CCE, which computes the maximum exactly, is a certificate.
+// et al. 2025). The searches come from the literature. The result of each search is at most the true maximum, so it is
+// not a certificate. Package calib computes the maximum exactly (calib.CCE).
 //
-// NewProblem takes the intervals and the bins. Each search returns an Estimate with the confidences that attain it:
+// NewProblem takes the intervals and the bins. Each search returns an Estimate, which also holds the confidences that
+// attain it:
 //
 //   - Problem.ADMM does one run of the paper's Algorithm 1. Problem.Best returns the best of several runs, for example
 //     of PaperGrid().Runs.
@@ -22,12 +23,12 @@ import (
 
 // These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // limit for the absolute value of each entry of the gradient in the assignment a
+	gradientClip   = 5   // limit for the absolute value of each entry of the gradient with respect to the assignment a
 	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞ (see ADMM)
 )
 
-// Problem holds the intervals and the bins: the task is to find confidences in the intervals with the largest
-// calibration error.
+// Problem holds the intervals and the bins of a search. The task is to find the confidences in the intervals that have
+// the largest calibration error.
 type Problem struct {
 	samples []calib.Bounded
 	clean   []float64 // [N] or nil
@@ -94,7 +95,7 @@ type Residuals struct {
 	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
 	Binary       Norms   // distance of a from {0, 1}^NM
 	Unique       Norms   // Cᵀa − 1: each sample should be in one bin
-	Valid        Norms   // Kᵀa: assignment to bins out of reach, which should be 0
+	Valid        Norms   // Kᵀa: assignments to bins out of reach, which should be 0
 	Box          Norms   // distance of a from [0, 1]^NM
 	Sphere       float64 // distance of a from the sphere around ½ of radius √(NM)/2
 }
@@ -108,8 +109,8 @@ func (r *Norms) add(d float64) {
 	r.Max = max(r.Max, d)
 }
 
-// ADMM runs Algorithm 1 of Emde et al. 2025 once. It applies the alternating direction method of multipliers to the
-// mixed-integer program of eq. (6), which is relaxed to the augmented Lagrangian of eq. (27). The variables for each
+// ADMM runs Algorithm 1 of Emde et al. 2025 once. The algorithm applies the alternating direction method of multipliers
+// to the mixed-integer program of eq. (6), relaxed to the augmented Lagrangian of eq. (27). The variables for each
 // sample n and bin m are the confidence z_nm and the assignment a_nm. c_n is 1 for a correct prediction and 0
 // otherwise, and e_nm is c_n − z_nm. l′ and u′ are the ends of the part of the sample's interval that lies in the bin.
 //
@@ -121,16 +122,16 @@ func (r *Norms) add(d float64) {
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
-// and a gradient ascent step of size ρ on each λ. The iteration starts at a = 1/M with all λ = 0, q₁ and q₂ equal to a,
-// and g equal to the clamped z. (The paper does not say how the iteration starts.) After each step ADMM projects a copy
-// of (a, z): it puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the
-// interval. The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
+// and a gradient ascent step of size ρ on each λ. The iteration starts with a = 1/M, q₁ = q₂ = a, g equal to the
+// clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each step ADMM projects a copy of
+// (a, z): it puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the interval.
+// The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
 // no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
 //
-// ADMM calls watch after each step, unless watch is nil. It fills the Residuals at every residualsEvery-th step, unless
-// residualsEvery is 0.
+// ADMM calls watch after each step, unless watch is nil. At every residualsEvery-th step it also fills the Residuals.
+// If residualsEvery is 0, it never fills them.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -159,7 +160,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		}
 		rho = next
 	}
-	if best.ECE < 0 { // interrupted before the first step
+	if best.ECE < 0 { // ctx ended before the first step
 		bestZ = p.start(par.Start)
 	}
 	best.ECE, best.Confidences = p.ece(bestZ), bestZ
@@ -205,7 +206,7 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	s.reach = 0.5 // ‖q₂ − ½‖∞ for a binary a; the smaller value for a = 1/M would keep a near ½ if M is small
+	s.reach = 0.5 // ‖q₂ − ½‖∞ for a binary a; for a = 1/M the norm is smaller, which would keep a near ½ if M is small
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
 		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))
@@ -238,7 +239,7 @@ func (s *state) limits(n, m int) (lo, hi float64) {
 	return max(v.Lower, s.bins.Edges()[m]), min(v.Upper, s.below[m])
 }
 
-// takeSigns sets the field sign to the signs of the field gap, and clears gap so that the next sum can start.
+// takeSigns sets the field sign to the signs of the field gap. Then it sets gap to zeros for the next sum.
 func (s *state) takeSigns() {
 	for k, g := range s.gap {
 		switch {

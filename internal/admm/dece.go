@@ -9,9 +9,9 @@ import (
 // DECESteps is the number of ascent steps from each start.
 const DECESteps = 1000
 
-// The temperature τ of DECE falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. The paper found
-// that the learning rate and the schedule have no effect. It states neither the rate nor the schedule, so the values
-// here are our choice.
+// The temperature τ of DECE falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. According to the
+// paper, the learning rate and the schedule have no effect. The paper states neither the rate nor the schedule, so the
+// values here are our choice.
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
@@ -26,12 +26,12 @@ const (
 //	dECE = (1/N) Σ_m |Σ_n s_nm (c_n − z_n)|,
 //	s_n = softmax((w z_n + b)/τ), w_m = m, b_m = −Σ_{k<m} β_k,
 //
-// where β are the inner edges. As τ → 0 the dECE becomes the ECE. After each step, z is clamped to its interval. Like
-// ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the calibration error at
-// the start. DECE runs from all starts of par in parallel and returns the best run, or the first of several equally
-// good runs. If there is no start, it returns a NoStartError. Only three fields of the Residuals that the Watch
-// receives are set: Step, SoftECE (the dECE at the τ of the step) and ProjectedECE (the hard error). Each start is one
-// run, and the random starts come last.
+// where β are the inner edges. As τ → 0 the dECE becomes the ECE. After each step, DECE clamps each z_n to its
+// interval. Like ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the
+// calibration error at the start. Each start in par is one run, and the random starts come last. DECE does all runs in
+// parallel and returns the best run, or the first of several equally good runs. If there is no start, it returns a
+// NoStartError. In the Residuals that the Watch receives, DECE sets only three fields: Step, SoftECE (the dECE at the τ
+// of the step) and ProjectedECE (the hard error).
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
 	if len(starts)+par.Random == 0 {
@@ -85,7 +85,7 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 	return Estimate{ECE: top, Confidences: bestZ, Interrupted: interrupted}
 }
 
-// softBins holds soft assignments s_nm. It keeps s_nm for the bins first[n] ≤ m < end[n], whose weight is not
+// softBins holds soft assignments s_nm. It keeps s_nm only for the bins first[n] ≤ m < end[n], whose weight is not
 // negligible.
 type softBins struct {
 	p          *Problem
@@ -94,8 +94,8 @@ type softBins struct {
 	gap        []float64 // [M] Σ_n s_nm (c_n − z_n)
 }
 
-// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. For each edge between x
-// and another bin, the logit of that bin is smaller by (distance from x to the edge)/τ.
+// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. Each edge between x and
+// another bin lowers the logit of that bin by (distance from x to the edge)/τ.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
 	edge := s.p.bins.Edges()

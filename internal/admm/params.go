@@ -84,12 +84,12 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 // DECEParams holds the settings of DECE. Empty lists and zeros stand for the defaults.
 type DECEParams struct {
 	Starts []Start // default: Brier, and clean if the clean confidences are known
-	// Random is the number of additional starts, drawn uniformly from the intervals. Seed and k ≥ 0 determine the k-th
-	// additional start.
+	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. Seed and k ≥
+	// 0 determine the k-th additional start.
 	Random int
 	Seed   uint64
-	Rate   float64 // learning rate at the start, from which it falls to 0 along a half cosine; default 0.01
-	Steps  int     // steps from each start; default DECESteps
+	Rate   float64 // learning rate at the start; it falls to 0 along a half cosine; default 0.01
+	Steps  int     // number of steps from each start; default DECESteps
 }
 
 // Complete replaces zeros by the defaults.
@@ -98,13 +98,13 @@ func (p DECEParams) Complete() DECEParams {
 	return p
 }
 
-// StartsFrom returns the starts of DECE's first runs. If haveClean is false, it omits the clean confidences. The Random
-// starts follow these starts.
+// StartsFrom returns the starts of DECE's first runs. If haveClean is false, StartsFrom omits FromClean. The Random
+// starts follow the starts that StartsFrom returns.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
 	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }
 
-// NoStartError means that the search starts only from clean confidences, which are unknown.
+// NoStartError means that a search has no start: it would start only from the clean confidences, and these are unknown.
 type NoStartError struct{}
 
 func (NoStartError) Error() string {

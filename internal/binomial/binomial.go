@@ -1,5 +1,5 @@
-// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
-// number that a certificate uses is an enclosure (Span) or a bound that an enclosure proves.
+// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. For a
+// certificate, it computes only enclosures (Span) and bounds that enclosures prove.
 //
 //   - LowerBound and UpperBound are the one-sided Clopper–Pearson bounds on the success probability. LowerSpan encloses
 //     the exact lower bound.
@@ -50,10 +50,10 @@ var stirlingTable = [16]float64{
 }
 
 // deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
-// binomial term. Its absolute error is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has relative
-// error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of at most a small
-// multiple of unit·m(1+v)|log1p v| or of unit·m|v|. Here m(1+v)|log1p v| ≤ |x−m| + D and m|v| = |x−m|. The four
-// roundings occur in log1p (within 2·unit), the first product, the difference and the last product.
+// binomial term. The absolute error of D is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has a
+// relative error of 2·unit, and the derivative of D in v is m·log1p(v). Four further roundings each add an error of at
+// most a small multiple of unit·m(1+v)|log1p v| or of unit·m|v|. Here m(1+v)|log1p v| ≤ |x−m| + D and m|v| = |x−m|. The
+// four roundings occur in log1p (within 2·unit), the first product, the difference and the last product.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m
@@ -65,9 +65,9 @@ func deviance(x, m float64) float64 {
 // LogTerm returns ln P(Bin(n, p) = k) and a bound on its absolute error. Domain: 0 < p < 1, q = 1−p with a relative
 // error of at most 2·unit, 0 ≤ k ≤ n.
 //
-// It uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq), where δ
-// is the Stirling error. The means np and nq each carry a relative error of 3·unit, which changes each D by at most
-// 3·unit·|k − np|.
+// LogTerm uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq),
+// where δ is the Stirling error. The means np and nq each carry a relative error of 3·unit, which changes each D by at
+// most 3·unit·|k − np|.
 func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	x, y, N := float64(k), float64(n-k), float64(n)
 	switch k {
@@ -110,24 +110,24 @@ func Tail(n, k int64, p float64) Span {
 		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
 	// The variable c encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. The argument
-	// lambda is n−k+1 − (n+1)q. It is computed as (n+1)p − k, because q is rounded and p is not.
+	// lambda is n−k+1 − (n+1)q. The code computes it as (n+1)p − k, because q is rounded and p is not.
 	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
 
 // upperSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
 //
-// The sum is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris (1992, eq. 9; not DLMF 8.17.22) for
-// I_p(a, b), with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0:
+// P(Bin(n, p) ≥ k) is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris (1992, eq. 9; not DLMF
+// 8.17.22) for I_p(a, b), with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0:
 //
 //	1/(β_1 + α_2/(β_2 + α_3/(β_3 + …)))
 //	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
 //	β_{m+1} = m + m(b−m)p/(a+2m−1) + (a+m)(λ+1+m(1+q))/(a+2m+1)
 //
 // b is an integer, so all α and β are positive until α_{b+1} = 0 ends the fraction. Therefore successive convergents
-// enclose the value. Each step adds only positive numbers, so J steps leave a relative error of 32J·unit. One of p and
-// q is exact, and the caller computes λ from this number by one FMA. The other number may have a relative error of one
-// unit.
+// enclose the value. Each step adds only positive numbers, so J steps cause a relative error of at most 32J·unit. One
+// of p and q is exact, and the caller computes λ from this number by one FMA. The other number may have a relative
+// error of one unit.
 func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)
@@ -157,15 +157,15 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 			a0, b0, a1, b1 = a0*0x1p-500, b0*0x1p-500, a1*0x1p-500, b1*0x1p-500
 		}
 	}
-	if float64(steps) >= b { // the fraction has ended: the last convergent is the value
+	if float64(steps) >= b { // the fraction has ended, so the last convergent is the value
 		value = Span{a1 / b1, a1 / b1}
 	}
 	logp, e := LogTerm(n, k, p, q)
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0,
-		// and the upper end uses the fact that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
+		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0.
+		// The upper end uses the fact that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

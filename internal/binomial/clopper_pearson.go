@@ -7,11 +7,11 @@ import (
 )
 
 // MinLevel is the smallest α that the bounds accept. With this limit, tails near α are far above the smallest normal
-// float64. Below the smallest normal float64, relative error bounds fail.
+// float64, below which bounds on relative errors fail.
 const MinLevel = 1e-100
 
-// LowerBound returns the one-sided Clopper–Pearson bound: a lower bound at level 1−α on the success probability p of a
-// binomial of n trials with x successes. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper &
+// LowerBound returns the one-sided Clopper–Pearson bound. This is a lower bound at level 1−α on the success probability
+// p of n trials, of which x succeeded. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper &
 // Pearson 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 the bound is the p at which
 // P(Bin(n, p) ≥ x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never
 // exceeds the exact bound. Its relative distance from the exact bound is at most 1e-9.
@@ -22,7 +22,7 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound computes LowerBound. It also returns the width, in ln p, of the last Newton step, which is about the
+// lowerBound computes LowerBound. The result width is the length, in ln p, of the last Newton step. It is about the
 // distance to the root.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {
@@ -46,8 +46,8 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// Newton's method aims at a tail slightly below α. The difference is four times the relative width of the
-		// enclosure, so that the tail is proved to be ≤ α after the last step.
+		// Newton's method aims at a tail slightly below α. The relative difference is four times the relative width of
+		// the enclosure, so that the tail is proved to be ≤ α after the last step.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)

@@ -6,9 +6,9 @@ import "fmt"
 // probability at most alpha, then with probability at least 1 − delta at most k of them are wrong.
 //
 // If the failures are independent and have probabilities p_i ≤ α, their number is stochastically at most Bin(n, α). The
-// proof couples each failure with a Bernoulli(α) variable that is at least as large. n must count every example for
-// which a certificate was attempted. If n leaves out examples because of their results, there can be more failures than
-// Bin(n, α) predicts.
+// proof couples each failure with a Bernoulli(α) variable that is at least as large. The number n must count every
+// example for which a certificate was attempted. If n leaves out examples because of their results, there can be more
+// failures than Bin(n, α) predicts.
 //
 // The computed tail is proved to be no smaller than the true tail, so k is never too small. It can be one too large if
 // the tail equals δ to within rounding.
@@ -21,7 +21,7 @@ func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	case !(delta > 0 && delta < 1):
 		return 0, fmt.Errorf("delta %v is outside (0, 1)", delta)
 	}
-	// P(X > n) = 0 ≤ δ, so k = n is valid. Only a smaller k that passes the check replaces it.
+	// P(X > n) = 0 ≤ δ, so k = n is valid. A smaller k replaces n only if it passes the check.
 	low, high := int64(-1), n
 	for high-low > 1 {
 		k := low + (high-low)/2

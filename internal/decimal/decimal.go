@@ -1,5 +1,5 @@
-// Package decimal computes exactly with the decimals in files of results, not with the floats nearest to these
-// decimals.
+// Package decimal computes exactly with the decimals that files of results contain, not with the floats nearest to
+// these decimals.
 package decimal
 
 import (
@@ -10,14 +10,15 @@ import (
 	"strconv"
 )
 
-// Of returns the exact value of the shortest decimal that parses as x. Files of results contain this decimal. x must be
-// finite.
+// Of returns the exact value of the shortest decimal that parses as x. Files of results contain this decimal. The
+// argument x must be finite.
 func Of(x float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString accepts every output of FormatFloat
 	return r
 }
 
-// Float returns the float64 nearest to r, but at most the largest float64, which stands for an infinite radius.
+// Float returns the float64 nearest to r, or the largest float64 if r is larger. The largest float64 stands for an
+// infinite radius.
 func Float(r *big.Rat) float64 {
 	x, _ := r.Float64()
 	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
@@ -113,7 +114,7 @@ func (w *wide) integer() *big.Int {
 	return n.Add(n.Lsh(n, 64), new(big.Int).SetUint64(w.low))
 }
 
-// MeanDown returns sum/n, for n > 0, rounded down, so that no average is overstated. If the sum exceeds the largest
+// MeanDown returns sum/n for n > 0. It rounds down, so that no average is overstated. If the sum exceeds the largest
 // float64 because a term stands for +∞, the result stands for +∞ too.
 func MeanDown(sum *big.Rat, n int) float64 {
 	if Float(sum) == math.MaxFloat64 {

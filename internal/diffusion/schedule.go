@@ -21,15 +21,15 @@ type Schedule []float64
 // steps is the number of timesteps of the named schedules.
 const steps = 1000
 
-// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4). In it, β_t
-// grows from 10⁻⁴ to 0.02 in equal steps, and ᾱ_t = Π_{s≤t} (1−β_s).
+// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4). In this
+// schedule, β_t grows from 10⁻⁴ to 0.02 in equal steps, and ᾱ_t = Π_{s≤t} (1−β_s).
 func Linear() Schedule {
 	return fromBetas(func(t int) float64 { return 1e-4 + (0.02-1e-4)*float64(t)/(steps-1) })
 }
 
 // Cosine returns the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models",
-// equation 17). In it, β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008) and T = 1000
-// timesteps.
+// equation 17). In this schedule, β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008) and T =
+// 1000 timesteps.
 func Cosine() Schedule {
 	f := func(t int) float64 {
 		c := math.Cos(math.Pi / 2 * (float64(t)/steps + 0.008) / 1.008)
@@ -105,13 +105,13 @@ func read(path string) (s Schedule, err error) {
 // Noise returns √((1−ᾱ_t)/ᾱ_t), the standard deviation of the noise at timestep t relative to a signal of 1.
 func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 
-// ErrBeyond means that the input has more noise than all timesteps of the schedule, or less noise than all of them. An
-// error of Timestep wraps ErrBeyond.
+// ErrBeyond means that the input has more noise than every timestep of the schedule, or less noise than every timestep.
+// An error of Timestep wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t with Noise(t) nearest to noise. The argument 'noise' is the standard deviation of the input's
-// noise, after scaling to the range of the model's inputs. If two timesteps are equally near, it returns the smaller
-// one.
+// Timestep returns the t for which Noise(t) is nearest to the argument noise. This argument is the standard deviation
+// of the input's noise, after scaling to the range of the model's inputs. If two timesteps are equally near, Timestep
+// returns the smaller one.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

@@ -1,6 +1,6 @@
-// Package fixedpoint sums numbers in [0, 1] exactly. Floor and Ceil round a number to a multiple of 2⁻⁶³, down or up. A
-// Sum is a 128-bit integer. It has no rounding error, does not depend on the order of the terms, and is the same on
-// every platform.
+// Package fixedpoint sums numbers in [0, 1] exactly. Floor rounds a number down to a multiple of 2⁻⁶³, and Ceil rounds
+// it up. A Sum is a 128-bit integer. It has no rounding error, does not depend on the order of the terms, and is the
+// same on every platform.
 package fixedpoint
 
 import (
@@ -42,7 +42,7 @@ type Sum struct {
 	lo uint64
 }
 
-// Product returns n·v for a count n ≥ 0 and a v in [0, 1] that is given in units of 2⁻⁶³.
+// Product returns n·v for a count n ≥ 0 and a number v in [0, 1] in units of 2⁻⁶³.
 func Product(n int, v uint64) Sum {
 	hi, lo := bits.Mul64(uint64(n), v)
 	return Sum{int64(hi), lo}

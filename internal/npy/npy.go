@@ -4,7 +4,8 @@
 // For a .npy file, ReadHeader reads the shape and the type, and Decode decodes elements. For an archive, CheckMember
 // checks the stated sizes, Open opens an array as a Reader, and Read reads the elements of the array in order.
 //
-// The alternative sbinet/npyio lacks version 3 and offsets, panics on bad headers, and reads one element per call.
+// The alternative sbinet/npyio cannot read version 3, gives no offsets, panics on bad headers, and reads one element
+// per call.
 package npy
 
 import (
@@ -56,7 +57,7 @@ const maxHeader = 1 << 16
 // MaxDims is the value of NPY_MAXDIMS since NumPy 2.
 const MaxDims = 64
 
-// ReadHeader reads the header at the beginning of r, and not one byte more.
+// ReadHeader reads the header at the beginning of r. It reads no byte after the header.
 func ReadHeader(r io.Reader) (*Header, error) {
 	var start [12]byte
 	if n, err := io.ReadFull(r, start[:10]); err != nil {
@@ -109,7 +110,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 }
 
 // ParseType returns the type for NumPy's byte order and name, such as "<" and "f4". Orders other than ">" count as
-// little-endian. ok is false for complex types, types wider than 8 bytes and types that are not numeric.
+// little-endian. The result ok is false for complex types, types wider than 8 bytes and types that are not numeric.
 func ParseType(order, name string) (t Type, ok bool) {
 	switch name {
 	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
@@ -125,7 +126,7 @@ func endsWithin(at int, err error) error {
 	return fmt.Errorf("byte %d: %w", at, err)
 }
 
-// Len returns the number of elements. ok is false if no file can hold them.
+// Len returns the number of elements. The result ok is false if no file can hold so many elements.
 func (h *Header) Len() (n int, ok bool) {
 	n = 1
 	for _, d := range h.Shape {
@@ -163,35 +164,35 @@ type Number interface{ int64 | float32 | float64 }
 func Decode[T Number](t Type, dst []T, src []byte) {
 	switch (Type{Kind: t.Kind, Width: t.Width}) {
 	case Type{Kind: 'f', Width: 2}:
-		each(dst, src, 2, func(b []byte) T { return T(float16.Frombits(u16(b, t.Big)).Float32()) })
+		decodeEach(dst, src, 2, func(b []byte) T { return T(float16.Frombits(u16(b, t.Big)).Float32()) })
 	case Type{Kind: 'f', Width: 4}:
-		each(dst, src, 4, func(b []byte) T { return T(math.Float32frombits(u32(b, t.Big))) })
+		decodeEach(dst, src, 4, func(b []byte) T { return T(math.Float32frombits(u32(b, t.Big))) })
 	case Type{Kind: 'f', Width: 8}:
-		each(dst, src, 8, func(b []byte) T { return T(math.Float64frombits(u64(b, t.Big))) })
+		decodeEach(dst, src, 8, func(b []byte) T { return T(math.Float64frombits(u64(b, t.Big))) })
 	case Type{Kind: 'i', Width: 1}:
-		each(dst, src, 1, func(b []byte) T { return T(int8(b[0])) })
+		decodeEach(dst, src, 1, func(b []byte) T { return T(int8(b[0])) })
 	case Type{Kind: 'i', Width: 2}:
-		each(dst, src, 2, func(b []byte) T { return T(int16(u16(b, t.Big))) })
+		decodeEach(dst, src, 2, func(b []byte) T { return T(int16(u16(b, t.Big))) })
 	case Type{Kind: 'i', Width: 4}:
-		each(dst, src, 4, func(b []byte) T { return T(int32(u32(b, t.Big))) })
+		decodeEach(dst, src, 4, func(b []byte) T { return T(int32(u32(b, t.Big))) })
 	case Type{Kind: 'i', Width: 8}:
-		each(dst, src, 8, func(b []byte) T { return T(int64(u64(b, t.Big))) })
+		decodeEach(dst, src, 8, func(b []byte) T { return T(int64(u64(b, t.Big))) })
 	case Type{Kind: 'u', Width: 1}:
-		each(dst, src, 1, func(b []byte) T { return T(b[0]) })
+		decodeEach(dst, src, 1, func(b []byte) T { return T(b[0]) })
 	case Type{Kind: 'u', Width: 2}:
-		each(dst, src, 2, func(b []byte) T { return T(u16(b, t.Big)) })
+		decodeEach(dst, src, 2, func(b []byte) T { return T(u16(b, t.Big)) })
 	case Type{Kind: 'u', Width: 4}:
-		each(dst, src, 4, func(b []byte) T { return T(u32(b, t.Big)) })
+		decodeEach(dst, src, 4, func(b []byte) T { return T(u32(b, t.Big)) })
 	case Type{Kind: 'u', Width: 8}:
-		each(dst, src, 8, func(b []byte) T { return T(u64(b, t.Big)) })
+		decodeEach(dst, src, 8, func(b []byte) T { return T(u64(b, t.Big)) })
 	case Type{Kind: 'b', Width: 1}:
-		each(dst, src, 1, func(b []byte) T { return T(min(b[0], 1)) })
+		decodeEach(dst, src, 1, func(b []byte) T { return T(min(b[0], 1)) })
 	}
 }
 
-// each calls value to decode every element. The functions each, u16, u32 and u64 are small, so that the compiler
-// inlines them into the cases above.
-func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
+// decodeEach decodes every element with the function value. The functions decodeEach, u16, u32 and u64 are small, so
+// that the compiler inlines them into the cases above.
+func decodeEach[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])
 	}
@@ -236,8 +237,8 @@ func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
 const deflateRatio = 1032
 
 // CheckMember returns an error if the sizes that the archive's directory states for a member are impossible. Stored
-// data have the same size packed and unpacked. Deflated data unpack to at most 1032 times their size. Later code may
-// reserve the stated size.
+// data have the same size packed and unpacked. Deflated data unpack to at most 1032 times their size. After this check,
+// later code may reserve the stated size.
 func CheckMember(f *zip.File) error {
 	packed, size := f.CompressedSize64, f.UncompressedSize64
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A function is a Python function that a batch calls. The machine does not run the function but makes a value of this
-// package instead.
+// A function is a Python function that a batch calls. The machine does not run the function. Instead, it makes a value
+// of this package.
 type function int
 
 const (
@@ -59,7 +59,7 @@ func (m *machine) reduce(call []any) {
 	var v any
 	switch {
 	case f == reconstruct && len(args) == 3 && args[0] == any(ndarray):
-		v = &Array{} // the call has shape (0,) and type int8; BUILD sets the real shape and type
+		v = &Array{} // the call states the shape (0,) and the type int8; BUILD sets the real shape and type
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "C":
 		v = m.fill(&Array{}, args[2], args[1], Int{}, args[0])
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "F":
@@ -85,7 +85,7 @@ func (m *machine) encoded(args Tuple) any {
 	return t
 }
 
-// build sets the state of an array or a type, once.
+// build sets the state of an array or a type. A state can be set only once.
 func (m *machine) build(state any) {
 	args, _ := state.(Tuple)
 	switch v := m.top().(type) {

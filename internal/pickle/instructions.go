@@ -13,7 +13,7 @@ var instructions = [256]func(*machine){
 			m.other("protocol %d; protocols 2 to 5 are read", m.protocol)
 		}
 	},
-	0x95: func(m *machine) { // FRAME: the length of the next bytes, for readers that read ahead
+	0x95: func(m *machine) { // FRAME: the number of bytes that follow, for readers that read ahead
 		if n := m.uint(8); n > uint64(m.size-m.at) {
 			m.fail("damaged: a frame of %d bytes, %d of %d", n, m.size-m.at, m.size)
 		}
@@ -61,13 +61,13 @@ var instructions = [256]func(*machine){
 	'b': func(m *machine) { m.build(m.pop(1)[0]) },
 }
 
-// pushText pushes a text. Its length comes first, in width bytes.
+// pushText pushes a text. In the file, the text's length comes first, in width bytes.
 func (m *machine) pushText(width int, utf8 bool) {
 	n := m.uint(width)
 	m.push(Text{At: m.skip(n), Len: int64(n), UTF8: utf8})
 }
 
-// pushTuple pushes values that were popped from the stack as one tuple.
+// pushTuple pushes one tuple of the given values, which were popped from the stack.
 func (m *machine) pushTuple(values []any) { m.push(append(Tuple(nil), values...)) }
 
 // signed reads an integer of n ≤ 8 bytes in two's complement.

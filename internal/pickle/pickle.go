@@ -4,7 +4,7 @@
 // 5), and four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every instruction.
 //
 // Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
-// which the size of the file limits. It never grows with a length that the file states.
+// and the size of the file limits this number. Memory never grows with a length that the file states.
 //
 // The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates memory for any length that a file states, and
 // panics on damaged files. To use it safely, this package would have to check all instructions first, which would need
@@ -74,13 +74,13 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of text, kept because many calls read the same "latin1"
-	lastText string // result of the last call of text
+	last     Text   // argument of the last call of the method text, kept because many calls read the same "latin1"
+	lastText string // result of the last call of the method text
 }
 
 // A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
-// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory, for a value on
-// the stack, in a list and in the memo.
+// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory: for a value on
+// the stack, in a list and in the memo together.
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
@@ -88,7 +88,7 @@ const (
 )
 
 // Read reads the pickle in r, which has size bytes, and returns its value. The comment on Dict.Get lists the types of
-// values. Errors name the byte of the file.
+// values. Errors name the byte of the file at which reading failed.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep
@@ -186,7 +186,7 @@ func (m *machine) uint(n int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// line reads up to the next newline. The line is a module or a name.
+// line reads up to the next newline, and returns the line, which is the name of a module or of a function.
 func (m *machine) line() string {
 	b := m.read(m.at, int(min(maxKey+1, m.size-m.at)))
 	line, _, found := strings.Cut(string(b), "\n")
@@ -272,7 +272,7 @@ func (m *machine) set(items []any) {
 	}
 }
 
-// text returns the characters of a text that has at most maxKey bytes.
+// text returns the characters of the text v, which must have at most maxKey bytes.
 func (m *machine) text(v any) string {
 	t, ok := v.(Text)
 	if !ok || t.Len > maxKey {

@@ -13,9 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// Attack is a picture of calibration under attack. It has one of two forms. The first form shows the bins without an
-// attack and under the worst attack at some radii, and also measures of calibration by radius. The second form shows
-// the bins under attacks that were carried out, without measures by radius.
+// Attack is a picture of calibration under attack. It has one of two forms. The first form shows bins at some radii,
+// without an attack and under the worst attack. It also shows measures of calibration by radius. The second form shows
+// the bins under attacks that were carried out, and has no measures by radius.
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
@@ -34,7 +34,7 @@ type Measure struct {
 	Name          string
 	Radius, Value []float64
 	Brier         bool // a Brier score, not a calibration error
-	ForAll        bool // the values hold with a stated probability; if false, they hold only if no bound fails
+	ForAll        bool // true if the values hold with a stated probability, false if they hold only if no bound fails
 }
 
 // panelSize is the size of one panel in centimetres. Three panels fit side by side.
@@ -171,7 +171,7 @@ func (a Attack) byRadius() *plot.Plot {
 	return p
 }
 
-// hollow returns the unfilled glyph of a Brier score or of a calibration error.
+// hollow returns the unfilled glyph for a Brier score or for a calibration error.
 func hollow(brier bool) draw.GlyphDrawer {
 	if brier {
 		return draw.RingGlyph{}

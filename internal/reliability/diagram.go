@@ -1,6 +1,6 @@
 // Package reliability draws reliability diagrams. A Diagram shows accuracy against confidence in bins, with an interval
-// for each accuracy, over a histogram of the confidence. An Attack shows the bins with and without an attack at several
-// radii, and measures of calibration by radius.
+// for each accuracy. Below it is a histogram of the confidence. An Attack shows the bins with and without an attack at
+// several radii, and measures of calibration by radius.
 package reliability
 
 import (

@@ -9,8 +9,8 @@ import (
 )
 
 // The CRCs of an archive cover the data, but not the headers and the directory. The shape and the data determine all
-// bytes of a Writer's file. So checkCanonical can compare the headers and the directory with the bytes that a Writer
-// would write.
+// bytes of a file that a Writer wrote. So checkCanonical can compare the headers and the directory with the bytes that
+// a Writer would write.
 
 // endLen is the length of the record "end of central directory". At the offset maxSizeAt in this record, a Writer
 // writes 0xffffffff for the directory's size. Other programs write this value only for directories above 4 GiB.

@@ -24,8 +24,7 @@ type Shape struct {
 	Classes  int   // m
 }
 
-// maxClasses is far above the number of classes of real models. It limits memory, because one row of scores is held in
-// memory.
+// maxClasses is far above the number of classes of real models. It limits the memory for a row of scores.
 const maxClasses = 1 << 20
 
 func (s Shape) validate() error {
@@ -97,8 +96,8 @@ func npyHeader(dict string) []byte {
 }
 
 // These are constants of the zip format (PKWARE APPNOTE 6.3, §4.3). Every member has 64-bit sizes, even if 32 bits
-// suffice, so that there is only one form to test. The time is the earliest that the format allows, so that equal
-// scores make equal files.
+// suffice, so that there is only one form to test. The time of every member is the earliest time that the format
+// allows, so that equal scores make equal files.
 const (
 	zipVersion64 = 45
 	zipFirstDate = 1<<5 | 1 // 1980-01-01
@@ -115,7 +114,7 @@ func (m member) localHeader(crc uint32) []byte {
 	return le.AppendUint64(b, uint64(m.size))
 }
 
-// appendCommon appends the fields that local and central headers share, from the field "version needed" to the length
+// appendCommon appends the fields that local and central headers share: from the field "version needed" to the length
 // of the extra field.
 func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
 	le := binary.LittleEndian

@@ -14,7 +14,7 @@ import (
 )
 
 // Reader reads a file of scores, one example after another. Members may be stored or deflated. Scores may be float32 or
-// float64 (rounded to float32). Labels and index may have any integer type of 4 or 8 bytes.
+// float64. The Reader rounds float64 to float32. Labels and index may have any integer type of 4 or 8 bytes.
 type Reader struct {
 	Shape
 	HasIndex bool
@@ -26,11 +26,11 @@ type Reader struct {
 	scores0, score *array
 	arrays         []*array // the arrays in the file
 	next           int
-	left           [2]int64 // number of unread samples of the example, by array
+	left           [2]int64 // number of unread samples of the current example in each array
 	row            []float32
 
-	// The digest of the example is computed from these fields: its index and label, and the CRCs of the scores read so
-	// far.
+	// The following fields determine the digest of the current example: its index and label, and the CRCs of the scores
+	// read so far.
 	numbers [2]int64
 	crcs    [2]uint32
 	bytes   []byte
@@ -43,7 +43,8 @@ type array struct {
 }
 
 // Open opens a file of scores. The caller must Close it. If a Writer wrote the file, Open checks every byte except the
-// data. The checksums of the data are compared at the end. So trust the scores only after Next has returned io.EOF.
+// data. Next checks the data against their checksums at the end of the file. So trust the scores only after Next has
+// returned io.EOF.
 func Open(path string) (*Reader, error) {
 	info, err := os.Stat(path) // Stat comes first: opening a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
@@ -130,7 +131,7 @@ func (r *Reader) openArrays() error {
 	return nil
 }
 
-// openArray opens the member with this name. It returns nil if there is none.
+// openArray opens the member with this name. It returns nil if there is no such member.
 func (r *Reader) openArray(name string, dims int, float bool) (opened *array, err error) {
 	for _, f := range r.zip.File {
 		if npy.ArrayName(f) != name {
@@ -182,8 +183,8 @@ func (a *array) integer() (int, error) {
 	return int(n[0]), err
 }
 
-// Next moves to the next example and returns its index and its label. If the file has no index, the index is the
-// example's position. After the last example Next returns io.EOF.
+// Next moves to the next example and returns the example's index and label. If the file has no array index, the index
+// is the example's position. After the last example Next returns io.EOF.
 func (r *Reader) Next() (index, label int, err error) {
 	if err := r.skip(); err != nil {
 		return 0, 0, err
@@ -224,8 +225,8 @@ func (r *Reader) Digest() (string, error) {
 	return digest(r.numbers, r.crcs), nil
 }
 
-// finish reads the ends of the arrays, where the archive's checksums are compared. It returns io.EOF if the checksums
-// match.
+// finish reads the ends of the arrays, where package npy checks the archive's checksums. It returns io.EOF if the
+// checksums match.
 func (r *Reader) finish() error {
 	for _, a := range r.arrays {
 		if err := a.End(); err != nil {

@@ -20,8 +20,8 @@ import (
 // Writer writes a file of scores. Several goroutines may call its methods, except Finish and Close. Samples may come in
 // any order, because each sample has a fixed position in the file.
 //
-// Until Finish, the name of the file is path + ".part". After a kill, Create opens this file again with the same shape.
-// The caller then writes again every example that is not known to be complete.
+// Until Finish, the name of the file is path + ".part". If the process was killed, Create can open this file again with
+// the same shape. The caller then writes again every example that is not known to be complete.
 type Writer struct {
 	path    string
 	shape   Shape
@@ -43,7 +43,7 @@ func Part(name string) string { return name + partSuffix }
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the name of
-// the file survives a power cut. So if a power cut loses this file, it also loses every file that the run makes later.
+// the file is safe from a power cut. So a power cut cannot lose this file and keep a file that the run makes later.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -59,7 +59,8 @@ func Create(path string, shape Shape) (*Writer, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	w.file = file
-	// Truncate removes a half-written directory. It extends a shorter file by zeros that take no space yet.
+	// Truncate removes a half-written directory of the archive. It extends a shorter file by zeros that take no space
+	// yet.
 	if err = file.Truncate(w.end); err == nil {
 		err = w.writeHeaders()
 	}
@@ -87,8 +88,9 @@ func (w *Writer) writeHeaders() error {
 	return nil
 }
 
-// Reopen turns the finished file back into the part file, so that some examples can be written again. It refuses a file
-// whose length does not fit the shape. Reopen does not check the data. Use Digest to check whether an example is whole.
+// Reopen turns the finished file back into the part file, so that some examples can be written again. Reopen refuses a
+// file whose length does not fit the shape, but it does not check the data. Use Digest to check whether an example is
+// complete.
 func Reopen(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -190,9 +192,9 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest returns eight hexadecimal digits, a CRC-32C over four numbers: the index and the label (int64) of the i-th
-// example, the CRC-32C of its scores in scores0, and the CRC-32C of its scores in scores (uint32). All numbers are
-// little-endian, as in the file.
+// Digest returns eight hexadecimal digits, a CRC-32C over four numbers. These are the index and the label of the i-th
+// example (int64), the CRC-32C of its scores in the array scores0, and the CRC-32C of its scores in the array scores
+// (uint32). All numbers are little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if err := w.check(i); err != nil {
 		return "", err
@@ -224,8 +226,8 @@ func (w *Writer) Digest(i int) (string, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// digest covers the CRCs of both blocks, not the blocks themselves, because the caller of a Reader may read the blocks
-// in any order.
+// digest returns the digest that Writer.Digest defines. It covers the CRCs of both blocks, not the blocks themselves,
+// because the caller of a Reader may read the blocks in any order.
 func digest(numbers [2]int64, blocks [2]uint32) string {
 	var b []byte
 	for _, n := range numbers {
@@ -251,7 +253,8 @@ func (w *Writer) Close() error {
 }
 
 // Finish completes the file under its own name and closes it. Before the call, write all examples and sync all other
-// files of the run. A power cut at any time leaves either the part file, which Create continues, or the whole file.
+// files of the run. A power cut at any time leaves either the part file, which Create can continue, or the complete
+// file.
 func (w *Writer) Finish() error {
 	err := errors.Join(w.writeDirectory(), w.file.Close())
 	if err == nil {

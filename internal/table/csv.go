@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxColumns limits the memory for splitting a line, which takes tens of bytes per column. Real tables have far fewer
-// columns.
+// maxColumns limits the memory for splitting a line. Splitting takes tens of bytes per column. Real tables have far
+// fewer columns.
 const maxColumns = 1 << 20
 
 // csvRows parses the header and adds the later lines to the table as rows.
@@ -19,7 +19,7 @@ type csvRows struct {
 	*reader
 	first  []byte // the header line
 	comma  byte
-	fields []*column // nil: the field is not wanted
+	fields []*column // nil for a field that is not wanted
 }
 
 func (r *csvRows) readHeader(line []byte) error {

@@ -15,7 +15,7 @@ const maxLine = 64 << 20
 
 var errLineTooLong = fmt.Errorf("line longer than %d MiB", maxLine>>20)
 
-// lineReader returns the lines that are not blank, without surrounding space, and counts all lines.
+// lineReader returns the lines that are not blank, without surrounding space. It counts all lines.
 type lineReader struct {
 	in   *bufio.Reader
 	line int // number of the last returned line, counted from 1
@@ -56,15 +56,15 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// takeSeed keeps the Seed that follows from the first row's checksum. Read does not know which run wrote the file. So
-// it takes the Seed from the first row, and checks the other rows with it.
+// takeSeed keeps the Seed that follows from the first row's checksum. Read does not know which run wrote the file, so
+// it checks the other rows with this Seed.
 func (t *Table) takeSeed(s checksum.Seed, found bool) {
 	if found {
 		t.seed = s
 	}
 }
 
-// check returns an error for a wrong checksum, and for a file in which only some rows have a checksum.
+// check returns an error for a wrong checksum, or for a file in which only some rows have a checksum.
 func (t *Table) check(state checksum.State) error {
 	switch {
 	case state == checksum.Foreign:

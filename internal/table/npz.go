@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// readNpz reads the wanted arrays of an archive. It first holds the archive in memory, because a zip is read from its
-// end.
+// readNpz reads the wanted arrays of an archive. It first reads the whole archive into memory, because a zip file must
+// be read from its end.
 func (r *reader) readNpz(src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *reader) checkFinite(x float64) error {
 	return nil
 }
 
-// readArray reads a 1-D array, or a 2-D array if matrix is set. The array's shape must fit the sizes in the archive's
+// readArray reads a 1-D array, or a 2-D array if matrix is true. The array's shape must fit the sizes in the archive's
 // directory. npy.Open compares these sizes with the bytes of the archive.
 func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
 	a, err := npy.Open(f)

@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Parquet streams the leaf columns of a Parquet file, with one page in memory at a time, and can read a value again by
-// its row. Call its methods within Guard, and call CheckPages before you read a column.
+// Parquet streams the leaf columns of a Parquet file, with one page in memory at a time. It can also read a single
+// value by its row. Call its methods within Guard, and call CheckPages before you read a column.
 type Parquet struct {
 	*parquet.File
 	src io.ReaderAt
@@ -60,7 +60,8 @@ func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v
 	}
 }
 
-// eachOf calls f with the values of a page. It returns the number of the row after the last row.
+// eachOf calls f with the values of a page. The argument row is the number of the first row. eachOf returns the number
+// of the row after the last row.
 func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
 	defer parquet.Release(page)
 	values := page.Values()
@@ -106,7 +107,7 @@ func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 }
 
 // readParquet reads the wanted columns of a file. These columns must be flat and hold numbers or booleans. It first
-// holds the file in memory, because Parquet is read from its end.
+// reads the whole file into memory, because a Parquet file must be read from its end.
 func (r *reader) readParquet(ctx context.Context, src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -182,7 +183,8 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	return nil
 }
 
-// Number returns a value as a float64: 1 for true and 0 for false. ok is false for values that are not numbers.
+// Number returns a value as a float64: 1 for true and 0 for false. The result ok is false for values that are not
+// numbers.
 func Number(v parquet.Value) (x float64, ok bool) {
 	switch v.Kind() {
 	case parquet.Boolean:

@@ -82,7 +82,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		reader := protocol.NewReaderFromBytes(bytes) // unlike a stream reader, it allocates no more than its input
+		reader := protocol.NewReaderFromBytes(bytes) // unlike a stream reader, this reader allocates no more than its input
 		header = meta.PageHeader{}
 		err = thrift.NewDecoder(reader).Decode(&header)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
@@ -99,7 +99,7 @@ const mostHeader = 1 << 20
 // with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the
 // limit of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // for the first bytes, which are not copies, because a copy repeats earlier bytes
+	const start = 64 // for the first bytes, which cannot be copies of earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed
@@ -129,8 +129,8 @@ func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64)
 	return memory.Check(size)
 }
 
-// checkUnpacked unpacks a page without keeping the result. It refuses more bytes than the page's header states, because
-// the Parquet library unpacks to the end, whatever the header says.
+// checkUnpacked unpacks a page without keeping the result. It returns an error if there are more bytes than the page's
+// header states, because the Parquet library unpacks to the end, whatever the header says.
 func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.CompressionCodec) error {
 	if codec == meta.Uncompressed {
 		return nil
@@ -161,7 +161,7 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	in := bufio.NewReader(packed)
 	var out io.Reader
 	switch codec {
-	case meta.Snappy: // the length comes first, and the library enforces it
+	case meta.Snappy: // the length comes first, and the library does not exceed it
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
 	case meta.Lz4Raw: // for a damaged block, the library would grow its buffer for ever

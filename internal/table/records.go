@@ -48,7 +48,7 @@ func (r *Records) Next() (fields []string, line int, err error) {
 // Bytes returns the number of bytes of text read so far.
 func (r *Records) Bytes() int64 { return r.text.n }
 
-// lineLimit reads from r. It returns an error once a line or a quoted field is longer than maxLine.
+// lineLimit passes on the bytes of r. It returns an error once a line or a quoted field is longer than maxLine.
 type lineLimit struct {
 	r       io.Reader
 	n       int64 // number of bytes returned so far

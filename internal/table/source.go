@@ -59,13 +59,13 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 	return f, nil
 }
 
-// interruptible returns a reader of r. A read from it ends when ctx ends, even while r waits for input. One read from r
-// may continue after ctx ends.
+// interruptible returns a pipe that passes on the bytes of r. A read from the pipe ends when ctx ends, even while r
+// waits for input. One read from r may continue after ctx ends.
 func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
 	out, in := io.Pipe()
 	go func() {
 		_, err := io.Copy(in, r)
-		in.CloseWithError(err) // nil: the reader gets io.EOF
+		in.CloseWithError(err) // if err is nil, the reader gets io.EOF
 	}()
 	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
 	return out

@@ -1,11 +1,11 @@
 // Package table reads columns of numbers from tables: CSV with a header (columns in any order; comma, semicolon or
 // tab), JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read finds the format by the
-// content, so standard input works like a file. It matches a column by its exact name. In CSV and Parquet it also
+// content, so standard input works like a file. Read matches a column by its exact name. In CSV and Parquet, it also
 // matches a column by its name in lower case, if no other column has that name.
 //
-// Read streams all formats and keeps the wanted columns, at 8 bytes per value and at most memory.Limit in total. If a
-// line has a checksum (package checksum), Read verifies it. Every error about content names the place: "scores.csv:17:
-// score: …".
+// Read keeps only the wanted columns, at 8 bytes per value and at most memory.Limit in total. While it reads an npz
+// archive or a Parquet file, it also holds the whole file in memory. If a line has a checksum (package checksum), Read
+// verifies it. Every error about content names the place: "scores.csv:17: score: …".
 //
 // Callers that need more than float64 columns can stream the same files. Records returns the rows of a CSV file as
 // text. Parquet returns the values of a Parquet file's leaf columns, row by row. Neither Records nor Parquet converts a
@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
-	// Match selects additional columns by name, unless Match is nil. Match is not called for npz archives.
+	// Match, if not nil, selects additional columns by name. Read does not call Match for npz archives.
 	Match func(name string) bool
 	// Matrices names arrays of an npz archive that may be 2-D. Matrices has no effect on text.
 	Matrices []string
@@ -44,8 +44,9 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name that a column of the file matches. This is the column's name, or its name in
-// lower case if no other column of the file has that name. It returns "" for a column that is not wanted.
+// knownName returns the wanted name that a column of the file matches. This is the column's own name, or this name in
+// lower case if no other column of the file has the name in lower case. knownName returns "" for a column that is not
+// wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -145,7 +146,7 @@ func (t *Table) add(c *column) {
 type reader struct {
 	*Table
 	opt   Options
-	held  int64 // bytes of the columns, and of a file held as a whole
+	held  int64 // bytes of the columns and, for a binary format, of the whole file
 	limit int64 // limit of held
 }
 
@@ -174,7 +175,7 @@ func (r *reader) require(format string, has []string) error {
 	return nil
 }
 
-// hold reserves memory for values. It returns an error beyond the limit.
+// hold reserves memory for values. It returns an error if this exceeds the limit.
 func (r *reader) hold(values int64) error {
 	const bytes = 8
 	if values > (r.limit-r.held)/bytes {
@@ -187,7 +188,7 @@ func (r *reader) hold(values int64) error {
 // holdFile reads a file of a binary format into memory.
 func (r *reader) holdFile(src io.Reader) ([]byte, error) {
 	r.binary = true
-	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // ReadAll takes up to twice the size while it grows
+	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // while its buffer grows, ReadAll takes up to twice the size
 	if err == nil && int64(len(data)) >= r.limit/2 {
 		err = memory.Check(-1)
 	}
