@@ -17,7 +17,7 @@ import (
 )
 
 // pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page). Each entry also
-// gives the number of classes and the key of the class names, which are in another file in the same folder. Without
+// gives the number of classes, and the key under which another file in the same folder keeps the class names. Without
 // Options.LabelColumn, rscert uses the first of these keys that a batch has.
 var pickledLabels = []struct {
 	key, format string
@@ -37,7 +37,8 @@ const notPickle = `a pickle, which is a program; load it in Python and numpy.sav
 // pickleMagic begins every pickle of protocol 2 or later.
 const pickleMagic = "\x80"
 
-// isPickle reports whether a file begins like a pickle of protocol 2 to 5. Older pickles are not supported.
+// isPickle reports whether a file begins like a pickle of protocol 2 to 5. Package dataset does not support older
+// pickles.
 func isPickle(path string) bool {
 	f, _, err := openRegular(path)
 	if err != nil {
@@ -49,10 +50,10 @@ func isPickle(path string) bool {
 	return err == nil && head[0] == pickleMagic[0] && head[1] >= 2 && head[1] <= 5
 }
 
-// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100. The batch is a dictionary. Its entry
-// "data" is a uint8 array [N,3072], whose rows are images [3,32,32]. Another entry is a list of N labels. The images
-// stay in the file, with two exceptions that are held in memory: images in Fortran order, and images that Python 3
-// wrote by protocol 2.
+// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100. The batch is a dictionary. Its entry "data"
+// is a uint8 array [N,3072], whose rows are images [3,32,32]. Another entry is a list of N labels. The images stay in
+// the file, with two exceptions: images in Fortran order, and images that Python 3 wrote with protocol 2. openPickle
+// holds these in memory.
 func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
 	f, err := openChecked(path)
 	if err != nil {
@@ -111,7 +112,7 @@ func readPickle(ctx context.Context, path string, file contents) (*pickle.Dict, 
 	return d, nil
 }
 
-// batch is the dictionary in a file.
+// batch is the dictionary in a pickled file.
 type batch struct {
 	*pickle.Dict
 	path string
@@ -155,7 +156,7 @@ func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array,
 	return a, nil
 }
 
-// latin1 decodes UTF-8 text whose characters are U+0000 to U+00FF. It gives one byte for each character.
+// latin1 reads UTF-8 text whose characters are U+0000 to U+00FF, and returns one byte for each character.
 type latin1 struct{ text *bufio.Reader }
 
 func (l *latin1) Read(p []byte) (int, error) {
@@ -242,8 +243,8 @@ func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells
 	return cells, err
 }
 
-// namesBeside returns the class names from the file in a batch's folder. It returns nil if this file does not exist, or
-// if Options.ClassNames is empty, because the names are not needed without ClassNames.
+// namesBeside returns the class names from the file of names in a batch's folder. It returns nil if this file does not
+// exist. It also returns nil if Options.ClassNames is empty, because only ClassNames needs the names.
 func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, error) {
 	if opt.ClassNames == "" {
 		return nil, nil
@@ -263,8 +264,8 @@ func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, 
 	return nil, nil
 }
 
-// readPickledNames reads a file of class names and returns the names that it has under the given key. For the key "" it
-// takes the first key of pickledLabels that the file has.
+// readPickledNames reads a file of class names and returns the names under the given key. For the key "" it takes the
+// first key of pickledLabels that the file has.
 func readPickledNames(ctx context.Context, path string, file contents, key string) (names []string, err error) {
 	d, err := readPickle(ctx, path, file)
 	if err != nil {

@@ -27,7 +27,7 @@ type classNames struct {
 // maxNames is the maximum size of a file of names, in bytes.
 const maxNames = pieceSize
 
-// readClassNames reads a file of names. It returns nil for the path "".
+// readClassNames reads a file of class names. It returns nil for the path "".
 func readClassNames(path string) (*classNames, error) {
 	if path == "" {
 		return nil, nil
@@ -111,8 +111,8 @@ func (o Options) modelNames() *classNames {
 	return newClassNames("the model", classes)
 }
 
-// renumber replaces labels that are numbers by the model's classes with these labels. It changes nothing unless the
-// model's file holds all these labels.
+// If the labels of d are numbers, renumber replaces each label by the model's class that has this label. It changes
+// nothing unless the model's file holds all labels of d.
 func (d *Dataset) renumber(opt Options) {
 	names := opt.modelNames()
 	if names == nil || d.names != nil || d.folders > 0 {
@@ -130,7 +130,7 @@ func (d *Dataset) renumber(opt Options) {
 	d.addNote("classes in the order of the model")
 }
 
-// ByModel reports whether the labels are numbered by Options.ModelClasses.
+// ByModel reports whether Options.ModelClasses numbers the labels.
 func (d *Dataset) ByModel(opt Options) bool { return d.byName && opt.modelNames() != nil }
 
 // label returns the class with this name. It returns an error if several classes share the name, for example "crane" in

@@ -17,12 +17,12 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// openCSV reads lines that hold a label and values, after an optional header. labelcolumn.go finds the column of
-// labels.
+// openCSV reads lines that hold a label and values, after an optional header. The code in labelcolumn.go finds the
+// column of labels.
 //
 // If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes and are scaled
-// to [0,1]. Otherwise the values are not scaled. The values of a file of zeros and ones are not scaled either, because
-// the file does not show whether they are bytes or already in [0,1]. Note reports the decision.
+// to [0,1]. Otherwise the values are not scaled. openCSV does not scale zeros and ones either, because a file of zeros
+// and ones does not show whether they are bytes or already in [0,1]. Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {
@@ -67,8 +67,8 @@ type csvTable struct {
 	watched []int // columns that may hold the labels, ascending
 
 	lines  []int     // line number of each row
-	values []float32 // [rows·columns], row by row; NaN if the column is watched and the field is not a number
-	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all are 0
+	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
+	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
 	odd    []bool    // odd[i]: a number of row i is not a usual spelling of its value (isNamed)
 	cells  []cells   // cells of each watched column
 }
@@ -197,8 +197,8 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	return nil
 }
 
-// addValue adds a value and its miss, the bound on |number in the file − value|. The table stores no misses until one
-// differs from 0.
+// addValue adds a value and its miss, the bound on |number in the file − value|. The table stores no misses until a
+// miss differs from 0.
 func (t *csvTable) addValue(value, miss float32) {
 	if t.misses == nil && miss != 0 {
 		t.misses = make([]float32, len(t.values), cap(t.values))
@@ -212,7 +212,7 @@ func (t *csvTable) addValue(value, miss float32) {
 }
 
 // narrow returns the float32 nearest to the decimal in field. The argument v is the float64 nearest to this decimal. If
-// the decimal is a short integer, v equals it.
+// the decimal is a short integer, v equals this integer.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
@@ -241,7 +241,7 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	d := &Dataset{format: "CSV", table: true}
 	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.lines[i]) }
 	if t.rows() == 0 {
-		return d, nil // the caller refuses an empty dataset
+		return d, nil // the caller returns an error for an empty dataset
 	}
 	used, err := t.takeLabels(ctx, d)
 	if err != nil {
@@ -300,8 +300,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and at least one is above 1. It also returns an error if a value is not
-// finite. Only a column that might have held labels can contain such a value.
+// scaled reports whether all values are bytes and at least one is above 1. It returns an error if a value is not
+// finite. Only a watched column can contain such a value.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

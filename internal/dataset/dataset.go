@@ -2,9 +2,9 @@
 // arrays, CSV, Parquet and WebDataset archives.
 //
 // Open finds the format, checks the whole dataset once and computes its digest. Example reads one example. Values are
-// float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open refuses a file that is truncated, that
-// disagrees with its header or labels, or that holds a value that is not finite. The error names the file and the
-// location in the file. If a file changes after Open, Example returns an error, never other data.
+// float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open returns an error for a file that is
+// truncated, that contradicts its header or its labels, or that holds a value that is not finite. The error names the
+// file and the location in the file. If a file changes after Open, Example returns an error, never other data.
 package dataset
 
 import (
@@ -51,15 +51,15 @@ type Dataset struct {
 	labelColumn string
 	columns     []string    // names of the value columns, from the header
 	cropped     bool        // Resize and Crop are done
-	names       *classNames // names of the model's classes; nil: not given
+	names       *classNames // names of the model's classes; nil if they are not given
 	byName      bool        // the labels are written as names
 	root        string      // folder that contains the class folders
-	folders     int         // number of class folders if their order numbers the classes; 0: the data give the labels
+	folders     int         // number of class folders if their order numbers the classes; 0 if the data give the labels
 	warnings    []warning.Warning
 	// values fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. The
-	// result named tells whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
+	// result named says whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
 	// if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
@@ -69,8 +69,8 @@ type Dataset struct {
 
 // Open opens the dataset at path, which is a file or a folder. It finds the format by names and first bytes. It reads
 // the whole dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and
-// uncompressed .npz files stay on the disk, and later reads are checked against digests of the parts of these files.
-// Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
+// uncompressed .npz files stay on the disk. A Dataset checks later reads of these files against digests of their parts.
+// It holds compressed files, CSV and arrays in Fortran order in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)
@@ -130,7 +130,7 @@ func checkExample(shape []int) error {
 }
 
 // read reads all examples, so that errors in the data appear before the caller starts to sample. It also sets the
-// digest.
+// digest of d.
 func (d *Dataset) read(ctx context.Context) error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "rscert data 1\n%d %v\n", len(d.labels), d.shape)
@@ -197,7 +197,7 @@ func (d *Dataset) Format() string { return d.format }
 // Note tells the user in one line what Open decided: the chosen files, the scaling, and the range of values.
 func (d *Dataset) Note() string { return quote.Line(d.note) }
 
-// SHA256 returns the digest of the data, in hex. The digest does not depend on the names, the compression or the place
+// SHA256 returns the digest of the data, in hex. The digest does not depend on the names, the compression or the folder
 // of the files. For all formats except images it covers the number of examples, the shape, and the label (int64) and
 // values (float32) of each example, little-endian. So the same data have the same digest, whether they are stored as
 // IDX, .npz or CSV. Open does not decode all images, so the digest of images covers the labels and the image files.
@@ -226,7 +226,7 @@ func (d *Dataset) settle(opt Options) (err error) {
 	return d.subtractFirst(opt.FirstLabel)
 }
 
-// subtractFirst subtracts the argument first from all labels. If first is 0, it warns of labels that seem to count from
+// subtractFirst subtracts the argument first from all labels. If first is 0, it warns if the labels seem to count from
 // 1.
 func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)

@@ -7,8 +7,8 @@ import (
 
 // Cameras store an image in the orientation of the sensor. The Exif field Orientation says how to turn the image.
 // Browsers, OpenCV's imread and Hugging Face's datasets turn the image; torchvision's ImageFolder and Keras do not.
-// rscert turns the image, and warns. The orientations are the numbers of Exif 2.32, section 4.6.4: 1 means upright, and
-// the comments in storedAt explain 2 to 8.
+// rscert turns the image, and warns the user. Orientations are numbered as in Exif 2.32, section 4.6.4: 1 means
+// upright, and the comments in storedAt explain 2 to 8.
 
 // orientationTag is the tag of the field Orientation in the first directory of a TIFF file.
 const orientationTag = 0x0112
@@ -22,7 +22,8 @@ func orientation(file []byte) int {
 	return 1
 }
 
-// exifBlock returns the Exif data of a JPEG, PNG or WebP file: a TIFF file. It returns nil if there is none.
+// exifBlock returns the Exif data of a JPEG, PNG or WebP file. The Exif data have the form of a TIFF file. exifBlock
+// returns nil if the file has no Exif data.
 func exifBlock(file []byte) []byte {
 	switch {
 	case bytes.HasPrefix(file, []byte("\xff\xd8")):
@@ -58,7 +59,7 @@ func jpegExif(segments []byte) []byte {
 	return nil
 }
 
-// chunk returns the data of the first chunk of this name. A chunk of PNG has its size, its name, its data and a
+// chunk returns the data of the first chunk with the given name. A chunk of PNG has its size, its name, its data and a
 // checksum. A chunk of WebP has its name, its size, its data and a byte of padding if the size is odd.
 func chunk(chunks []byte, name string, order binary.ByteOrder, png bool) []byte {
 	for len(chunks) >= 8 {
@@ -111,7 +112,7 @@ func tiffOrientation(tiff []byte) int {
 	return 0
 }
 
-// turned reports whether an orientation exchanges the height and the width.
+// turned reports whether turning an image of this orientation upright exchanges height and width.
 func turned(orientation int) bool { return orientation >= 5 }
 
 // turn turns an image [C,H,W] of this orientation upright and writes the result to dst.

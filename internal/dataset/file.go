@@ -71,8 +71,8 @@ func fileError(err error) error {
 	return err
 }
 
-// blockSize is the number of bytes that one digest covers. It is small enough that reading one example is quick, and
-// large enough that the digests of 100 GB take only 13 MB.
+// blockSize is the number of bytes that one digest covers. With blocks of this size, reading one example is quick, and
+// the digests of 100 GB take only 13 MB.
 const blockSize = 1 << 18
 
 var errChanged = errors.New("the file has changed since it was opened")
@@ -86,7 +86,7 @@ type checkedFile struct {
 	mu    sync.Mutex
 	sums  [][sha256.Size]byte
 	known []bool
-	in    int64  // index of the block kept in data, because neighbouring examples often share a block; -1: none
+	in    int64  // index of the block in data, or -1; the block is kept because neighbouring examples often share it
 	data  []byte // at most blockSize bytes
 }
 
@@ -108,7 +108,7 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
-// errBefore means that an archive places a member before the first byte of the archive.
+// errBefore means that an archive states a position before its first byte for a member.
 var errBefore = errors.New("reads before the beginning of the file")
 
 // ReadAt implements io.ReaderAt.
@@ -156,9 +156,9 @@ func (c *checkedFile) load(k int64) error {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// openContents opens a file. If its first bytes are those of gzip, it unpacks the file into memory. The function
-// promise reads the unpacked header and returns the file length that the header states, or -1 if the header states
-// none. openContents refuses an unpacked file that is longer.
+// openContents opens a file. If the file begins with the first bytes of gzip, openContents unpacks the file into
+// memory. The function promise reads the unpacked header and returns the file length that the header states, or -1 if
+// the header states no length. openContents returns an error if the unpacked file is longer.
 func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
 	file, err := openChecked(path)
 	if err != nil {
@@ -211,8 +211,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pieces holds a file in memory, in pieces. Memory grows with the bytes that were read, not with the length that a
-// header states. Growing copies no bytes.
+// pieces holds a file in memory, in pieces. Memory grows with the number of bytes that were read, not with the length
+// that a header states. A new piece needs no copy of the earlier pieces.
 type pieces [][]byte
 
 const pieceSize = 1 << 24

@@ -21,7 +21,8 @@ type format struct {
 	ownLabels bool // the files hold their labels, so Options.Labels is refused
 }
 
-// formats returns the formats that are recognised by name. Any other file is tried as a pickle and then as IDX.
+// formats returns the formats that Open recognises by the name of the file. Open tries any other file as a pickle, and
+// then as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
@@ -36,7 +37,7 @@ func formats() []format {
 // A remedy tells the user how to convert a format that is not supported.
 type remedy struct {
 	suffixes []string
-	magic    string // first bytes of the file; "": not checked
+	magic    string // first bytes of the file, or "" if they need no check
 	text     param.Text
 }
 
@@ -130,7 +131,7 @@ func remedyByMagic(path string) *remedy {
 	return nil
 }
 
-// openFolder finds the data in a folder, or in the subfolders that torchvision and the published archives make.
+// openFolder finds the data in a folder, or in the subfolders that torchvision and the published archives create.
 func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
 		dir := filepath.Join(path, filepath.FromSlash(sub))
@@ -226,8 +227,8 @@ func remedyInFolder(dir string) *remedy {
 }
 
 // splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test" if there is
-// one, otherwise the split "validation" if there is one, and otherwise the only split. The name of a file begins with
-// its split, up to "-", "_" or ".", for example test-00000-of-00003.parquet (Hugging Face).
+// one, otherwise the split "validation" if there is one, and otherwise the only split there is. The name of a file
+// begins with its split, up to "-", "_" or ".". An example is test-00000-of-00003.parquet (Hugging Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

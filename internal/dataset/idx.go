@@ -30,7 +30,7 @@ func idxImagesIn(dir string) (string, error) {
 	if err != nil {
 		return "", fileError(err)
 	}
-	found := map[string]string{} // path by prefix; uncompressed files come before compressed ones
+	found := map[string]string{} // paths by prefix; an uncompressed file comes before a compressed file
 	var prefixes []string
 	for _, e := range entries {
 		if m := idxImagesName.FindStringSubmatch(e.Name()); m != nil && found[m[1]] == "" {
@@ -158,7 +158,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	return labels, func(i int) string { return fmt.Sprintf("%s: byte %d", path, f.header+int64(i)) }, nil
 }
 
-// idxFile is an IDX file of bytes. Its header agrees with its length.
+// idxFile is an IDX file of bytes whose length is the length that its header implies.
 type idxFile struct {
 	contents
 	idxHeader
@@ -198,7 +198,7 @@ type idxHeader struct {
 	dims   []int
 }
 
-// readIDXHeader reads the header at the beginning of r, and not one byte more.
+// readIDXHeader reads the header at the beginning of r. It reads no byte after the header.
 func readIDXHeader(r io.Reader) (h idxHeader, err error) {
 	var start [4]byte
 	if n, err := io.ReadFull(r, start[:]); err != nil {
@@ -232,7 +232,7 @@ func endsWithinIDX(at int, err error) error {
 	return fmt.Errorf("byte %d: %w", at, err)
 }
 
-// end returns the length of the whole file according to the header, or math.MaxInt64 if that overflows.
+// end returns the length of the whole file according to the header, or math.MaxInt64 if this length overflows.
 func (h idxHeader) end() int64 {
 	n := int64(1)
 	for _, d := range h.dims {

@@ -22,7 +22,7 @@ import (
 // labels.
 //
 // Options.ClassNames numbers the classes. Without ClassNames, the labels are the folder names if all folder names are
-// numbers. Other folders are numbered in the order of their names (bytewise, like Python's sorted).
+// numbers. Otherwise the folders are numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" && !opt.unlabelled() {
 		return openFlatImages(ctx, root, opt)
@@ -123,7 +123,7 @@ func fileImage(path string, label int) encoded {
 	}}
 }
 
-// withoutPath removes the path from the front of an error; the caller adds it again.
+// withoutPath removes the path from the front of an error. The caller adds the path again.
 func withoutPath(path string, err error) error {
 	if inner := errors.Unwrap(err); inner != nil && err.Error() == path+": "+inner.Error() {
 		return inner
@@ -174,7 +174,7 @@ func imagesIn(dir string) (files []string, err error) {
 // classOrder numbers the class folders.
 type classOrder struct {
 	labels    []int // label of each folder
-	counted   int   // number of folders if their order numbers them; 0: their names give the labels
+	counted   int   // number of folders if their order numbers them; 0 if their names give the labels
 	ambiguity *param.Text
 }
 
@@ -217,7 +217,7 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 }
 
 // unnatural returns the first two neighbouring names that are not in the order of the numbers at their ends, for
-// example class10 before class2. It returns "" if there are none.
+// example class10 before class2. It returns "" if there are no such neighbours.
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")
@@ -237,7 +237,7 @@ func unnatural(folders []string) (a, b string) {
 	return "", ""
 }
 
-// appendImages appends the images in a folder, with this label.
+// appendImages appends the images in a folder to the slice images. They get the given label.
 func appendImages(images []encoded, folder string, label int) ([]encoded, error) {
 	files, err := imagesIn(folder)
 	for _, path := range files {
@@ -293,12 +293,12 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 // imageLabels holds the labels of a flat folder.
 type imageLabels struct {
 	path  string
-	names []string // file names; nil: the labels are in the order of the files
+	names []string // file names; nil if the labels are in the order of the files
 	cells []cell
 	lines []int
 }
 
-// devkit reports whether the labels run from 1 to 1000, as in ILSVRC2012_validation_ground_truth.txt.
+// devkit reports whether the least label is 1 and the largest is 1000, as in ILSVRC2012_validation_ground_truth.txt.
 func (l imageLabels) devkit() bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range l.cells {
@@ -366,8 +366,8 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns finds the columns of file names and labels in the first line of a labels file. The result file is −1
-// if the line consists of one label.
+// imageColumns finds the columns of file names and labels in the first line of a labels file. If the line consists of
+// one label, the result file is −1.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
@@ -406,7 +406,7 @@ func twoColumns(file int, record []string, chosen string) error {
 	return nil
 }
 
-// match returns the images that a table names, with or without suffix, in the order of the table.
+// match returns the images that a table names, in the order of the table. The table may omit the suffixes of the names.
 func (l imageLabels) match(root string, files []string) ([]encoded, error) {
 	byName := map[string]string{}
 	for _, path := range files {

@@ -24,7 +24,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// encoded is an image that is not decoded yet, with the information in its header.
+// encoded is an image that is not yet decoded, with the information in its header.
 type encoded struct {
 	name  string
 	label int
@@ -33,7 +33,7 @@ type encoded struct {
 
 	width, height int               // of the upright image
 	orientation   int               // Exif orientation of the stored image, 1 to 8
-	grey, deep    bool              // deep: more than 8 bits per channel
+	grey, deep    bool              // deep means more than 8 bits per channel
 	size          int64             // size of the file
 	digest        [sha256.Size]byte // digest of the file
 }
@@ -45,14 +45,15 @@ const (
 	maxImageFile = 8*maxPixels + 1<<20
 )
 
-// imageSuffixes lists the suffixes of the formats that are decoded. unreadSuffixes lists common suffixes of formats
-// that are not decoded.
+// imageSuffixes lists the suffixes of the formats that this package decodes. unreadSuffixes lists common suffixes of
+// formats that it does not decode.
 var (
 	imageSuffixes  = []string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 	unreadSuffixes = []string{".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".jp2", ".jxl", ".npy", ".tga"}
 )
 
-// isImage reports whether the name has an image's suffix. It returns an error for image formats that are not decoded.
+// isImage reports whether the name has an image's suffix. It returns an error for image formats that this package does
+// not decode.
 func isImage(name string) (bool, error) {
 	lower := strings.ToLower(filepath.Base(name))
 	if strings.HasPrefix(lower, ".") {
@@ -67,8 +68,8 @@ func isImage(name string) (bool, error) {
 // assemble makes a dataset of images. It has one channel if all images are grey, otherwise three. Like Pillow's
 // convert("RGB") it repeats grey and drops transparency. Values are divided by 255, or by 65,535 in 16-bit images.
 //
-// It reads the files once, to check their sizes and to compute the digest. Each later request reads the image's file
-// again. The file's digest must be unchanged.
+// assemble reads the files once, to check their sizes and to compute the digest. Each later request for an image reads
+// the image's file again, and fails if the digest of the file has changed.
 func assemble(ctx context.Context, format string, images []encoded, opt Options) (*Dataset, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -286,8 +287,8 @@ func pixelValues(dst []float32, img image.Image, format string, channels int) {
 	}
 }
 
-// rgb returns a pixel's channels and ignores its transparency. The method RGBA of color.Color would multiply the
-// channels by the transparency.
+// rgb returns a pixel's channels without regard to the pixel's transparency. The method RGBA of color.Color would
+// multiply the channels by the transparency.
 func rgb(img image.Image, x, y int) (r, g, b float32) {
 	switch img := img.(type) {
 	case *image.Gray:
@@ -307,7 +308,7 @@ func rgb(img image.Image, x, y int) (r, g, b float32) {
 	case color.CMYK:
 		r, g, b := color.CMYKToRGB(c.C, c.M, c.Y, c.K)
 		return unit[r], unit[g], unit[b]
-	default: // opaque, such as RGBA64
+	default: // the other formats are opaque, for example RGBA64
 		r, g, b, _ := c.RGBA()
 		return float32(r) / 65535, float32(g) / 65535, float32(b) / 65535
 	}

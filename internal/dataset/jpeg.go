@@ -2,8 +2,8 @@ package dataset
 
 import "image"
 
-// Models are trained on images that Pillow or OpenCV decoded by libjpeg. JPEG images may have colour planes of half the
-// resolution, and the format leaves the enlargement of these planes to the decoder. image/jpeg repeats each sample;
+// Models are trained on images that Pillow or OpenCV decoded with libjpeg. JPEG images may have colour planes of half
+// the resolution, and the format does not say how a decoder enlarges these planes. Go's image/jpeg repeats each sample.
 // libjpeg interpolates ("fancy upsampling", a triangle filter in integers). At edges between colours, these methods
 // differ by tens of levels. rscert follows libjpeg.
 
@@ -15,7 +15,8 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 		for x := range w {
 			p := y*w + x
 			l, b, r := int(img.Y[y*img.YStride+x]), int(cb[p])-128, int(cr[p])-128
-			// The formula is from JFIF 1.02, p. 4, in units of 2⁻¹⁶, and is rounded as in libjpeg.
+			// The formula is from JFIF 1.02, p. 4, with coefficients in units of 2⁻¹⁶. The result is rounded as in
+			// libjpeg.
 			dst[p] = unit[clamp(l+(91881*r+1<<15)>>16)]
 			dst[p+w*h] = unit[clamp(l+(-22554*b-46802*r+1<<15)>>16)]
 			dst[p+2*w*h] = unit[clamp(l+(116130*b+1<<15)>>16)]
@@ -27,8 +28,8 @@ func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
 // enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2) and
 // of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg, it alternates the
-// direction of rounding. Like libjpeg, it repeats samples if the image is very narrow or if the plane has another
-// subsampling ratio.
+// direction of rounding, and it repeats samples if the image is very narrow or if the plane has another subsampling
+// ratio.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)

@@ -15,9 +15,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// The header or Options.LabelColumn determines the column of labels. Without a header and LabelColumn, the labels are
-// in the first column, provided that this column looks like labels and the last column does not. Other tables are
-// refused, because the user would not notice a wrong guess.
+// The header or Options.LabelColumn determines the column of labels. Without a header and without LabelColumn, the
+// labels are in the first column, provided that this column looks like labels and the last column does not. All other
+// tables are errors, because the user would not notice a wrong guess.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
@@ -30,8 +30,8 @@ func named(header string, names []string) bool {
 }
 
 // isHeader reports whether the first line names the columns. In a header either no field is a number, or the numbers
-// count the columns, as pandas writes them. So an example with a damaged label, or with a name as its label, is not
-// taken for a header.
+// count the columns, as in headers that pandas writes. So isHeader does not take an example for a header if its label
+// is damaged or a name.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -124,8 +124,9 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
-// notOf names the other columns that sound like labels, for messages. It returns "" if there are none.
-func notOf(header []string, column int) string {
+// notOtherColumns names, for messages, the other columns that sound like labels. It returns "" if there are no such
+// columns.
+func notOtherColumns(header []string, column int) string {
 	var others []string
 	for k, name := range header {
 		if k != column && soundsLikeLabels(name) {
@@ -209,7 +210,7 @@ func (t *csvTable) takeLabels(ctx context.Context, d *Dataset) (used []int, err 
 		return nil, fmt.Errorf("%s: column %s counts the rows; it is no label", t.path, quote.Field(t.header[index]))
 	}
 	d.labelColumn = t.columnName(column)
-	d.addNote("labels of %s%s", d.labelColumn, notOf(t.header, column))
+	d.addNote("labels of %s%s", d.labelColumn, notOtherColumns(t.header, column))
 	return append(used, column), d.setLabels(&t.cells[w], t.opt)
 }
 
@@ -243,8 +244,8 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 }
 
 // indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. If the first column
-// has the name of an index but does not count the rows, the result is an error, because the column is neither an index
-// nor an input value.
+// has the name of an index but does not count the rows, indexColumn returns an error, because such a column holds
+// neither an index nor input values.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -287,7 +288,7 @@ func (t *csvTable) guess(index int) (int, error) {
 		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
 			t.path, t.lines[first.row], first.damaged, param.LabelColumn)
 	case first.named:
-		return 0, nil // setLabels handles names
+		return 0, nil // setLabels handles labels that are names
 	case last.named:
 		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
 	case t.header == nil && t.rows() > fewRows && t.counts(0):
@@ -310,8 +311,8 @@ type candidate struct {
 }
 
 // rivals reports whether the last column, c, looks at least as much like labels as the first column does. If there are
-// enough rows, the labels in a column have no gaps (dense) and far fewer values than a pixel. The last column of an
-// image may take all values of a byte.
+// enough rows, labels have no gaps (dense) and take far fewer values than a pixel. If the last column belongs to an
+// image, it may take all values of a byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has 256 values, about 20 times as many as there are labels of 10 classes
 	if !c.whole || c.distinct < 2 {
@@ -354,7 +355,7 @@ func (t *csvTable) candidate(w int) candidate {
 
 func (c cell) String() string { return quote.Field(c.text) }
 
-// label returns the field as a class number. It accepts 7, and numpy.savetxt's spelling 7.0e+00.
+// label returns the field as a class number. It accepts the spelling 7, and the spelling 7.0e+00 of numpy.savetxt.
 func (c cell) label() (int, error) {
 	if math.IsNaN(c.number) {
 		return 0, fmt.Errorf("%s is not a number", c)
@@ -366,8 +367,8 @@ func (c cell) label() (int, error) {
 	return label, nil
 }
 
-// written is a list of labels as the data spell them.
-type written interface {
+// writtenLabels is a list of labels as the data spell them.
+type writtenLabels interface {
 	len() int
 	at(i int) cell
 }
@@ -380,7 +381,7 @@ func (l cellList) at(i int) cell { return l[i] }
 
 // setLabels sets d.labels from labels as written. The labels count as names if Options.ClassNames has all of them, and
 // otherwise as numbers. d.labelAt must be set before.
-func (d *Dataset) setLabels(labels written, opt Options) error {
+func (d *Dataset) setLabels(labels writtenLabels, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
 		return err
@@ -396,7 +397,7 @@ func (d *Dataset) setLabels(labels written, opt Options) error {
 	return err
 }
 
-func (d *Dataset) setLabelsBy(labels written, names *classNames) error {
+func (d *Dataset) setLabelsBy(labels writtenLabels, names *classNames) error {
 	d.labels = make([]int, labels.len())
 	d.names = names
 	unnamed := error(nil)

@@ -331,11 +331,11 @@ func testFile(t testing.TB, name string) []byte {
 func TestNotOf(t *testing.T) {
 	header := []string{"label", "weight", "fine_label", "labelled", "y_true", "class-name", "yield"}
 	for column, want := range map[int]string{0: ", not of fine_label, class-name", 2: ", not of label, class-name", 1: ", not of label, fine_label, class-name"} {
-		if got := notOf(header, column); got != want {
+		if got := notOtherColumns(header, column); got != want {
 			t.Errorf("column %d: %q, want %q", column, got, want)
 		}
 	}
-	if got := notOf([]string{"a", "b", "label"}, 2); got != "" {
+	if got := notOtherColumns([]string{"a", "b", "label"}, 2); got != "" {
 		t.Errorf("%q", got)
 	}
 }

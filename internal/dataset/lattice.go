@@ -29,17 +29,17 @@ const (
 // On the lattices k/255 and k/65535, the values in the file are rounded lattice points, and each value determines its
 // k. The certificate concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model
 // receives values computed from k, never the values in the file. So the rounding in the file does not reduce the
-// radius. A certificate can also be stated for the distance between the float32 vectors of two such files. Then
-// subtract FileRounding, which bounds the rounding of both files, from the radius.
+// radius. A certificate can also be stated for the distance between the float32 vectors of two such files. To state it,
+// subtract FileRounding from the radius. FileRounding bounds the rounding of both files.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
 	Low, High float32  // smallest and largest value
 	exponent  int      // for BinaryLattice: Step = 2^exponent
 	rounding  float64  // bound on |value in the file − Step·k|
-	// Rounded means that the file holds float64 numbers that are not float32. These numbers count as points of k/255 or
-	// k/65535 if the nearest float32 numbers are such points, because k is then known. The numbers count as points of
-	// k/2ᵉ only if every number is a usual spelling of its float32 (isNamed).
+	// Rounded means that the file holds float64 numbers that are not float32 numbers. These numbers count as points of
+	// k/255 or k/65535 if the nearest float32 numbers are such points, because k is then known. The numbers count as
+	// points of k/2ᵉ only if every number is a usual spelling of its float32 (isNamed).
 	Rounded bool
 }
 
@@ -110,9 +110,9 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding returns an upper bound on the distance between n float64 numbers in the file and their nearest float32
-// between Low and High, in the norm L2 or L1. It is √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in
-// L1, rounded up, or 0 if the file holds float32.
+// ReadingRounding returns an upper bound, in the norm L2 or L1, on the distance between n float64 numbers in the file
+// and the nearest float32 numbers between Low and High. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and
+// n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, it is 0.
 func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0
@@ -125,7 +125,7 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	return each * span * 0x1p-24 * (1 + 0x1p-50)
 }
 
-// Lattice finds the lattice of the values. Bytes are on k/255. For other data it reads all examples and takes the
+// Lattice finds the lattice of the values. Bytes are on k/255. For other data, Lattice reads all examples and takes the
 // first of these lattices that holds all values:
 //
 //   - k/255;
@@ -148,11 +148,11 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 	return l, r.on(l), err
 }
 
-// LatticeChanges is the largest number of examples of which each alone changes the Lattice: without it, the others have
-// a lattice that is not that of all examples. There are four ways to do so, and one example at most for each: all others
-// are of k/255, all others are of k/65535, the example alone needs the finest step (or has odd spellings) on k/2ᵉ, and
-// the example alone has the largest value, too many steps from 0. For example, of zeros, ones, 0.5+2⁻¹⁰ and 100/255 both
-// of the last two change the lattice.
+// An example changes the lattice if all other examples have a lattice that is not the lattice of all examples.
+// LatticeChanges is the largest possible number of such examples. There are four ways to change the lattice, and at
+// most one example for each way: all other examples lie on k/255; all others lie on k/65535; on k/2ᵉ, only this example
+// needs the finest step or has odd spellings; or only this example has a value that is too many steps from 0. For
+// example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two examples changes the lattice.
 const LatticeChanges = 4
 
 // recognise reads all values, unless they are bytes.
@@ -215,9 +215,9 @@ func (r *recogniser) add(values []float32) {
 	}
 }
 
-// maxBinarySteps limits |k| on a binary lattice. The limit is needed because float32 values are always multiples of
-// some power of two. A lattice with 2²³ steps or more is only the grid of float32. A lattice much finer than the
-// noise is useless.
+// maxBinarySteps limits |k| on a binary lattice. Without a limit, every dataset would have a lattice, because float32
+// values are always multiples of some power of two. A lattice with 2²³ steps or more is only the grid of float32. A
+// lattice much finer than the noise is useless.
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {
@@ -250,10 +250,10 @@ func (r *recogniser) on(l Lattice) bool {
 	return true
 }
 
-// byteRounding reports whether x is k/255, for a byte k, as computed by one of the common methods below. It also
-// returns a bound on |x − k/255|. Some programs divide in float32 (PyTorch, NumPy, rscert; the error is at most half
-// the spacing of float32 below 1). Some multiply by the float32 1/255 (JAX, TensorFlow; that factor is off by at most
-// 2⁻³²). Some round the quotient to float16.
+// byteRounding reports whether x is k/255 for a byte k, as one of the common methods computes it. It also returns a
+// bound on |x − k/255|. There are three common methods. PyTorch, NumPy and rscert divide in float32, with an error of
+// at most half the spacing of float32 below 1. JAX and TensorFlow multiply by the float32 1/255, which is off by at
+// most 2⁻³². Other programs round the quotient to float16.
 func byteRounding(x float32) (rounding float64, ok bool) {
 	k := float32(math.RoundToEven(255 * float64(x)))
 	if !(0 <= k && k <= 255) {
@@ -271,7 +271,7 @@ func byteRounding(x float32) (rounding float64, ok bool) {
 	return 0, false
 }
 
-// isWord reports whether x is k/65535, divided in float32.
+// isWord reports whether x is the float32 quotient k/65535 for a k from 0 to 65535.
 func isWord(x float32) bool {
 	k := float32(math.RoundToEven(65535 * float64(x)))
 	return 0 <= k && k <= 65535 && x == k/65535

@@ -31,7 +31,7 @@ func (a *array) elementAt(e int) string {
 }
 
 // parseNPY parses the header of a .npy file at the beginning of r. The argument length is the length of the whole file.
-// The data must fill the rest of the file after the header.
+// The data must fill the file after the header exactly.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	h, err := npy.ReadHeader(r)
 	if err == nil {
@@ -104,7 +104,8 @@ func (a *array) labelAt(i int) string {
 	return a.elementAt(i)
 }
 
-// dataset joins the inputs x and the labels. The function labelAt describes the location of label i, for errors.
+// dataset returns the dataset of the inputs x and the labels. The function labelAt describes the location of label i,
+// for errors.
 func (x *array) dataset(format string, labels []int, labelAt func(int) string) (*Dataset, error) {
 	if x.Kind != 'f' && !(x.Kind == 'u' && x.Width == 1) {
 		return nil, fmt.Errorf("%s: inputs of NumPy type %c%d: save bytes as uint8, which are scaled to [0,1], or values as float32, which are taken as they are",
@@ -247,8 +248,8 @@ func channels(n int) bool { return n == 1 || n == 3 }
 
 func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
-// readArray reads the header of a .npy file. The data stay in the file unless they are in Fortran order, which spreads
-// an example over the whole file.
+// readArray reads the header of a .npy file. The data stay in the file unless they are in Fortran order, because
+// Fortran order spreads an example over the whole file.
 func readArray(ctx context.Context, path string) (_ *array, _ contents, err error) {
 	f, err := openChecked(path)
 	if err != nil {
@@ -438,8 +439,8 @@ func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File,
 	return nil, nil, fmt.Errorf("%s: has no arrays x and y, but %s; numpy.savez(FILE, x=…, y=…) names them", path, quote.Name(strings.Join(names, ", ")))
 }
 
-// readMember opens an array of an archive. Data that are uncompressed and in C order stay in the file. Other data are
-// held in memory, with the type that they have in the file.
+// readMember opens an array of an archive. Data that are uncompressed and in C order stay in the file. readMember holds
+// other data in memory, with the type that they have in the file.
 func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File) (*array, error) {
 	name := path + ": " + m.Name
 	if err := npy.CheckMember(m); err != nil {

@@ -9,25 +9,25 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Options control how a dataset is read. The zero value leaves the dataset as it is. run.json records the options under
-// the names below.
+// Options control how Open reads a dataset. The zero value leaves the dataset as it is. run.json records the options
+// under the names below.
 type Options struct {
 	// Labels is the file of the labels, for formats that store them separately (IDX, .npy, .npz without labels, a flat
 	// folder of images). If Labels is empty, Open looks for the file in the folder of the data. The value NoLabels
 	// means that Open reads no labels.
 	Labels string `json:"labels,omitzero"`
 	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. With
-	// 'none' the labels are in the file Labels. If LabelColumn is empty, the header decides, and an unclear table is
-	// refused.
+	// 'none', no column holds labels, and the labels are in the file Labels. If LabelColumn is empty, the header
+	// decides, and Open returns an error for an unclear table.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`
 	// ClassNames is a file with the names of the model's classes, in the order of the model.
 	ClassNames string `json:"class-names,omitzero"`
-	// ModelClasses are the labels of the model's classes that the model's file holds. Without ClassNames and
-	// FirstLabel, they say which label is which class, provided that they contain all labels of the data.
+	// ModelClasses lists the labels of the model's classes, as the model's file holds them. Without ClassNames and
+	// FirstLabel, ModelClasses determines the class of each label, provided that it contains all labels of the data.
 	ModelClasses []string `json:"model-classes,omitempty"`
-	// Resize and Crop are applied to images of bytes, in this order, as in torchvision.
+	// Open applies Resize and then Crop to images of bytes, as torchvision does.
 	Resize        Size          `json:"resize,omitzero"`
 	Crop          Size          `json:"crop,omitzero"`
 	Interpolation Interpolation `json:"interpolation,omitzero"` // filter of Resize
@@ -50,8 +50,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Size is the size of an image in pixels. If W is 0, only H is given. H is then the shorter side for Resize, and both
-// sides for Crop.
+// Size is the size of an image in pixels. If W is 0, the user gave only one number, H. It is then the shorter side for
+// Resize, and both sides for Crop.
 type Size struct{ H, W int }
 
 // IsZero reports whether no size is given.
@@ -97,7 +97,7 @@ const (
 	Bicubic                       // the filter that most models in timm use
 )
 
-// Interpolations are the choices of Interpolation.
+// Interpolations lists every Interpolation.
 var Interpolations = choice.Of("interpolation", Bilinear, Bicubic)
 
 func (i Interpolation) String() string {

@@ -24,9 +24,9 @@ func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error
 	return openParquets(ctx, []string{path}, opt)
 }
 
-// openParquets reads the Parquet files of a Hugging Face dataset. They have a column of images, as {bytes, path} or
-// bytes, and a column of labels, as numbers or names. If a file names its classes (ClassLabel), Options.ClassNames
-// orders them. The images stay in the files.
+// openParquets reads the Parquet files of a Hugging Face dataset. These files have a column of images, as {bytes, path}
+// or bytes, and a column of labels, as numbers or names. If a file names its classes (ClassLabel), Options.ClassNames
+// determines their order. The images stay in the files.
 func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -86,7 +86,7 @@ func (d *Dataset) noteBefore() string {
 }
 
 // setNumberedLabels sets the labels from the numbers in cells. The argument own holds the file's class names by number,
-// or is nil. If there are such names, Options.ClassNames renumbers the classes.
+// or is nil. If own is not nil, Options.ClassNames renumbers the classes.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 // parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // cancels Open, but no later reads
+	ctx  context.Context // ends Open, but not later reads
 	file *table.Parquet
 
 	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none
@@ -141,7 +141,8 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 	return t.read()
 }
 
-// imageColumnNames are tried in this order, before any column that is a struct with a field "bytes".
+// imageColumnNames lists usual names of the column of images, in the order in which chooseImages tries them. Only then
+// does it try a column that is a struct with a field "bytes".
 var imageColumnNames = []string{"image", "img", "images", "pixels", "jpg", "png", "bytes", "image_bytes", "content"}
 
 func (t *parquetTable) chooseColumns(chosen string) error {
@@ -174,7 +175,7 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	case len(found) != 1:
 		return param.Errorf("cannot tell the column of the labels among %s; %s NAME says which", all, param.LabelColumn)
 	}
-	t.classes, t.labels = t.classLabel(found[0]), quote.Name(found[0])+notOf(columns, slices.Index(columns, found[0]))
+	t.classes, t.labels = t.classLabel(found[0]), quote.Name(found[0])+notOtherColumns(columns, slices.Index(columns, found[0]))
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (t *parquetTable) kind(column int) parquet.Kind {
 	return leaf.Node.Type().Kind()
 }
 
-// classLabel returns the class names that Hugging Face's metadata give for a column. It returns nil without such
+// classLabel returns the class names that Hugging Face's metadata give for a column, or nil if there are no such
 // metadata.
 func (t *parquetTable) classLabel(column string) []string {
 	text, _ := t.file.Lookup("huggingface")
@@ -278,8 +279,8 @@ func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
-// addPath opens image i by its path if the row holds no bytes of the image. The path must lead to a file in the folder
-// of the Parquet file or in its subfolders.
+// If the row of image i holds no bytes of the image, addPath opens the image by its path. The path must lead to a file
+// in the folder of the Parquet file or in its subfolders.
 func (t *parquetTable) addPath(i int, v parquet.Value) error {
 	if i >= len(t.images) {
 		return fmt.Errorf("row %d: a path without a row", i)

@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Requests returns a dataset for inputs that come one by one in requests. It has two examples, which serve only to
-// state the range of the values. All values of the first example equal the argument low, and all values of the second
-// example equal the argument high. The argument bytes means that the values are bytes divided by 255.
+// Requests returns a dataset for inputs that come one by one in requests. The dataset has two examples, which only show
+// the range of the values. All values of the first example equal the argument low, and all values of the second example
+// equal the argument high. If the argument bytes is true, the values are bytes divided by 255.
 func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
 	if err := checkExample(shape); err != nil {
 		return nil, fmt.Errorf("an input of shape %v %w", shape, err)
@@ -29,7 +29,7 @@ func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
 
 // Holds reports whether all values lie on l. A lattice of kind NoLattice holds all finite values.
 func (l Lattice) Holds(values []float32) bool {
-	if l.Kind == ByteLattice { // the same answer as below, but faster
+	if l.Kind == ByteLattice { // the same answer as the code below gives, but faster
 		for _, x := range values {
 			if _, ok := byteRounding(x); !ok {
 				return false
@@ -45,11 +45,11 @@ func (l Lattice) Holds(values []float32) bool {
 // maxRequestPixels limits an image of a request, because a small file can hold a large image.
 const maxRequestPixels = 1 << 24
 
-// decoding limits memory: only one image of a request is decoded at a time.
+// decoding is a lock that limits memory: the program decodes only one image of a request at a time.
 var decoding = make(chan struct{}, 1)
 
-// DecodeImage reads an image as Open reads an image of a folder, with the Resize and Crop of opt, and returns its values
-// in the given shape [C,H,W].
+// DecodeImage reads an image in the same way as Open reads an image of a folder, with the Resize and Crop of opt. It
+// returns the image's values in the given shape [C,H,W].
 func DecodeImage(ctx context.Context, data []byte, shape []int, opt Options) ([]float32, error) {
 	select {
 	case decoding <- struct{}{}:

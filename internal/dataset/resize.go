@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// rscert resizes and crops images of bytes exactly as torchvision resizes and crops Pillow images, and the results are
-// bytes again. So the certified point is the same image that torchvision gives to the model in training and in tests,
-// and it stays on the lattice of bytes.
+// rscert resizes and crops images of bytes exactly as torchvision resizes and crops Pillow images. The results are
+// bytes again. So the certified point is the image that torchvision gives to the model in training and in tests, and it
+// lies on the lattice of bytes.
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
@@ -117,8 +117,9 @@ func (d *Dataset) resize(opt Options) error {
 	return nil
 }
 
-// FitChannels converts images of bytes between one and three channels to fit the model. It repeats grey, also grey of 16
-// bits, and turns colours into Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
+// FitChannels converts images of bytes between one and three channels to fit the model. From one to three channels, it
+// repeats the grey channel, which may also have 16 bits. From three channels to one, it computes Pillow's L = (19595·R
+// + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
 func (d *Dataset) FitChannels(channels int) bool {
 	if len(d.shape) != 3 {
 		return false
@@ -157,8 +158,8 @@ func (d *Dataset) FitChannels(channels int) bool {
 }
 
 // resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). To
-// shrink an image, resizePlane stretches the filter by the scale. It rounds the weights of the filter to 22 bits. It
-// resizes first the lines, then the columns, and rounds to bytes after each of the two steps.
+// shrink an image, resizePlane stretches the filter by the scale. It rounds the weights of the filter to 22 bits. First
+// it resizes the lines, then the columns. After each of these two steps, it rounds to bytes.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })
@@ -174,7 +175,7 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 const weightBits = 32 - 8 - 2
 
 // resample computes each sample of each line from the sample's tap. The function source maps a line and a sample of
-// this line to an index of the input. The function target maps them to an index of the output.
+// this line to an index of the input. The function target maps a line and a sample to an index of the output.
 func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {

@@ -22,7 +22,7 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 }
 
 // openTars reads the archives of a WebDataset. The part of a member's name before the first dot is its key. Members
-// with the same key make an example. The image is a member such as key.jpg. Its label is a number or a name in key.cls,
+// with the same key make an example. The image is a member such as key.jpg. The label is a number or a name in key.cls,
 // or the value of "label" (or "class", "target", "cls") in key.json. The images stay in the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
@@ -74,7 +74,7 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// tarSamples holds the examples of archives. cells[i] is the label of images[i].
+// tarSamples holds the examples of archives. The label of images[i] is cells[i].
 type tarSamples struct {
 	limit  int64
 	images []encoded
@@ -138,7 +138,7 @@ func (s *tarSamples) read(ctx context.Context, archive string, file contents) er
 func (s *tarSamples) join(archive string, keys []string, samples map[string]*tarSample) error {
 	for _, key := range keys {
 		switch sample := samples[key]; {
-		case sample.image == nil && sample.label == nil: // neither an image nor a label
+		case sample.image == nil && sample.label == nil: // the sample has neither an image nor a label
 		case sample.image == nil:
 			return fmt.Errorf("%s: %s: a label without an image", archive, quote.Name(key))
 		case sample.label == nil:

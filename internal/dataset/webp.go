@@ -3,9 +3,9 @@ package dataset
 import "image"
 
 // webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, exactly like libwebp (src/dsp/yuv.h and
-// upsampling.c), which Pillow and OpenCV use. The colours have the studio range of BT.601. They do not have the full
-// range of JPEG that image.YCbCr assumes. Colour planes are enlarged with the weights 9/16, 3/16, 3/16 and 1/16, and
-// rounded twice.
+// upsampling.c), which Pillow and OpenCV use. The colours of WebP have the studio range of BT.601, not the full range
+// of JPEG that image.YCbCr assumes. webpRGB enlarges colour planes with the weights 9/16, 3/16, 3/16 and 1/16, and
+// rounds twice.
 func webpRGB(dst []float32, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	clip := func(v int) float32 { return unit[clamp(v>>6)] }
@@ -21,7 +21,7 @@ func webpRGB(dst []float32, img *image.YCbCr) {
 	}
 }
 
-// webpColour interpolates a plane of half the width and height at x, y.
+// webpColour interpolates a plane of half the width and height at the pixel x, y of the image.
 func webpColour(plane []uint8, stride, w, h, x, y int) int {
 	column, line := x/2, y/2
 	nextLine := line + 2*(y%2) - 1

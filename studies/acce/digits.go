@@ -18,8 +18,8 @@ const (
 	threshold    = 0.7
 )
 
-// digits compares certification by votes with certification by scores. It uses the saved scores of one run, and then
-// bounds the confidences of the classes that votes certify and of the classes that scores certify.
+// digits compares certification by votes with certification by scores. It uses the saved scores of one run. It also
+// bounds the confidences of the classes that votes certify, and of the classes that scores certify.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

@@ -6,7 +6,7 @@
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, for each σ
 //	go run ./studies/acce digits RUN          classes certified by votes and by scores, for a run with saved scores
 //
-// The command prints each row of a table as soon as it is computed. Tables for the page are between marks that
+// The command prints each row of a table as soon as it has computed the row. Tables for the page are between marks that
 // studies/page reads. The command writes the figures to docs/img.
 package main
 
@@ -55,18 +55,18 @@ func main() {
 
 const (
 	bins    = 15
-	samples = 100_000 // Monte Carlo samples for each interval, as in the paper
+	samples = 100_000 // number of Monte Carlo samples for each interval, as in the paper
 	alpha   = 0.001
-	size    = 7000 // predictions in an instance, as in the paper's appendix G.1
+	size    = 7000 // number of predictions in an instance, as in the paper's appendix G.1
 )
 
 var normal = distuv.UnitNormal
 
 // instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
-// clean confidence is N(mean, spread²). In the same units, the probability that the prediction is right is the clean
-// confidence times the factor slope. Slopes below 1 give overconfident classifiers. The interval is the standard
-// certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits
-// predictions whose interval begins below ½, because they are not certified.
+// clean confidence has the distribution N(mean, spread²). In the same units, the probability that the prediction is
+// right is the clean confidence times slope. A slope below 1 gives an overconfident classifier. The interval is the
+// standard certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function
+// omits predictions whose interval begins below ½, because they are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {
 	mean, spread := 0.5+1.5*r.Float64(), 0.6+0.8*r.Float64()
 	slope := 0.5 + 0.7*r.Float64()
@@ -190,8 +190,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns a function that ends the part. Some parts contain timings or took hours
-// to compute. Such a part begins with a line that holds its command and the date.
+// marked begins a part of the page and returns a function that ends the part. Some parts contain timings, or took hours
+// to compute. Such a part begins with a line that states its command and the date.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {
@@ -200,8 +200,8 @@ func marked(name, command string) (end func()) {
 	return func() { fmt.Printf("\n<!-- end: %s -->\n\n", name) }
 }
 
-// A solver is one method of the comparison. Its function value returns the method's result for one example. The text in
-// note gives the settings. The field seconds is nil if the time is negligible.
+// A solver is one method of the comparison. The function value returns the method's result for one set of intervals.
+// The text note gives the settings. The field seconds is nil if the time is negligible.
 type solver struct {
 	name, note     string
 	value, seconds func(found) float64
@@ -244,8 +244,8 @@ func summary(all []found) {
 	}
 }
 
-// countBelow counts the instances for which s finds a smaller value than the solver 'other'. It compares the values
-// rounded to four decimals.
+// countBelow counts the instances for which s finds a smaller value than the solver other. It compares values rounded
+// to four decimals.
 func (s solver) countBelow(all []found, other string) string {
 	if s.name == other {
 		return "–"

@@ -15,7 +15,8 @@ import (
 )
 
 // residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and 10. It uses one
-// instance of 2,000 predictions. One panel is for the one-size-fits-all setting, and one is for a setting of the grid.
+// instance of 2,000 predictions. One panel shows the one-size-fits-all setting, and the other panel shows a setting of
+// the grid.
 func residuals(file string) error {
 	const n, every = 2000, 25
 	r := rand.New(rand.NewPCG(2025, 0))

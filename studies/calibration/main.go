@@ -1,7 +1,7 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show three things. The first is the
 // gap between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1). The second is how
-// often the Nadaraya–Watson bound is too small with and without its repair. The third is how bounds and AUROC depend on
-// the bandwidth h on real data.
+// often the Nadaraya–Watson bound is too small, with its repair and without. The third is how bounds and AUROC depend
+// on the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
@@ -51,11 +51,11 @@ var functions = []function{
 	{"s²", func(s float64) float64 { return s * s }},
 	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
 	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
-	// Each of 15 bins contains two periods of the sine. The mean over a bin hides them.
+	// Each of 15 bins contains two periods of the sine, which the mean over a bin hides.
 	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
-// truth returns the calibration error and the total variation, computed on a grid of 10⁶ points.
+// truth returns the calibration error and the total variation, which it computes on a grid of 10⁶ points.
 func (f function) truth() (ce, variation float64) {
 	const steps = 1_000_000
 	for i := range steps {
@@ -80,8 +80,8 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps returns |bound − truth| on one sample for every method. It also returns the gap |ECE − truth| of the ECE, which
-// is not a bound.
+// gaps returns |bound − truth| on one sample for every method. It also returns the gap |ECE − truth| of the ECE,
+// although the ECE is not a bound.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {
@@ -213,8 +213,9 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// The list drawn holds the methods of the figure: the recommended methods, and the paper's best method of each kind.
-var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
+// The list drawnMethods holds the methods of the figure: the recommended methods, and the paper's best method of each
+// kind.
+var drawnMethods = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
 
 // drawCurves draws a figure of four panels, in the style of Figure 3 of Ciosek et al. 2025.
 func drawCurves(curves [][]curve, path string) error {
@@ -225,7 +226,7 @@ func drawCurves(curves [][]curve, path string) error {
 		p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
 		p.Y.Min, p.Y.Max = 1e-4, 10 // the same limits in all panels
 		var lines []picture.Line
-		for m, name := range drawn {
+		for m, name := range drawnMethods {
 			c := curves[k][slices.Index(methods, name)]
 			lines = append(lines, picture.Line{Name: name, X: c.n, Y: c.gap, Style: m})
 		}
@@ -242,8 +243,8 @@ func drawCurves(curves [][]curve, path string) error {
 	return os.WriteFile(path, figure, 0o644)
 }
 
-// atomCoverage counts how often two bounds are below the truth: the bound as the paper prints it, and the repaired
-// bound. All scores are 0.3, and a fair coin decides the labels.
+// atomCoverage counts how often two bounds are below the truth: the printed bound of the paper, and the repaired bound.
+// All scores are 0.3, and a fair coin decides the labels.
 func atomCoverage(n, trials int) error {
 	const truth = 0.2
 	score, label := make([]float64, n), make([]float64, n)

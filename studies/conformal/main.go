@@ -1,8 +1,8 @@
 // Command conformal compares rules of prediction sets on saved scores. It divides the examples of a run at random into
-// calibration examples and queries, many times, and prints the mean size and the coverage of the sets of each rule, as a
-// table for docs/conformal.md. The further arguments name the scores of the same examples under attacks: for each
-// ρ = radius/σ, the scores of worst.npz of 'rscert attack --keep all'. The divisions are the same for all rules and
-// attacks.
+// calibration examples and queries, many times. It prints a table for docs/conformal.md, with the mean size and the
+// coverage of the sets of each rule. The further arguments name, for each ρ = radius/σ, the scores of the same examples
+// under attack: the scores of worst.npz, which 'rscert attack --keep all' writes. The divisions are the same for all
+// rules and attacks.
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label \
 //	  --save-scores --out run
@@ -108,7 +108,7 @@ func rules(sigma, radius, miss float64) []rule {
 	}
 }
 
-// figures are means over splits. Attacked is the coverage under attack, or NaN.
+// figures are means over splits. The field Attacked is the coverage under attack, or NaN.
 type figures struct {
 	Size, Coverage, Attacked float64
 	design                   *conformal.Design
@@ -122,7 +122,8 @@ func (f figures) cell() string {
 	return fmt.Sprintf("%.3f (%.3f, %.3f)", f.Size, f.Coverage, f.Attacked)
 }
 
-// orders calls the function do with the order of the examples in each split. The first half are calibration examples.
+// orders calls the function do with the order of the examples in each split. The first half of an order are calibration
+// examples.
 func (d data) orders(splits int, do func(order []int) error) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	order := make([]int, len(d.examples))
@@ -138,7 +139,8 @@ func (d data) orders(splits int, do func(order []int) error) error {
 	return nil
 }
 
-// measure computes the figures of a rule. The argument attacked holds the same examples under attack, or none.
+// measure computes the figures of a rule. The argument attacked holds the same examples under attack. It is empty if
+// there is no attack.
 func (d data) measure(r rule, splits int, attacked data) (f figures, err error) {
 	if f.design, err = conformal.NewDesign(r.params); err != nil {
 		return f, err
@@ -214,7 +216,7 @@ func (d data) query(p *conformal.Predictor, e example) ([]int, error) {
 	return p.Set(counts, drawn)
 }
 
-// The columns of the table.
+// These are the columns of the table.
 var (
 	shifts = []float64{0.5, 1} // radius in units of sigma
 	misses = []float64{0.1, 0.05, 0.01}

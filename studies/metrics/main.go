@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// A command is the path of rscert.
+// A command is the path of the program rscert.
 type command string
 
 // output runs rscert and returns its output.

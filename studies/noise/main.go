@@ -50,8 +50,8 @@ func readRun(path string) (e evidence, err error) {
 	return e, err
 }
 
-// compareRuns prints the certified accuracy of both runs by radius. It makes a sign test on the examples that only one
-// of the runs certifies. It also compares the votes example by example.
+// compareRuns prints the certified accuracy of both runs by radius. It also makes a sign test on the examples that only
+// one of the runs certifies, and compares the votes example by example.
 func compareRuns(lattice, float string) error {
 	a, err := readRun(lattice)
 	if err != nil {
@@ -98,9 +98,9 @@ func signTest(a, b float64) float64 {
 	return min(1, 2*distuv.Binomial{N: a + b, P: .5}.CDF(min(a, b)))
 }
 
-// compareVotes compares the votes for the label by the two-sample z statistic. It computes z for each example that has
-// at least 10 expected votes for the label and at least 10 against it in both runs. The p-value for all examples
-// together comes from the sum of the squares of z.
+// compareVotes compares the votes for the label by the two-sample z statistic. It computes z for each example that has,
+// in both runs, at least 10 expected votes for the label and at least 10 for other classes. The p-value for all
+// examples together comes from the sum of the squares of z.
 func compareVotes(a, b []certify.Votes) {
 	var squares, sum, examples, largest float64
 	for i, v := range a {
@@ -155,8 +155,8 @@ func measureRounding(path string) error {
 	return nil
 }
 
-// resize interpolates a square image between its pixels. It shifts each channel to the right by a tenth of a pixel more
-// than the previous channel.
+// resize interpolates a square image between its pixels. It also shifts each channel to the right, by a tenth of a
+// pixel more than the previous channel.
 func resize(image []float32, from, to, channels int) []float32 {
 	at := func(y, x int) float32 {
 		if y < 0 || x < 0 || y >= from || x >= from {

@@ -206,7 +206,7 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// certified returns only the bounds for the certified class. These are the bounds at radii up to the certified radius.
+// certified returns only the bounds for the certified class, which are the bounds at radii up to the certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
@@ -273,7 +273,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	for _, bound := range bounds {
 		for _, combine := range combines {
 			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
-				continue // for the first margin, directed equals projected
+				continue // for the first margin, the method directed equals projected
 			}
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue
@@ -331,7 +331,7 @@ func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 			if err != nil {
 				return nil, err
 			}
-			for i, b := range bounds { // the methods differ only in the bounds: the certificate is the same
+			for i, b := range bounds { // all methods have the same certificate, and differ only in the bounds
 				if b.Certified {
 					widths[i] += b.Upper - b.Lower
 					counts[i]++

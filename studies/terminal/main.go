@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// These sizes in pixels are the width and height of a character's cell, and the margin.
+// These are sizes in pixels: the width and the height of a character's cell, and the margin.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	margin                = 16
@@ -36,7 +36,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 			}
 			break
 		}
-		// A terminal shows only the text after the last carriage return of a line.
+		// Of each line, a terminal shows only the text after the last carriage return.
 		line := s.Text()
 		line = line[strings.LastIndexByte(line, '\r')+1:]
 		lines = append(lines, line)
