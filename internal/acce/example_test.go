@@ -21,8 +21,8 @@ func readTable(text string) *table.Table {
 	return t
 }
 
-// The example computes the clean and the largest calibration error in three bins, and the largest Brier score, of the
-// two predictions in Emde et al. 2025, appendix E.2.
+// The example takes the two predictions in Emde et al. 2025, appendix E.2. For three bins, it computes the calibration
+// error without attack, the largest calibration error, and the largest Brier score.
 func ExampleStudy_Solve() {
 	table := readTable("lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n")
 	study, err := acce.NewStudy(table, acce.Options{Bins: 3, Solvers: acce.Solvers[:1]})
@@ -38,7 +38,8 @@ func ExampleStudy_Solve() {
 	// Output: clean ECE 0.775, CCE 0.90, CBS 0.81
 }
 
-// WriteAttack writes the attack as a table: the confidences at the ends of the intervals, and their bins.
+// WriteAttack writes the attack as a table, which holds the confidences at the ends of the intervals and the bins of
+// these confidences.
 func ExampleStudy_WriteAttack() {
 	table := readTable("lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n")
 	study, err := acce.NewStudy(table, acce.Options{Bins: 3, Solvers: acce.Solvers[:1], Attack: true})

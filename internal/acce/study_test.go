@@ -82,7 +82,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// In one bin the other solvers come close to the exact solver's value and never exceed it.
+// With one bin, the values of the other solvers come close to the exact solver's value and never exceed it.
 func TestSolveEstimates(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 1, Solvers: Solvers})
 	r := results[0]
@@ -202,7 +202,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Long searches announce their number of steps, and take that number of steps.
+// Long searches announce their number of steps, and then take exactly this number of steps.
 func TestProgress(t *testing.T) {
 	for _, text := range []string{example, "lower,upper,correct\n0.1,0.6,1\n"} {
 		var announced, done atomic.Int64
@@ -239,7 +239,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
-	// With one bin, the attack attains less than 0.9, which is the bound for every choice of bins. Only the bound is
+	// The bound for every choice of bins is 0.9. With one bin, the attack attains less than 0.9. Only the bound is
 	// certified.
 	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
@@ -343,7 +343,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if r.Clean == nil || r.Clean.N != 4 || !close9(&r.Clean.ECE, 0) || !close9(r.ECE, 0.125) {
 		t.Errorf("clean %+v, ECE %v", r.Clean, r.ECE)
 	}
-	// No failure is allowed, because P(Bin(6, 0.1) > 0) = 0.47.
+	// The statement allows no failure, because P(Bin(6, 0.1) > 0) = 0.47.
 	if c := r.Certified; c == nil || c.Alpha != 0.1 || c.Examples != 6 || c.Failures != 0 {
 		t.Errorf("certified %+v", r.Certified)
 	}
@@ -355,7 +355,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 			t.Errorf("τ = %v: %+v, want %+v", got.Tau, got, want)
 		}
 	}
-	// At α = 0.2 one failure is allowed, because P(Bin(6, 0.2) > 1) = 0.34. So the error is (4 + 1)/5.
+	// At α = 0.2 the statement allows one failure, because P(Bin(6, 0.2) > 1) = 0.34. So the error is (4 + 1)/5.
 	_, results = solve(t, rows, Options{Bins: 1, Solvers: solvers(t, "exact"), Thresholds: []float64{0.55}, Dataset: &Dataset{Delta: 0.5, Alpha: 0.2}})
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)

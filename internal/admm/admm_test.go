@@ -218,8 +218,8 @@ func (s *reference) step() {
 	s.rho = math.Min(s.top, s.rho*s.growth)
 }
 
-// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. Sooner or later, rounding
-// decides the sign of a gap or whether a value is clamped. From then on the two sequences differ. So the test compares
+// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. After some steps, rounding
+// decides the sign of a gap, or whether a value is clamped. From then on the two sequences differ. So the test compares
 // only the first steps.
 func TestADMMFollowsAlgorithm1(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 10))
@@ -370,7 +370,7 @@ func TestResiduals(t *testing.T) {
 	var r Residuals
 	s.residuals(&r)
 	want := Residuals{
-		SoftECE:    r.SoftECE,                     // kept by the iteration, not derived from a and z
+		SoftECE:    r.SoftECE,                     // the iteration keeps SoftECE; it does not follow from a and z
 		Confidence: Norms{0.5 - 0.4 + 0.25, 0.25}, // bin 2 is out of reach of sample 1, and bin 1 is out of reach of sample 2
 		Binary:     Norms{0.25 + 0.25 + 0.5, 0.5},
 		Unique:     Norms{0.5 + 0.5, 0.5},

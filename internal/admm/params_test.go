@@ -50,8 +50,8 @@ func TestStartNames(t *testing.T) {
 	}
 }
 
-// DECE uses the starts, the rate and the steps of its parameters. Random starts lie within the intervals. The trace has
-// every second step of each run, with the soft error of that step.
+// DECE uses the starts, the rate and the number of steps of its parameters. Random starts lie within the intervals. The
+// trace has every second step of each run, with the soft error of the step.
 func TestDECEHasItsSettings(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 41))
 	samples, clean := certified(r, 40)
@@ -165,8 +165,8 @@ func TestBestTraces(t *testing.T) {
 	}
 }
 
-// Among runs with the same error bestRun returns the first, in whatever order the runs end. If any run was stopped, the
-// result is marked as interrupted.
+// Of several runs with the same error, bestRun returns the first run, in whatever order the runs end. If any run was
+// stopped, bestRun marks the result as interrupted.
 func TestBestRunIsTheFirstOfEquals(t *testing.T) {
 	eces := []float64{0.25, 0.5, 0.5, 0.125}
 	got := bestRun(len(eces), func(run int) Estimate {

@@ -95,7 +95,8 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 	}
 }
 
-// Without clean confidences the Brier confidences are the only start, so a search of one step reports one step in all.
+// Without clean confidences, the Brier confidences are the only start. So if each run has one step, the search reports
+// one step in total.
 func TestDECEWithoutCleanConfidences(t *testing.T) {
 	samples, _ := certified(rand.New(rand.NewPCG(5, 32)), 30)
 	p := mustProblem(t, samples, nil, mustBins(t, 5))

@@ -58,7 +58,7 @@ func TestBinomialTailLarge(t *testing.T) {
 	}{
 		{100000, 93642, 0.934}, {20000, 19998, 0.9998}, {20000, 10150, 0.5}, {20000, 3, 1e-5},
 		{20000, 4000, 0.21}, {5000, 4999, 0.9985}, {30000, 100, 0.001},
-		// k is below the mean, and the rounded 1−p has lost most digits of p, so Tail must compute λ from p.
+		// Here k is below the mean. The rounded 1−p has lost most digits of p, so Tail must compute λ from p.
 		{100000, 4, 6.68e-5}, {1000000, 30, 4.1234567891e-5}, {1000000, 7, 1.2345678912e-5},
 	} {
 		// p and 1−p are exact numbers here. Tail rounds 1−p, and its bound covers this rounding.

@@ -61,8 +61,8 @@ func ExampleFailureQuantile() {
 	// Output: 5
 }
 
-// A quantised model is compared with the original model. It classifies one image wrongly that the original classifies
-// correctly, and nine images correctly that the original classifies wrongly. So p = 2·(1 + 10)/2¹⁰.
+// A quantised model is compared with the original model. On one image, only the original model is right. On nine
+// images, only the quantised model is right. So p = 2·(1 + 10)/2¹⁰.
 func ExampleMcNemar() {
 	fmt.Printf("%.5f\n", binomial.McNemar(1, 9))
 	// Output: 0.02148

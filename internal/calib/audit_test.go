@@ -24,7 +24,8 @@ func TestAuditCoverage(t *testing.T) {
 }
 
 // TestAuditAtom counts how often two Nadaraya–Watson bounds are below the true error on 10⁶ equal scores: the bound as
-// printed in the paper and the repaired bound. The test cross-fits both bounds over five folds, as the command does.
+// printed in the paper and the repaired bound. Like the command rscert, the test cross-fits both bounds over five
+// folds.
 func TestAuditAtom(t *testing.T) {
 	const n, trials, delta, truth = 1_000_000, 200, 0.001, 0.2
 	printed, repaired := 0, 0

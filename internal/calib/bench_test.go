@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes each bound on 10⁷ scores and uses every
-// validation point. The time of "all" includes the sort but not the parsing. The binned bounds and the lower bound
+// BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes each bound on 10⁷ scores, from all
+// validation points. The time of "all" includes the sort but not the parsing. The binned bounds and the lower bound
 // should take at most 2 s.
 func BenchmarkTenMillion(b *testing.B) {
 	const n = 10_000_000

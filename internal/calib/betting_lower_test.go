@@ -7,7 +7,7 @@ import (
 )
 
 // slowWealth returns the average of M(m) in BettingLower (the wealth). It multiplies the factors one pair at a time. It
-// takes σ from the pairs of earlier epochs, and X is exact instead of on a grid.
+// takes σ from the pairs of earlier epochs. It uses the exact X, which need not lie on a grid.
 func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	n := s.N()
 	var of []int
@@ -174,7 +174,7 @@ func TestCheckPerturbed(t *testing.T) {
 }
 
 // The bound b2 on |η″| holds and is at most a third too large. For a classifier with two original scores, each of which
-// determines the label, |η″| reaches 4/(6√3)/h² = 0.385/h². b2 is 0.5/h².
+// determines the label, |η″| reaches 4/(6√3)/h² = 0.385/h². The bound b2 is 0.5/h².
 func TestSecondDerivative(t *testing.T) {
 	const h = 1.0 / 32
 	_, b2 := derivatives(h)

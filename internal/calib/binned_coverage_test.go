@@ -63,9 +63,9 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses draws samples of n pairs. It checks these kinds of statement: the upper bounds on CE, the bounds on the error of
-// the sample (OfSample), the lower bounds and the curve. For each kind it counts the samples in which the statement is
-// false.
+// misses draws samples of n pairs. There are four kinds of statements: the upper bounds on CE, the bounds on the error
+// of the sample (OfSample), the lower bounds, and the curve. For each kind, misses counts the samples for which the
+// statement is false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}

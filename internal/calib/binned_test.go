@@ -172,8 +172,8 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// slowLargest finds by bisection the largest calibration error c that the data do not refute, where a is A in oneStep.
-// For each exponent it tries a grid of λ and keeps the λ with the best bound on E e^{−λW} (see oneStep).
+// By bisection, slowLargest finds the largest calibration error c that the data do not refute. The argument a is A in
+// oneStep. For each exponent it tries a grid of λ and keeps the λ with the best bound on E e^{−λW} (see oneStep).
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -182,7 +182,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			l := 40 * math.Pow(float64(k)/800, 3)
 			scores := -math.Log(1 - c + c*math.Exp(-l))
 			if sampleOnly {
-				scores = l * c // given the sample, |s_i − η_i| are fixed
+				scores = l * c // given the sample, the |s_i − η_i| are fixed
 			}
 			best = max(best, -l*a-l*l/8+scores)
 			if !means {
@@ -353,8 +353,8 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 }
 
 // For every calibration function η with the assumed variation or derivatives, the deviation of the η_i from their fit
-// in the bin is at most the remainder (see oneStep). A parabola attains the second-order remainder, a jump in the
-// middle attains the remainder by variation, and a line attains the remainder by standard deviation.
+// in the bin is at most the remainder (see oneStep). A parabola attains the second-order remainder. A jump in the
+// middle attains the remainder that uses the variation. A line attains the remainder that uses the standard deviation.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0
@@ -371,7 +371,7 @@ func TestRemaindersHold(t *testing.T) {
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // makes η one parabola, if its slope stays within b1
+			slope = -b2 * width / 8 // makes η a single parabola, if the slope of η stays within b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {

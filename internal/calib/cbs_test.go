@@ -204,8 +204,8 @@ func TestMeanWithFailures(t *testing.T) {
 	}
 }
 
-// Interval ends that are not multiples of 2⁻⁶³ are rounded so that the score grows. Any other rounding gives less than
-// the true maximum.
+// CBS rounds interval ends that are not multiples of 2⁻⁶³ in the direction in which the score grows. Any other rounding
+// gives less than the true maximum.
 func TestCBSRoundsEndsOutward(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -244,8 +244,8 @@ func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	}
 }
 
-// The share of failures and the sum are each rounded up: the result is not below the exact result, and at most two
-// units in the last place above it.
+// MeanWithFailures rounds up both the share of failures and the sum. So the result is not below the exact result, and
+// at most two units in the last place above it.
 func TestMeanWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	for range 2000 {

@@ -94,7 +94,8 @@ func TestDisagreements(t *testing.T) {
 	gotWithin, gotAcross := s.disagreements()
 	same(t, "within", gotWithin, within, 1e-12)
 	same(t, "across", gotAcross, across, 1e-12)
-	// 25 sets of equal labels that alternate: a total variation of 24 is no proof of copies.
+	// The 25 sets have equal labels within each set, and the label alternates from set to set. A total variation of 24
+	// is no proof of copies.
 	var x, y []float64
 	for k := range 25 {
 		for range 4 {

@@ -103,7 +103,7 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 }
 
 // Every bound exceeds the true calibration error with probability ≥ 1−δ on every kind of score distribution. The test
-// includes large δ, where the margin is smallest.
+// includes large δ, for which the bounds have the least slack.
 func TestCoverage(t *testing.T) {
 	const n = 400
 	trials := 150

@@ -49,8 +49,8 @@ func TestLargestGapRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// Twice the share of failures and the sum are each rounded up: the result is not below the exact result, and at most
-// three units in the last place above it.
+// CCEWithFailures rounds up both twice the share of failures and the sum. So the result is not below the exact result,
+// and at most three units in the last place above it.
 func TestCCEWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 2000 {

@@ -27,7 +27,8 @@ func reaches(b Bins, v Bounded, m int) bool {
 }
 
 // byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins. Within a bin,
-// |Σ(c−z)| is largest if all z are as low as possible or all are as high as possible. This oracle does not use signs.
+// |Σ(c−z)| is largest if all z are as low as possible, or if all z are as high as possible. This oracle does not use
+// signs.
 func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
@@ -389,7 +390,7 @@ func TestCCERoundsUp(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the largest calibration error is at most the bound of
+// If k samples may have any confidence and any correctness, the largest calibration error is at most the bound of
 // CCEWithFailures. The last case attains the bound: one of two samples fails, and its gap changes sign.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

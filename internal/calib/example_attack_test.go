@@ -160,8 +160,8 @@ func ExampleBoundRows_CountSampled() {
 	// Output: 10 false 0.001
 }
 
-// The threshold is τ = 0.75. The first answer withstands every attack. An attack can push the confidence of the second
-// answer below τ, and can cause a wrong answer for the third example. So at worst one of two answers is wrong.
+// The threshold is τ = 0.75. The first answer stays right under every attack. An attack can push the confidence of the
+// second answer below τ, and can cause a wrong answer for the third example. So at worst one of two answers is wrong.
 func ExampleRadiusRows_Threshold() {
 	r := calib.RadiusRows{Intervals: []calib.Bounded{
 		{Lower: 0.8, Upper: 0.9, Correct: true},
@@ -173,7 +173,7 @@ func ExampleRadiusRows_Threshold() {
 	// Output: 1 wrong, 1 right: 0.5000
 }
 
-// 2 of 10 answers may be wrong. If the bound of one of the other answers fails, 3 may be wrong.
+// Of 10 answers, 2 may be wrong. If the bound of one other answer fails, 3 may be wrong.
 func ExampleThresholded_Error() {
 	t := calib.Thresholded{Tau: 0.5, Wrong: 2, Right: 8}
 	fmt.Printf("%.4f %.4f\n", t.Error(0), t.Error(1))
@@ -199,8 +199,8 @@ func ExampleThresholdedError() {
 	// Output: 0.333 of 0.75
 }
 
-// Two examples are answered rightly without an attack. The attack makes one of the answers wrong. It also lifts the
-// confidence of a third answer, which is wrong without an attack.
+// Two examples are answered rightly without an attack. The attack makes one of the answers wrong. It also raises the
+// confidence of a third answer, which is wrong even without an attack.
 func ExampleRobustTestError() {
 	attacks := [][]calib.Attacked{{
 		{Correct: true, Confidence: 0.9, AdversarialCorrect: true, AdversarialConfidence: 0.9},

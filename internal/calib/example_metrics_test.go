@@ -222,7 +222,7 @@ func ExampleRanked_Isotonic() {
 	// Output: [0.1 0.35 0.4 0.8] [0 0.5 0.5 1]
 }
 
-// Predictions ranked once can be sorted into any number of bins.
+// Predictions that were ranked once can be sorted into bins several times, with different numbers of bins.
 func ExampleRanked_EqualCount() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	r := calib.Rank(p)
@@ -238,8 +238,8 @@ func ExampleRanked_EqualCount() {
 	// 2: 0.35
 }
 
-// The two logits of each row differ by 2·ln 3, and the larger one is right in 3 of 4 rows. At T = 2 the confidence is
-// 0.75, which equals the accuracy.
+// The two logits of each row differ by 2·ln 3, and the class with the larger logit is right in 3 of 4 rows. At T = 2
+// the confidence is 0.75, which equals the accuracy.
 func ExampleFitTemperature() {
 	const z = 2.1972245773362196 // 2·ln 3
 	fit, err := calib.FitTemperature([]float64{z, 0, z, 0, z, 0, z, 0}, 2, []int{0, 0, 0, 1})

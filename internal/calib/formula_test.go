@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The tests of this file compute every term of every bound from its formula. They use plain code that shares only the
-// random numbers and the taut string with the package. Other tests compare the taut string with enumeration and with
-// proxTV. Coverage tests would not detect a wrong constant, because the bounds are slack.
+// The tests of this file compute every term of every bound from its formula. They use plain code, which shares only the
+// random numbers and the taut string with the package. (Other tests compare the taut string with enumeration and with
+// proxTV.) Coverage tests would not detect a wrong constant, because the bounds are slack.
 
 // same compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
@@ -245,7 +245,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // elsewhere many partitions give the same bound, and rounding decides
+			if name == "uniform" { // for other samples many partitions give the same bound, and rounding decides
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -436,8 +436,8 @@ func printedTerms(train, valid []scored, delta, h, b1, b2 float64) (terms, chose
 		Terms{{"bandwidth", h}, {"unused", unused / float64(len(valid))}}
 }
 
-// nearestByHand returns the mean label at the nearest training score. If two scores are equally near, it takes the
-// lower score.
+// nearestByHand returns the mean label at the nearest training score. Of two equally near scores, it takes the lower
+// score.
 func nearestByHand(train []scored, s float64) (estimate, distance, ties float64) {
 	at, distance := 0.0, math.Inf(1)
 	for _, q := range train {
@@ -477,8 +477,7 @@ func TestSplitMix(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}
-	// Any two streams of one seed differ in every number. The same stream of two different seeds differs in every
-	// number too.
+	// Any two streams of one seed differ in every number. For two seeds, the same stream also differs in every number.
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {
 		for stream := streamFolds; stream <= streamHoldout; stream++ {

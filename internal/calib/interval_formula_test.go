@@ -45,7 +45,7 @@ func TestDeviationIsTheFormula(t *testing.T) {
 }
 
 // weightedPredictions returns goldenPredictions plus one prediction alone in its bin. The weights are unequal if
-// weighted is set.
+// weighted is true.
 func weightedPredictions(weighted bool) *Predictions {
 	p := goldenPredictions()
 	p.Confidence, p.Correct = append(p.Confidence, 0.999), append(p.Correct, true)
@@ -408,7 +408,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 			}
 		}
 		got := p.bootstrapMean(func(i int) float64 { return x[i] }, 0.9, 5)
-		// Deal the examples to the groups.
+		// The next lines deal the examples to the groups.
 		r := newStream(5, streamBootstrap)
 		gx, gw := make([]float64, min(n, 4096)), make([]float64, min(n, 4096))
 		var sx, sw float64

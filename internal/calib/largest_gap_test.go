@@ -46,9 +46,9 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	}
 }
 
-// Interval ends that are not multiples of 2⁻⁶³ move outward. So for one prediction, CCE and LargestGap are at least the
-// exact gap, and CBS is at least the square of the gap. Some ends are just below powers of two, others are random. The
-// direction of rounding changes at most the last bit of the result.
+// The functions move interval ends that are not multiples of 2⁻⁶³ outward. So for one prediction, CCE and LargestGap
+// are at least the exact gap, and CBS is at least the square of the gap. Some ends are just below powers of two, others
+// are random. The direction of rounding changes at most the last bit of the result.
 func TestEndsMoveOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	ends := []float64{math.Nextafter(0x1p-20, 0), math.Nextafter(0x1p-20, 1), math.Nextafter(0x1p-40, 0), 0x1p-70, math.SmallestNonzeroFloat64}

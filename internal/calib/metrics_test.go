@@ -594,12 +594,13 @@ func TestRobustTestErrorIsTheEquation(t *testing.T) {
 	}
 }
 
-// An attack lifts the confidence of a wrong clean answer above τ. Equation (2) counts it; listing 2 does not.
+// An attack raises the confidence of a wrong clean answer above τ. Equation (2) counts this answer, but listing 2 does
+// not.
 func TestEquationAndListingDiffer(t *testing.T) {
 	attack := [][]Attacked{{{true, true, .9, .9}, {true, true, .9, .9}, {true, false, .4, .8}, {false, false, .4, .8}, {true, true, .2, .3}}}
 	near(t, "equation (2)", RobustTestError(attack, .5), 0.5, 0)
 	near(t, "listing 2", ListedRobustTestError(attack, .5), 1./3, 0)
-	// Without a threshold, both are the plain robust test error.
+	// Without a threshold, both estimates equal the plain robust test error.
 	near(t, "equation (2) at τ = 0", RobustTestError(attack, 0), 0.4, 0)
 	near(t, "listing 2 at τ = 0", ListedRobustTestError(attack, 0), 0.4, 0)
 }

@@ -119,8 +119,8 @@ func TestSignMixtureIsFair(t *testing.T) {
 	}
 }
 
-// Two scores of rare events whose rates are swapped: CE is 0.005. All scores lie in the first of 128 bins, so
-// BettingLower sees no error.
+// There are two scores of rare events, and the rates of the two events are swapped, so CE is 0.005. All scores lie in
+// the first of 128 bins, so BettingLower sees no error.
 func TestMixtureLowerOfRareEvents(t *testing.T) {
 	two := func(r *rand.Rand) float64 { return 0.001 + 0.005*float64(r.IntN(2)) }
 	for seed := range uint64(3) {

@@ -103,7 +103,8 @@ func TestJointRank(t *testing.T) {
 	}
 }
 
-// The p-value is valid for few and for extreme confidences, and it has power against errors that change sign.
+// The p-value is valid for few examples and for extreme confidences, and the test has power against errors that change
+// sign.
 func TestMonteCarloTest(t *testing.T) {
 	reject := func(n, trials int, law func(*rand.Rand) float64, eta func(float64) float64, alpha float64) int {
 		rejected := 0

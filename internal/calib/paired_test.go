@@ -33,8 +33,8 @@ func TestComparePaired(t *testing.T) {
 	}
 }
 
-// The intervals miss the difference over the population in at most a share 1−level of the samples, and they find a
-// real difference.
+// The intervals miss the difference in the population for at most a share 1−level of the samples. They detect a real
+// difference.
 func TestComparePairedCovers(t *testing.T) {
 	const n, trials, level = 400, 150, 0.8
 	missed, found := 0, 0

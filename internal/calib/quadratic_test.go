@@ -118,7 +118,7 @@ func TestQuadraticPeak(t *testing.T) {
 					}
 					const tolerance = 1e-4
 					got := b.peak(price, tolerance)
-					// Between its knots, distanceFrom may exceed f_b by a quarter of the distance of two knots.
+					// Between two knots, distanceFrom may exceed f_b by a quarter of the distance between the knots.
 					slack := (scores[n-1] - scores[0]) / 16
 					if got < largest-1e-9 || got > largest+tolerance+slack+1e-6 {
 						t.Errorf("%s n %d λ %v price %v: %v, largest on the grid %v", name, n, lambda, price, got, largest)
@@ -148,7 +148,7 @@ func poissonBinomial(etas []float64) []float64 {
 }
 
 // Labels with unequal probabilities raise E φ by a factor of at most exp(ρ·m·var/2). The exponent is at most a small
-// multiple of what it needs to be.
+// multiple of the least exponent for which this holds.
 func TestQuadraticUnequalProbabilities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	nearest := 0.0
@@ -200,8 +200,8 @@ func TestQuadraticPopulationStep(t *testing.T) {
 	}
 }
 
-// The test computes the bound of BinnedQuadratic from the formulas of its comment, for the partition, λ and μ that it
-// chose, with plain sums and a grid for the maximum over q.
+// The test computes the bound of BinnedQuadratic from the formulas in the comment of that function. It takes the
+// partition, λ and μ that the function chose, and uses plain sums and a grid for the maximum over q.
 func TestBinnedQuadraticFromTheFormulas(t *testing.T) {
 	const delta = 0.1
 	for name, law := range oddScores {

@@ -136,7 +136,7 @@ func TestThreshold(t *testing.T) {
 			t.Errorf("%d wrong, %d right, %d failures: %v, want %v rounded up", tt.wrong, tt.right, tt.failures, got, tt.want)
 		}
 	}
-	// The result is rounded up for every quotient.
+	// Error must round up every quotient.
 	for wrong := 1; wrong < 60; wrong++ {
 		for right := range 60 {
 			got := Thresholded{0.5, wrong, right}.Error(0)

@@ -292,8 +292,8 @@ func columns(rows []row) (score, label, weight []float64) {
 	return score, label, weight
 }
 
-// The test computes every term of WeightedVariation from the formula in MATH §18, for exact weights and with
-// sensitivity. It tries both ends of every weight's interval.
+// The test computes every term of WeightedVariation from the formulas in the comment of that function, for exact
+// weights and with sensitivity. It tries both ends of every weight's interval.
 func TestWeightedVariationFromTheFormula(t *testing.T) {
 	const delta, w = 0.1, 3.0
 	for name, law := range oddScores {
@@ -447,8 +447,8 @@ func TestWeightedLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// If m is the true error, the wealth is at most 1 on average. With equal weights the wealth at the true error of an
-// atom grows if a factor of W or Γ is lost.
+// If m is the true error, the wealth is at most 1 on average. The test uses an atom with equal weights, because the
+// wealth at the true error would then grow if the code lost a factor W or Γ.
 func TestWeightedWealthIsFair(t *testing.T) {
 	const n, trials = 60, 300
 	for _, l := range weightedLaws() {
@@ -508,8 +508,8 @@ func TestWeightErrors(t *testing.T) {
 	}
 }
 
-// Weights whose mean is far from 1 are refused, because the bounds need a density ratio. A larger Γ allows a mean
-// further from 1.
+// NewWeightedSample must refuse weights whose mean is far from 1, because the bounds need a density ratio. With a
+// larger Γ the mean may be further from 1.
 func TestWeightsMustBeRatios(t *testing.T) {
 	sample := func(w, bound, gamma float64, n int) *WeightedSample {
 		score, label, weight := make([]float64, n), make([]float64, n), make([]float64, n)

@@ -150,7 +150,7 @@ func TestInputsAgree(t *testing.T) {
 }
 
 // On all kinds of outputs, every method gives probabilities. A map that is saved as JSON and parsed again gives the
-// same probabilities. The labels are at least as likely under these probabilities as under the classifier's own
+// same probabilities. Under these probabilities, the labels are at least as likely as under the classifier's own
 // probabilities.
 func TestEveryMethod(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -26,7 +26,7 @@ func concat(a, b Data) Data {
 	return a
 }
 
-// Equal rows are found, whatever their order. Rows that are equal by chance are not reported.
+// The comparison finds equal rows in any order. If rows are equal by chance, ByChance is true.
 func TestSharedRows(t *testing.T) {
 	for _, columns := range []int{1, 3} {
 		fit, other := rowsOf(500, columns, 0, 1), rowsOf(400, columns, 0, 2)
@@ -78,7 +78,7 @@ func TestSharedRows(t *testing.T) {
 	}
 }
 
-// A saved map keeps its fingerprint, and maps without one are still read.
+// A saved map keeps its fingerprint. Parse also accepts maps without a fingerprint.
 func TestMapKeepsItsFingerprint(t *testing.T) {
 	d := rowsOf(50, 1, 0, 5)
 	for i := range d.N() {

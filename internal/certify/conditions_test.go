@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// levels returns a target whose Level is below its Alpha, and a target whose Alpha equals the first target's Level. The
-// two targets have equal bounds and differ only in the α that certificates state.
+// levels returns two targets. The Level of the first target is below its Alpha. The Alpha of the second target equals
+// the Level of the first. The two targets have equal bounds and differ only in the α that certificates state.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled

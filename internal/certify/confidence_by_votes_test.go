@@ -59,7 +59,7 @@ func TestIntervalsShareAlpha(t *testing.T) {
 		}
 		same(wrong[:2], run(alpha/2, UnknownLabel, 0, true))
 		same(wrong[2:], run(alpha/2, 1, 1, false)[2:])
-		// The field Confidence is the confidence in the class, even in a row that bounds the label's score.
+		// The field Confidence is the confidence in the predicted class, even in a row that bounds the label's score.
 		if x := run(alpha/2, UnknownLabel, 0, true)[0].Confidence; wrong[2].Confidence != x || wrong[2].Prediction != 0 {
 			t.Errorf("%s: confidence %v of class %d, want %v of class 0", method, wrong[2].Confidence, wrong[2].Prediction, x)
 		}

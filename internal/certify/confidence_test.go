@@ -160,7 +160,7 @@ func TestConfidenceCoverage(t *testing.T) {
 }
 
 // With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. The
-// bounds with the band dkw and with the method standard differ from the true values as much as theory predicts.
+// bounds of the band dkw and of the method standard are as far from the true values as theory predicts.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}

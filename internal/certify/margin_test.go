@@ -379,7 +379,7 @@ func TestMoutaouakil(t *testing.T) {
 }
 
 // TestMarginManyOthers checks that the margin equals the bonferroni margin if the votes for other classes are too many
-// for the search. If they are few, the margin must be larger than the bonferroni margin.
+// for the search. If there are few such votes, the margin must be larger than the bonferroni margin.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The sums n and n0 include samples that vote for no class. The JSON has keys for the numbers of these samples only if
-// the numbers are above 0.
+// The totals n and n0 include samples that vote for no class. The JSON states the number of these samples only if it is
+// above 0.
 func TestNoneIsInTheSums(t *testing.T) {
 	v := Votes{Label: 1, N0: 4, Counts0: []int64{1, 2}, None0: 1, N: 10, Counts: []int64{4, 3}, None: 3}
 	if err := v.Validate(); err != nil {

@@ -70,8 +70,9 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 	}
 }
 
-// The proof of a bound needs four properties: the frontier is concave, the method point returns its derivative as the
-// slope, it ends where q1 + q2 = 1, and the method reach returns a point whose q1 is at most the argument of reach.
+// The proof of a bound needs four properties. The frontier is concave. The method point returns the derivative of the
+// frontier as the slope. The frontier ends where q1 + q2 = 1. The method reach returns a point whose q1 is at most the
+// argument of reach.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -122,9 +123,9 @@ func contestRadius(p, q, t float64) float64 {
 }
 
 // For every (p_A, p_S, t) there is a classifier for which no larger radius is valid. Its input is one real number. The
-// classifier answers A on the left part of the line. On the right part S it answers t classes, which are equally
-// probable at the distance of the radius. At this distance A is as probable as each of them. At a slightly smaller
-// distance A is more probable than the least probable of them.
+// classifier answers A on the left part of the line. On the right part S it answers one of t classes. At the distance
+// of the radius, A and the t classes are all equally probable. At a slightly smaller distance, A is more probable than
+// the least probable of the t classes.
 func TestRanksAreTight(t *testing.T) {
 	for _, c := range []struct{ a, s, t float64 }{{.8, .15, 2}, {.5, .4, 3}, {.25, .6, 5}, {.9, .05, 1}, {.95, .02, .5}} {
 		rho := (&ranks{quantiles: quantiles{law.Gaussian}, t: c.t}).margin(c.a, 1-c.s) / 2
@@ -297,9 +298,10 @@ func worstFailure(t *testing.T, claim Claim, method VoteMethod, classes int, n0,
 	return worst
 }
 
-// A bound from frequencies among only the samples with an answer would be wrong. In this example, the two classes have
-// the probabilities .02 and .001, and silence has .979. The second class can overtake the first at a distance of
-// .5182σ, but such a bound claims 1.6684σ. The certificate of the mode NoneIgnore must claim less than that.
+// It would be wrong to compute a bound from frequencies among only the samples with an answer. In this example, the two
+// classes have the probabilities .02 and .001, and silence has .979. The second class can overtake the first at a
+// distance of .5182σ, but such a bound claims 1.6684σ. The certificate of the mode NoneIgnore must claim less than
+// that.
 func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	flips := contestRadius(0.02, 0.001, 1)
 	conditional := normal.Quantile(0.02 / 0.021)

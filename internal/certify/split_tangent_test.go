@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The bounds without selection samples equal the bounds of an example whose first samples are the selection samples.
+// The bounds without selection samples equal the bounds of an example that has the first samples as selection samples.
 func TestTangentTakesTheFirstSamples(t *testing.T) {
 	const n, k = 200, 10
 	c := mustConfidence(t, ConfidenceTangent)

@@ -139,7 +139,7 @@ func distance(x, y []int32) (d int64) {
 }
 
 // An input and every other input within S steps must get the same answer. The test tries all pairs on small lattices
-// with random tables. Some tables change an answer at S + 1 steps, so S is not too small.
+// with random tables. For some tables the answer changes at S + 1 steps, so S is not too small.
 func TestSplittingByBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	within, beyond := 0, 0

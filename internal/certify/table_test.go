@@ -160,8 +160,7 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 }
 
 // Exact noise is drawn from random words of finite length. The rounding of the noise's law uses a part of α. The bounds
-// may use only the rest, which is the Level. If Level is 0, nothing can be certified. (Formerly a Level of 0 meant all
-// of α for exact noise too.)
+// may use only the rest, which is the Level. If Level is 0, nothing can be certified.
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
 	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {

@@ -25,7 +25,7 @@ type world int
 
 const (
 	oneMore world = iota // a single third class
-	endless              // so many classes that none gets two votes
+	endless              // so many classes that no class gets two votes
 	nWorlds
 )
 

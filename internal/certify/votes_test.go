@@ -68,8 +68,8 @@ func TestVoteParams(t *testing.T) {
 	}
 }
 
-// The predicted class has the most votes of the selection samples. The votes of the estimation samples do not matter.
-// In a tie it is the lowest class.
+// The predicted class is the class with the most votes of the selection samples, or the lowest such class in a tie. The
+// votes of the estimation samples do not matter.
 func TestPredictedClass(t *testing.T) {
 	v := Votes{Label: 2, N0: 4, Counts0: []int64{0, 2, 2}, N: 100, Counts: []int64{0, 0, 100}}
 	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}}).Certify(v)

@@ -163,7 +163,7 @@ func TestRankIsExact(t *testing.T) {
 	}
 }
 
-// Ranks from another program: n = 500, a = δ = 0.1 gives 41; n = 1,000, a = δ = 0.05 gives 39.
+// Another program computed two ranks: 41 for n = 500 and a = δ = 0.1, and 39 for n = 1,000 and a = δ = 0.05.
 func TestTrainingRank(t *testing.T) {
 	for _, tt := range []struct {
 		n           int64
@@ -451,7 +451,7 @@ func TestOwnRange(t *testing.T) {
 			t.Errorf("%s: rank %d with the range of the data, %d without: want two less", p.Rule, less.K, usual.K)
 		}
 		if b, err := own.polynomial(); err == nil && len(own.Weights) > 0 {
-			// the level a − 2/(n+1)
+			// This is the level a − 2/(n+1).
 			w, n := b.elevated(own.M).weights(), 300.
 			if want := bruteThreshold(points, w, own.Miss-2/(n+1), 0); float64(less.Tau) != want {
 				t.Errorf("%s: τ̂ %v, want %v", p.Rule, less.Tau, want)

@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// An exampleLaw is a law of examples of several kinds. The slice 'shares' holds the probability of each kind. Every
-// score is equal to one of a number of increasing thresholds, the levels. The function p returns the probability that a
-// noisy score of a kind reaches a level.
+// An exampleLaw is a law of examples of several kinds. The slice shares holds the probability of each kind. Every score
+// is one of several increasing numbers, the levels. The function p returns the probability that a noisy score of a kind
+// reaches a level.
 type exampleLaw struct {
 	name   string
 	levels int
@@ -181,8 +181,8 @@ func gaussianAttack(rho float64) func(float64) float64 {
 	}
 }
 
-// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs. So an
-// error in the rules would make the test fail (TestExactCoverageDetectsErrors).
+// For each of 30 pairs of a law and a rule, the exact coverage under the worst attack is at least 1 − a. For some pairs
+// it is close to 1 − a. So an error in the rules would make the test fail (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0
 	for name, d := range designs(t) {
@@ -197,7 +197,8 @@ func TestExactCoverage(t *testing.T) {
 	}
 }
 
-// A rule that is wrong by one step has an exact worst case below 1 − a. So the exact coverage detects such errors.
+// A rule that is wrong by one step has an exact coverage below 1 − a under the worst attack. So the exact coverage
+// detects such errors.
 func TestExactCoverageDetectsErrors(t *testing.T) {
 	tight := []int{0, 2} // the laws with the least coverage
 	worst := func(d *Predictor, rho float64) float64 {

@@ -166,8 +166,9 @@ func TestExchangeabilityHolds(t *testing.T) {
 	}
 }
 
-// With the range of the calibration data, p-values are uniform or larger in the worst case: queries outside the range
-// miss, and the two examples at its ends have the largest scores. Without the two lost ranks, p-values are too small.
+// In the worst case for the range of the calibration data, queries outside the range miss, and the two examples at the
+// ends of the range have the largest scores. Even then, p-values are uniform or larger. Without the two lost ranks,
+// p-values would be too small.
 func TestExchangeabilityOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	const runs, n, queries = 2000, 60, 40

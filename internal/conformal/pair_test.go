@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The table was computed by another program (bisection with a tolerance of 1e-9), for m = m′ = 5, 10, 20, 50 and 100.
+// Another program computed the table (by bisection with a tolerance of 1e-9), for m = m′ = 5, 10, 20, 50 and 100.
 func TestBestPairs(t *testing.T) {
 	draws := []int64{5, 10, 20, 50, 100}
 	for shift, want := range map[float64][]countPair{
@@ -27,8 +27,8 @@ func TestBestPairs(t *testing.T) {
 	}
 }
 
-// holdsOnGrid compares the two sides of the inequality at many points, including the far ends, by logarithms of
-// gonum's incomplete beta function or of the first terms of the tails.
+// holdsOnGrid compares the two sides of the inequality at many points, including the far ends. It uses logarithms of
+// gonum's incomplete beta function, or of the first terms of the tails.
 func holdsOnGrid(c pairClaim) bool {
 	for z := -25.0; z <= 25; z += 0.01 {
 		p, _ := c.law.CDF(z)

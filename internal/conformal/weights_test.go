@@ -215,7 +215,7 @@ func TestTangent(t *testing.T) {
 	}
 }
 
-// Without an attack, the weights 1{k ≥ t′} and lower weights are valid, and others are not proved.
+// Without an attack, the weights 1{k ≥ t′} and lower weights are valid. Other weights are not proved.
 func TestTrivialWeights(t *testing.T) {
 	g := newTarget(law.Gaussian, 0, 5, 3, 1)
 	for _, tt := range []struct {

@@ -40,7 +40,7 @@ func fitted(t testing.TB, miss float64) *File {
 		Calibration: Calibration{Scores: "scores.npz", SHA256: "aa"}}
 }
 
-// A file must be read back as it was written, with the same ID, even if a threshold is −∞.
+// Read must return a file as it was written, with the same ID, even if a threshold is −∞.
 func TestFileReadsBack(t *testing.T) {
 	for miss, tau := range map[float64]float64{.1: .1, .001: math.Inf(-1)} {
 		f := fitted(t, miss)
@@ -63,7 +63,7 @@ func TestFileReadsBack(t *testing.T) {
 	}
 }
 
-// Files that contradict themselves are refused although their checksum is right.
+// Read must refuse files that contradict themselves, even if their checksum is right.
 func TestReadRefuses(t *testing.T) {
 	text, err := fitted(t, .1).Encode()
 	if err != nil {
@@ -128,8 +128,9 @@ func TestPredictorFitsItsClassifier(t *testing.T) {
 	}
 }
 
-// For idealised noise, the statement must say so. For idealised noise and scores from a file that names no run, the
-// statement must also say what it assumes about their noise. Without a guarantee, the statement must have no addition.
+// For idealised noise, the statement must say that the noise is idealised. If the scores also come from a file that
+// names no run, the statement must say what it assumes about their noise. Without a guarantee, the statement must have
+// no such addition.
 func TestStatement(t *testing.T) {
 	const ran, drawn = "for idealised noise, not for the floats that were run", "if the noise of these scores was drawn as stated, fresh and secret"
 	for _, tt := range []struct {

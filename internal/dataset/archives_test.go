@@ -167,8 +167,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs checks that pages which unpack to far more than their headers state are refused, and that no part
-// of them is kept.
+// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state, and that it keeps
+// no part of such pages.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
@@ -367,7 +367,7 @@ func TestArchivesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, ok := d.closer.(closers); ok {
-			c[0].(*checkedFile).in = -1 // drops the block in memory, which holds all of a small file
+			c[0].(*checkedFile).in = -1 // drops the block in memory, which would hold the whole of this small file
 		}
 		if _, err := d.Example(0); err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
 			t.Errorf("%s: error %v", name, err)

@@ -52,7 +52,7 @@ func withExif(file, exif []byte) []byte {
 var sides = [][2]string{1: {"top", "left"}, {"top", "right"}, {"bottom", "right"}, {"bottom", "left"},
 	{"left", "top"}, {"right", "top"}, {"right", "bottom"}, {"left", "bottom"}}
 
-// Images must be read as the Exif field Orientation says, from folders, archives and Parquet files, with a warning.
+// Open must turn images as the Exif field Orientation says, in folders, archives and Parquet files. It must also warn.
 func TestOrientation(t *testing.T) {
 	const w, h = 5, 3
 	stored := image.NewGray(image.Rect(0, 0, w, h))

@@ -243,7 +243,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// An archive may state that a member begins before the file does. This is an error, not a crash.
+// An archive may state that a member begins before the file begins. Open must then return an error, and must not crash.
 func TestReadBeforeTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("0123456789"), 0o644); err != nil {
@@ -336,8 +336,8 @@ func zeroMember(t testing.TB, n int64) []byte {
 	return b.Bytes()
 }
 
-// Small files that unpack to large files, or claim to do so, are refused before they take memory. With GOMEMLIMIT at
-// 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
+// Open must refuse small files that unpack to large files, or that claim to do so, before they take memory. With
+// GOMEMLIMIT at 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const large = 96 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))

@@ -327,8 +327,8 @@ func testFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// The note says which of several columns holds the labels.
-func TestNotOf(t *testing.T) {
+// The note names the other columns that sound like labels.
+func TestNotOtherColumns(t *testing.T) {
 	header := []string{"label", "weight", "fine_label", "labelled", "y_true", "class-name", "yield"}
 	for column, want := range map[int]string{0: ", not of fine_label, class-name", 2: ", not of label, class-name", 1: ", not of label, fine_label, class-name"} {
 		if got := notOtherColumns(header, column); got != want {

@@ -62,8 +62,8 @@ func TestBytesInFloats(t *testing.T) {
 	}
 }
 
-// The test checks each kind of lattice. One value that is the next float after a lattice point means that the data are
-// not on this lattice.
+// The test checks each kind of lattice. If a single value is the next float after a lattice point, the data are not on
+// this lattice.
 func TestLatticeKinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var words, halves, floats []float32
@@ -159,8 +159,8 @@ func TestLatticeOfDatasets(t *testing.T) {
 	}
 }
 
-// One example alone can change the lattice of all, and so can another: the examples are not exchangeable with a query
-// that is off the lattice of the others. No more than LatticeChanges examples do so.
+// A single example can change the lattice of all examples, so the examples are not exchangeable with a query that is
+// off the lattice of the others. At most LatticeChanges examples change the lattice.
 func TestLatticeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	kinds := []func() float32{

@@ -64,8 +64,8 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// The test compares Peak with the maximum that a search finds. Peak must not be below this maximum, and it may exceed
-// it only slightly.
+// The test compares Peak with the maximum that a search finds. Peak must not be below this maximum, and may exceed the
+// maximum only slightly.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {

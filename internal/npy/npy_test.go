@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// file returns a .npy file of any version. The header is not padded: it has the length of the dictionary.
+// file returns a .npy file of any version. Its header is as long as the dictionary, without padding.
 func file(version byte, dict string, data []byte) []byte {
 	b := append([]byte("\x93NUMPY"), version, 0)
 	if version == 1 {

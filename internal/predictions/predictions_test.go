@@ -141,8 +141,8 @@ func TestVotesForNone(t *testing.T) {
 	if _, err := FromVotes("votes.jsonl", votes, certify.VoteRule{}); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
 		t.Errorf("error %v", err)
 	}
-	// If so few votes are for no class that the shares still sum to 1 within the tolerance, the predictions keep their
-	// probability vectors.
+	// If very few votes are for no class, the shares still sum to 1 within the tolerance. Then the predictions keep
+	// their probability vectors.
 	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
 	p, err = FromVotes("votes.jsonl", few, certify.VoteRule{})
 	if err != nil {
@@ -417,8 +417,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// With NoneIgnore, votes for no class are not counted against the answer. Votes of a deterministic run that stopped
-// early are refused.
+// With NoneIgnore, votes for no class do not count against the answer. FromVotes must refuse votes of a deterministic
+// run that stopped early.
 func TestFromVotesByRule(t *testing.T) {
 	votes := []certify.Votes{{Label: 1, N: 8, Counts: []int64{0, 3}, None: 5}, {Label: 1, N: 8, Counts: []int64{0, 4}, None: 4}}
 	for rule, want := range map[certify.VoteRule][]bool{

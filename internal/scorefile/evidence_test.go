@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// In a file of another program, some bytes have no meaning, and some occur only in the directory. A flipped bit in the
-// data or in the headers of the data must cause an error. Any other flipped bit must leave all scores unchanged.
+// In a file of another program, some bytes have no meaning, and some bytes belong only to the directory. A flipped bit
+// in the data or in the headers of the data must cause an error. Any other flipped bit must leave all scores unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -261,8 +261,8 @@ func TestDigestCovers(t *testing.T) {
 	}
 }
 
-// If a finished file is reopened and one example is written again, the file is the same as before, even after a power
-// cut at any point.
+// If a finished file is reopened and one example is written again, the finished file is the same as before, even after
+// a power cut at any point.
 func TestReopen(t *testing.T) {
 	s := Shape{3, 2, 4, 3}
 	path, want := finished(t, s)

@@ -15,7 +15,7 @@ import (
 	"github.com/sbinet/npyio/npz"
 )
 
-// example holds the row of one example in every array.
+// An example holds the rows that belong to one example in all arrays.
 type example struct {
 	index, label    int
 	scores0, scores []float32

@@ -46,17 +46,17 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// blind wraps a restartable. A blind is not an Observer, so it receives no outputs.
-type blind struct{ r *restartable }
+// A blindExperiment wraps a restartable. It is not an Observer, so it receives no outputs.
+type blindExperiment struct{ r *restartable }
 
-func (b blind) Input() (int, Input)         { return b.r.Input() }
-func (b blind) Goal(v Votes) (int64, error) { return b.r.Goal(v) }
-func (b blind) Finish(v Votes) error        { return b.r.Finish(v) }
-func (b blind) Emit() error                 { return b.r.Emit() }
+func (b blindExperiment) Input() (int, Input)         { return b.r.Input() }
+func (b blindExperiment) Goal(v Votes) (int64, error) { return b.r.Goal(v) }
+func (b blindExperiment) Finish(v Votes) error        { return b.r.Finish(v) }
+func (b blindExperiment) Emit() error                 { return b.r.Emit() }
 
-func (b blind) Restart() (Experiment, error) {
+func (b blindExperiment) Restart() (Experiment, error) {
 	fresh, err := b.r.Restart()
-	return blind{fresh.(*restartable)}, err
+	return blindExperiment{fresh.(*restartable)}, err
 }
 
 // TestLanesMakeNoise runs several devices. Some devices make their own noise, one device fails at some call, and some
@@ -109,7 +109,7 @@ func TestLanesMakeNoise(t *testing.T) {
 		if err := s.Run(t.Context(), func() (Experiment, error) {
 			e, err := source()
 			if r, ok := e.(*restartable); ok && r.index%2 == 1 {
-				return blind{r}, err
+				return blindExperiment{r}, err
 			}
 			return e, err
 		}); err != nil {

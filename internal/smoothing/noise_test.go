@@ -292,7 +292,7 @@ func TestAdmissibleKeys(t *testing.T) {
 	}
 }
 
-// The function permute has an inverse, so for one seed no two pairs (example, phase) share a key.
+// The function permute has an inverse. So for one seed, no two pairs (example, phase) share a key.
 func TestPermuteIsOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 100_000 {

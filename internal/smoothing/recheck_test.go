@@ -14,14 +14,14 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// A bound is a linear model whose outputs for an input may depend on other inputs. The function see gets the whole
-// batch and changes the outputs [3] of a row.
-type bound struct {
+// A dependentModel is a linear model whose outputs for an input may depend on other inputs. The function see gets the
+// whole batch and changes the outputs [3] of a row.
+type dependentModel struct {
 	linear
 	see func(in []float32, row int, outputs []float32)
 }
 
-func (c *bound) Run(ctx context.Context, in, out []float32) error {
+func (c *dependentModel) Run(ctx context.Context, in, out []float32) error {
 	err := c.linear.Run(ctx, in, out)
 	for i := range c.batch {
 		c.see(in, i, out[3*i:3*i+3])
@@ -66,7 +66,7 @@ func TestDependenceIsCaught(t *testing.T) {
 			for _, batch := range []int{2, 7, 64} {
 				var log []string
 				s := Sampler{
-					Classifier: &bound{linear{batch: batch}, d.see}, Seed: 3, N0: 5, Workers: 2,
+					Classifier: &dependentModel{linear{batch: batch}, d.see}, Seed: 3, N0: 5, Workers: 2,
 					Compare: func(index int) bool { return index == 3 },
 				}
 				err := s.Run(t.Context(), sourceOf(examples(4, []int64{200}, &log), observe))
@@ -86,8 +86,8 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// With a seed for which no sample is compared, runs of the models in the map dependent must succeed. So the comparison
-// alone finds the dependence.
+// With a seed for which no sample is compared, runs of the models in the map dependent must succeed. This shows that
+// only the comparison finds the dependence.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
@@ -96,7 +96,7 @@ func TestDependenceIsFoundByComparing(t *testing.T) {
 	}
 	for name, d := range dependent {
 		var log []string
-		s.Classifier = &bound{linear{batch: 64}, d.see}
+		s.Classifier = &dependentModel{linear{batch: 64}, d.see}
 		if err := s.Run(t.Context(), sourceOf(examples(4, []int64{200}, &log), false)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -213,7 +213,7 @@ func TestComparedShare(t *testing.T) {
 func TestCompanyThatIsRefused(t *testing.T) {
 	refused := errors.New("no such index")
 	var calls atomic.Int64
-	c := &bound{linear{batch: 16}, func([]float32, int, []float32) {}}
+	c := &dependentModel{linear{batch: 16}, func([]float32, int, []float32) {}}
 	picky := pickyClassifier{c, func(in []float32) error {
 		if calls.Add(1); largest(in) > 6 {
 			return refused
@@ -295,7 +295,7 @@ func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see
 	s := Sampler{
-		Classifier: &bound{linear{batch: 8}, see}, Replicas: []Classifier{&bound{linear{batch: 8}, see}},
+		Classifier: &dependentModel{linear{batch: 8}, see}, Replicas: []Classifier{&dependentModel{linear{batch: 8}, see}},
 		Seed: 3, N0: 5, Workers: 4, Compare: always,
 		Lost: func(Classifier, int, error) { t.Error("the device is said to have failed") },
 	}

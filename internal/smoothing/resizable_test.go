@@ -10,17 +10,17 @@ import (
 
 // resizable is a linear model that also offers smaller batches, and counts the calls of each size.
 type resizable struct {
-	bound
+	dependentModel
 	smaller []int
-	all     map[int]*bound // by size
+	all     map[int]*dependentModel // by size
 }
 
 func newResizable(see func(in []float32, row int, outputs []float32), sizes ...int) *resizable {
 	last := len(sizes) - 1
-	c := &resizable{smaller: sizes[:last], all: map[int]*bound{}}
-	c.bound.batch, c.see = sizes[last], see
+	c := &resizable{smaller: sizes[:last], all: map[int]*dependentModel{}}
+	c.dependentModel.batch, c.see = sizes[last], see
 	for _, size := range c.smaller {
-		c.all[size] = &bound{linear{batch: size}, see}
+		c.all[size] = &dependentModel{linear{batch: size}, see}
 	}
 	return c
 }
@@ -32,12 +32,12 @@ func (c *resizable) Smaller() (all []Classifier) {
 	return all
 }
 
-// calls returns the number of calls of each size, in ascending order of the sizes.
+// callsBySize returns the number of calls of each size, in ascending order of the sizes.
 func (c *resizable) callsBySize() (calls []int64) {
 	for _, size := range c.smaller {
 		calls = append(calls, c.all[size].calls.Load())
 	}
-	return append(calls, c.bound.calls.Load())
+	return append(calls, c.dependentModel.calls.Load())
 }
 
 func unchanged([]float32, int, []float32) {}

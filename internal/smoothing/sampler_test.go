@@ -193,8 +193,8 @@ func TestSamplerVotes(t *testing.T) {
 	if tally.N0 != 0 || tally.N != 200000 || tally.Counts[0]+tally.Counts[1]+tally.Counts[2] != tally.N {
 		t.Errorf("tally %v", *tally)
 	}
-	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼). The sum below computes this probability
-	// by the midpoint rule in two dimensions.
+	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼) and y ~ N(0.3, ¼). The sum below computes this
+	// probability by the midpoint rule in two dimensions.
 	p := 0.0
 	const h = 0.01
 	for x := -4.0; x < 4; x += h {

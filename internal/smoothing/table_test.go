@@ -145,8 +145,8 @@ func TestTableDigests(t *testing.T) {
 	}
 }
 
-// The test uses words of only a few bits, and draws with every such word. Each label must be drawn as often as it has
-// cells.
+// The test uses words of only a few bits, and draws with every such word. The number of words that draw a label must
+// equal the label's number of cells.
 func TestAliasesWordByWord(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -321,8 +321,8 @@ func massOf(p *big.Rat) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: x.Sub(x, new(big.Int).Lsh(hi, 64)).Uint64()}
 }
 
-// The test uses three other distributions. They are a uniform distribution whose masses need no rounding (η = 0), a
-// uniform distribution whose masses are rounded, and the two-sided geometric distribution P(J = j) = (1−θ)/(1+θ)·θ^|j|.
+// The test uses three other distributions: a uniform distribution whose masses need no rounding (η = 0), a uniform
+// distribution whose masses are rounded, and the two-sided geometric distribution P(J = j) = (1−θ)/(1+θ)·θ^|j|.
 func TestOtherDistributions(t *testing.T) {
 	for _, n := range []int64{2, 3, 64, 65, 1000} {
 		masses := slices.Repeat([]Mass{massOf(big.NewRat(1, n))}, int(n))

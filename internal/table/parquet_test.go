@@ -93,7 +93,7 @@ func TestParquetErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}
-	// A file that is cut or changed anywhere is either parsed or refused, without a panic.
+	// If a file is cut or changed anywhere, Read must parse it or return an error, without a panic.
 	path := writeParquet(t, slices.Repeat([]parquetRow{good}, 50))
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -245,7 +245,7 @@ func TestReadNpz(t *testing.T) {
 	}
 }
 
-// archive returns an npz with one array of the given numpy header and data.
+// archive returns an npz file with one array, which has the given NumPy header and data.
 func archive(header string, data []byte) string {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -455,7 +455,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// limited reads a table with the given memory limit. It sets GOMEMLIMIT to twice this limit.
+// limited reads a table with the given memory limit. It sets Go's memory limit to twice this limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))
