@@ -124,8 +124,8 @@ func (r *Norms) add(d float64) {
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
 // and a gradient ascent step of size ρ on each λ. The iteration starts with a = 1/M, q₁ = q₂ = a, g equal to the
 // clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each step ADMM projects a copy of
-// (a, z): it puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the interval.
-// The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
+// (a, z). It puts each sample into the reachable bin with the largest a_nm, and clamps z_nm to the bin and the
+// interval. The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
 // no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.

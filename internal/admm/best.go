@@ -10,7 +10,7 @@ import (
 // Watch holds functions that observe a search of several runs. Each function may be nil. Several goroutines may call
 // the functions at the same time.
 type Watch struct {
-	Progress func(steps int, ece float64) // gets the number of steps since the last call, and the calibration error of the last step
+	Progress func(steps int, ece float64) // steps counts the steps since the last call, and ece is the error of the last step
 	Every    int                          // number of steps between two calls of Trace
 	Trace    func(run int, r Residuals)   // runs are counted from 0; the steps of a run come in order
 }

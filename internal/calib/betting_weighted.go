@@ -10,9 +10,9 @@ import "math"
 // for CE_Q. If Γ > 1, the code takes the smallest X for ŵ/Γ ≤ w ≤ Γŵ. The wealth grows with X, so this choice can only
 // lower the wealth.
 //
-// The function σ guesses the sign of s − η_Q(s) from the weighted sum of s−y over the earlier pairs of the bin, divided
-// by the root of the sum of squares. For Γ > 1, σ uses no weights. The reason is that σ must not depend on later pairs,
-// but weights that are estimated from the features of all rows do.
+// The function σ guesses the sign of s − η_Q(s). It uses the weighted sum of s−y over the earlier pairs of the bin,
+// divided by the root of the sum of squares. For Γ > 1, σ uses no weights. The reason is that σ must not depend on
+// later pairs, but weights that are estimated from the features of all rows do.
 func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err

@@ -22,9 +22,9 @@ import (
 // Second order: ŷ is the line fitted to the labels of the bin by least squares. Let det_ijk be the determinant of the
 // rows (1, s, η) of three points. By Cauchy–Binet, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)². The sum in
 // the numerator is over triples of points, and the sum in the denominator is over pairs. det is the product of two
-// factors: the second divided difference of η, which is at most b2/2, and the Vandermonde determinant, which is det for
-// η = s². So the residual sum of squares of η is at most (b2/2)² times the residual sum of squares of the parabola s².
-// With the central moments μ2, μ3 and μ4 of the scores in the bin,
+// factors. The first is the second divided difference of η, which is at most b2/2. The second is the Vandermonde
+// determinant, which is det for η = s². So the residual sum of squares of η is at most (b2/2)² times the residual sum
+// of squares of the parabola s². With the central moments μ2, μ3 and μ4 of the scores in the bin,
 //
 //	R_k = Σ p_b·min(½, b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //

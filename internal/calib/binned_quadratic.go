@@ -18,19 +18,19 @@ import (
 // 1. Given the scores, the labels are independent. Put G_b = −(1/λ) ln E e^{−λX_b}. By Markov's inequality, ΣG_b ≤ X +
 // x/λ with probability ≥ 1−e^{−x}.
 //
-// 2. Put φ(N) = e^{−λX_b(N)}. Let A_b(q) be E φ for m equal probabilities q. Then E φ ≤ A_b(η̄)·exp(ρ·m·var_b(η)/2). Proof:
-// E φ is linear in each η_i and symmetric. If two probabilities η_i, η_j are replaced by their mean, E φ falls by at
-// most E[−Δ²φ(R)]·(η_i−η_j)²/4, where R is the sum of the other labels and Δ²φ(R) = φ(R) − 2φ(R+1) + φ(R+2). The second
-// difference of X_b is 2/(m−1), so φ(R)φ(R+2) = r²φ(R+1)² with r = e^{−λ/(m−1)}. Put φ(R) = r·z·φ(R+1), and φ(R+2) =
-// r/z·φ(R+1). −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)) is positive only if z+1/z < 2/r, that is |ln z| < w = arcosh(1/r), and is
-// at most φ(R+1)(2−2r). For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E φ(R+Y) for
-// the sum Y of any two labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least
-// 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. In the limit all probabilities are η̄, and Ση_i² has fallen by
-// m·var_b(η). ∎
+// 2. Put φ(N) = e^{−λX_b(N)}. Let A_b(q) be E φ for m equal probabilities q. Then E φ ≤ A_b(η̄)·exp(ρ·m·var_b(η)/2).
+// Proof: E φ is linear in each η_i and symmetric. Let R be the sum of the labels except two, i and j, and Δ²φ(R) = φ(R)
+// − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by their mean, E φ falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The
+// second difference of X_b is 2/(m−1), so φ(R)φ(R+2) = r²φ(R+1)² with r = e^{−λ/(m−1)}. Put φ(R) = r·z·φ(R+1), and
+// φ(R+2) = r/z·φ(R+1). −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)) is positive only if z+1/z < 2/r, that is |ln z| < w =
+// arcosh(1/r), and is at most φ(R+1)(2−2r). For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So
+// −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor
+// of at least 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. In the limit all probabilities are η̄, and Ση_i²
+// has fallen by m·var_b(η). ∎
 //
-// 3. mean_b|d| ≤ f_b(η̄) + e_b·V_b with f_b(q) = mean_b|s_i−q|, and mean_b d² ≤ g² + (sd_b(s) + V_b·√(e_b/2))². Here e_b
-// is ½, or 2w(1−w) if one score has a share w > ½ of the bin: the mean absolute deviation of the η_i is at most e_b·V_b
-// (see BinnedVariation), and by the same argument their variance is at most w(1−w)V_b², or V_b²/4.
+// 3. mean_b|d| ≤ f_b(η̄) + e_b·V_b with f_b(q) = mean_b|s_i−q|, and mean_b d² ≤ g² + (sd_b(s) + V_b·√(e_b/2))². Here
+// e_b is 2w(1−w) if one score has a share w > ½ of the bin, and ½ otherwise. The mean absolute deviation of the η_i is
+// at most e_b·V_b (see BinnedVariation). By the same argument, their variance is at most e_b·V_b²/2.
 //
 // 4. Let κ ∈ (0, 1) and ω = (−ln(1−κ)−κ)/κ². Then e^{−u−ωu²} ≤ 1−u for 0 ≤ u ≤ κ, because (−ln(1−u)−u)/u²
 // increases in u. So E e^{−κ|d|−ωκ²d²} ≤ 1−κ·CE ≤ e^{−κ·CE}, and by Markov's inequality, with probability ≥ 1−δ_b,
@@ -50,9 +50,9 @@ import (
 // plus V−⌊V⌋ times the next (V·max J_b(V)/V for V < 1). The code searches for the μ with the smallest bound. No union
 // bound is needed for μ, because every μ gives a valid bound.
 //
-// x = ln(1/0.9δ) and δ_b = 0.1δ. λ and the number of bins are the best ones for a calibrated classifier by the normal
-// approximation of quadraticForecast, which uses the scores alone. quadraticBin.peak bounds the maximum over q, also between
-// the points that it evaluates.
+// x = ln(1/0.9δ) and δ_b = 0.1δ. λ and the number of bins are the best ones for a calibrated classifier, by the normal
+// approximation of quadraticForecast. This approximation uses the scores alone. quadraticBin.peak bounds the maximum
+// over q, also between the points that it evaluates.
 //
 // The field OfSample of the result omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {

@@ -17,11 +17,11 @@ import (
 // needs no folds and no smoother.
 //
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores, and let η vary by V_b within
-// the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores, so
-// it is largest if each value is at an end of an interval of length V_b. This largest value is 2q(1−q)V_b, where q is
-// the share of the bin's scores at which η is at the upper end. This is at most V_b/2. If a single score has a share w
-// > ½ of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let g_b be
-// 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
+// the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores. So
+// the deviation is largest if each value is at an end of an interval of length V_b. This largest value is 2q(1−q)V_b,
+// where q is the share of the bin's scores at which η is at the upper end. This is at most V_b/2. If a single score has
+// a share w > ½ of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let
+// g_b be 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next largest g_b.
 //

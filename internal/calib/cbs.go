@@ -57,8 +57,8 @@ func (v Bounded) BrierConfidence() float64 {
 //	max_{l ≤ z ≤ u} (1/N) Σ (c−z)² = (1/N) ( Σ_{c=1} (1−l)² + Σ_{c=0} u² ).
 //
 // Here c is 1 for a correct prediction and 0 for a wrong one, z is its confidence, and [l, u] is its interval. (c−z)²
-// grows with |c−z|, and each term has its own z, so the maximum is attained when each z is at the end of its interval
-// that is further from c (BrierConfidence). CBS is a bound on the Brier score under attack if every interval holds.
+// grows with |c−z|, and each term has its own z. So the sum is largest when each z is at the end of its interval that
+// is further from c (BrierConfidence). CBS is a bound on the Brier score under attack if every interval holds.
 //
 // The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. |c−z| and
 // its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. The result does not depend on the order of the

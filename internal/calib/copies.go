@@ -9,8 +9,8 @@ import (
 // LooksCopied reports whether rows with equal scores have equal labels so often that they are hardly independent, for
 // example because rows were copied. All bounds, intervals and tests need independent rows.
 //
-// Consider the sets of at least two equal scores. If the labels are independent, two rows of set g have different
-// labels with probability 2η_g(1−η_g), and a row of g and a row of the next set g′ have different labels with
+// Consider the sets of at least two equal scores. Suppose that the labels are independent. Two rows of set g then have
+// different labels with probability 2η_g(1−η_g). A row of g and a row of the next set g′ have different labels with
 // probability η_g(1−η_g′) + η_g′(1−η_g) = η_g(1−η_g) + η_g′(1−η_g′) + (η_g−η_g′)². The sums of the two probabilities
 // over the sets differ by at most Σ(η_g−η_g′)² plus the contribution of one set. Σ(η_g−η_g′)² is at most the total
 // variation of η. If the sum over pairs within sets is far below the sum over pairs of neighbouring sets, some rows are

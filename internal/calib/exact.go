@@ -31,12 +31,12 @@ type Worst struct {
 //   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best bin is the last '−' bin that it reaches, at z
 //     → min(u, next edge). If it reaches no '−' bin, z = l is best.
 //
-// So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p: if the first bin that
-// a sample reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a
-// sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror image of the sum over '+' bins (z → 1 −
-// z, bins in reverse order). A dynamic program over the bins finds the best signs; its state is the last '+' bin and
-// the last '−' bin. One of these two is always the previous bin. The program needs tables of counts and sums, which one
-// pass over the samples makes.
+// So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p. The pair stands for
+// the samples whose first bin lies in (p', p], because for these samples p is the first '+' bin from there on. The
+// contribution of the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror
+// image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins finds the best
+// signs; its state is the last '+' bin and the last '−' bin. One of these two is always the previous bin. The program
+// needs tables of counts and sums, which one pass over the samples makes.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
@@ -102,8 +102,9 @@ type gains struct {
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // gains returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p is the only
-// '+' bin in this range. A sample that reaches p gains 1 − l if p is its first bin, and otherwise gainOf[p] = 1 − e_p,
-// where e_p is the lower edge of bin p. A sample that does not reach p loses 1 − u.
+// '+' bin in this range. If p is the first bin that a sample reaches, the sample gains 1 − l. If the sample reaches p
+// later, it gains gainOf[p] = 1 − e_p, where e_p is the lower edge of bin p. A sample that does not reach p loses 1 −
+// u.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}

@@ -47,9 +47,9 @@ import "math"
 //
 // Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
 // each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
-// depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is unknown: its upper
-// bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, this exponent and the bound
-// on β could together fail with probability δ + δ₂.)
+// depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is unknown. Its upper
+// bound fails with probability at most δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, this exponent and
+// the bound on β could together fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺, the upper bound on β

@@ -7,8 +7,8 @@ import (
 
 // CheckPerturbed returns an error if Sech with bandwidth h cannot have made the scores.
 //
-// Perturbed scores have a density of at most D = 1/(h·atan sinh(1/h)): sech is at most 1, and Z in the density (see
-// Sech) is smallest for an original score of 0 or 1. Therefore:
+// Perturbed scores have a density of at most D = 1/(h·atan sinh(1/h)). The reason is that sech is at most 1, and that Z
+// in the density (see Sech) is smallest for an original score of 0 or 1. Therefore:
 //   - 0 and 1 do not occur.
 //   - Two rows share a score only by chance. The uniform numbers have 53 bits, and float64s in [0, 1] are at most 2⁻⁵³
 //     apart, so there are at most n²·2⁻⁵³·(1+D) such pairs on average. CheckPerturbed allows twenty plus twice this

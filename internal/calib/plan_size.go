@@ -11,8 +11,8 @@ import (
 // PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the distribution of s, and draws
 // each label with its score as the probability. It takes the mean of the bounds of three such samples. A score is drawn
 // by linear interpolation between neighbouring scores of s at a random rank, so n can exceed the number of scores in s
-// without new ties. The result is an estimate, not a guarantee: a classifier with a calibration error of c needs more
-// labels than a calibrated one to get a bound of c + gap.
+// without new ties. The result is an estimate, not a guarantee. To get a bound of c + gap, a classifier with a
+// calibration error of c needs more labels than a calibrated classifier needs for a bound of gap.
 //
 // PlanSize returns an error if mostPlan labels are not enough.
 func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err error) {

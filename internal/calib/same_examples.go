@@ -16,8 +16,8 @@ var ErrNoSameExample = errors.New("no example has a row at every radius")
 // score under attack on this constant subset. Without this restriction, the predictions that remain at larger radii are
 // fewer and have higher confidences.
 //
-// The subset depends on the noise samples, but statements about the subset stay true: a bound for a row holds in any
-// subset, and a statement for all rows counts the failures of all sampled examples (StateForAll).
+// The subset depends on the noise samples, but statements about the subset stay true. A bound for a row holds in any
+// subset. A statement for all rows counts the failures of all sampled examples (StateForAll).
 func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	if b.Index == nil {
 		return nil, ErrNoIndex

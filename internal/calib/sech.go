@@ -16,8 +16,8 @@ type Sech struct {
 }
 
 // Perturb returns the perturbed score of a row, which depends only on score, bandwidth, seed and row. It inverts the
-// cumulative distribution function in closed form, s = s0 + h·asinh tan(θ), where θ is uniform between −atan sinh(s0/h)
-// and atan sinh((1−s0)/h) and comes from a 53-bit uniform number.
+// cumulative distribution function in closed form, s = s0 + h·asinh tan(θ). A 53-bit uniform number gives θ, which is
+// uniform between −atan sinh(s0/h) and atan sinh((1−s0)/h).
 func (k Sech) Perturb(score float64, row int) float64 {
 	h := k.Bandwidth
 	low := math.Atan(math.Sinh(score / h))

@@ -21,8 +21,8 @@ type TemperatureFit struct {
 	NLL         float64 // mean NLL at Temperature
 	// AtLimit is true if the NLL has no minimum. At MinTemperature the data are separable: every true label has the
 	// largest logit, and the NLL falls as T falls. At MaxTemperature no finite temperature does better than uniform
-	// probabilities: the mean logit of the true labels is not above the mean logit of all classes, and the NLL falls as
-	// T grows.
+	// probabilities. The mean logit of the true labels is then not above the mean logit of all classes, and the NLL
+	// falls as T grows.
 	AtLimit bool
 }
 

@@ -282,8 +282,8 @@ type Statement struct {
 
 // StateForAll returns bounds on the metrics of n predictions. These bounds hold with probability at least 1 − δ. The
 // argument b has the bounds that hold if every interval holds. Intervals fail independently, each with probability at
-// most α, so at most min(k, n) of them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples
-// (binomial.FailureQuantile).
+// most α. Let k be the 1 − δ quantile of Bin(N, α) for the N sampled examples (binomial.FailureQuantile). Then at most
+// min(k, n) intervals fail.
 func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

@@ -123,9 +123,9 @@ func (s *WeightedSample) checkRatios() error {
 }
 
 // KeepByWeight draws which rows to keep: row i with probability weight/bound, independently of the other rows. If the
-// rows are drawn from P and the weight is proportional to dQ/dP, the kept rows are independent draws from Q, so every
-// bound for equal weights holds for them. This needs weight ≤ bound in the whole population, but the weights need not
-// be normalised. The decision about a row depends on the seed and the row number.
+// rows are drawn from P and the weight is proportional to dQ/dP, the kept rows are independent draws from Q. So every
+// bound for equal weights holds for the kept rows. This needs weight ≤ bound in the whole population, but the weights
+// need not be normalised. The decision about a row depends on the seed and the row number.
 func KeepByWeight(weight []float64, bound float64, seed uint64) []bool {
 	r := newStream(seed, streamRejection)
 	keep := make([]bool, len(weight))

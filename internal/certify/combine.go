@@ -10,9 +10,9 @@ import (
 type Combine string
 
 const (
-	// Directed is the method that bounds the mean of X^A − r·X^B, where X^A is the score of A, X^B is the score of a
-	// rival, and r ≥ 1 is a weight chosen from the selection samples. The certified margin is then the smallest margin
-	// of all means that satisfy this bound.
+	// Directed is the method that bounds the mean of X^A − r·X^B. X^A is the score of A, and X^B is the score of a
+	// rival. The selection samples determine the weight r ≥ 1. The certified margin is then the smallest margin of all
+	// means that satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"

@@ -121,7 +121,7 @@ const MostMembers = 256
 
 // PollAlpha returns the failure probability of a claim of Poll, rounded up. The argument alphas holds the failure
 // probabilities of the K members. The argument quorum is the number q of members that must answer a class to make it
-// the answer, and atLeast is the number c* of members that must certify the answer.
+// the answer. The argument atLeast is the number c* of members that must certify the answer.
 //
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
 // within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.

@@ -14,8 +14,8 @@ import (
 // Here x is the observed outcome, q is a distribution of the outcomes, and g(q) is its margin.
 //
 // Moutaouakil 2024 §4 poses this problem as a signomial program over (q1, q2, q3), the probabilities of the class, the
-// true runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q, so the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses the
+// true runner-up and the rest. One dimension is enough. Moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
+// raises P_q. So the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses the
 // largest count of any other class. This count is at least the count of the true runner-up, and a larger count only
 // lowers the bound.
 //

@@ -158,8 +158,8 @@ func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 }
 
 // nextSplitting does the work of Next for the method Splitting. Let lead be the minimum over j of N_A − N_j − [j < A]
-// among the known evaluations, let left be the number of unknown ones, and let S be the rule's radius in steps. The
-// certified radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left < 2S. Each
+// among the known evaluations. Let left be the number of unknown evaluations, and let S be the rule's radius in steps.
+// The certified radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left < 2S. Each
 // further evaluation changes lead − left and lead + left by at most 2. So a decision needs a least number of further
 // evaluations, which nextSplitting computes.
 func (s *Stopping) nextSplitting(v Votes) (int64, error) {

@@ -97,8 +97,8 @@ func survivalGuess(counts []float64, n, kappa float64) []float64 {
 	return s0
 }
 
-// guess predicts the lower bound that betting gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1), if the estimation samples
-// are like the selection samples (see the function weight).
+// guess assumes that the estimation samples are like the selection samples. It predicts the lower bound that betting
+// then gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1) if complement is true (see the function weight).
 func (t *tangentSide) guess(counts []float64, complement bool, log float64) float64 {
 	var n, sum, squares float64
 	for j, c := range counts {

@@ -13,8 +13,8 @@ import (
 // The probabilities are not known. So the rule spends a tenth of a on Clopper–Pearson bounds, with a union bound over
 // the n examples and the query:
 //
-//   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η, so that the t-th largest score is above the
-//     exact number with probability at most η;
+//   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η. So the t-th largest score is above the exact
+//     number with probability at most η;
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
 //   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, for j replaced examples.
 //

@@ -173,8 +173,8 @@ func ranked(points []Point, rank int64) float64 {
 	return s[rank-1]
 }
 
-// rank returns k for n examples. For w = 1{N ≥ t} the condition of the theorem says that at most (n+1)a − 1 of the S_i
-// are below τ, where S_i is the t-th largest score of example i. So k = ⌊(n+1)a⌋.
+// rank returns k for n examples. Let S_i be the t-th largest score of example i. For w = 1{N ≥ t} the condition of the
+// theorem says that at most (n+1)a − 1 of the S_i are below τ. So k = ⌊(n+1)a⌋.
 func (t *thresholds) rank(n int64) int64 {
 	if t.Guarantee == Training {
 		return t.trainingRank(n)
@@ -209,9 +209,9 @@ func (t *thresholds) trainingRank(n int64) int64 {
 	return low
 }
 
-// weighted returns τ̂ for weights. As τ falls to a score of an example, the count of the example rises by 1, so the sum
-// of the theorem falls by the difference of two neighbouring weights. The sum and its limit are integers in units of
-// 2⁻³².
+// weighted returns τ̂ for weights. When τ falls to a score of an example, the count of the example rises by 1. So the
+// sum of the theorem falls by the difference of two neighbouring weights. The sum and its limit are integers in units
+// of 2⁻³².
 //
 // Replacing an example can lower its loss by at most w(m) − w(0), so weighted adds this number to the sum for each
 // replaced example. With one threshold per class, this also covers replaced labels.

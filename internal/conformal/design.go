@@ -25,7 +25,7 @@ type Params struct {
 	Rule      Rule
 	Scorer    Scorer
 	Attack    Attack
-	Miss      float64 // a: allowed probability of a miss, in (0, 1); the exact level is the shortest decimal form of this float64
+	Miss      float64 // a: allowed probability of a miss, in (0, 1); its exact value is its shortest decimal form
 	Guarantee Guarantee
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
@@ -71,7 +71,7 @@ type Design struct {
 	T           int64       `json:"t"`                     // an example is covered if t of its m scores reach τ̂; 0 with weights
 	QueryM      int64       `json:"query_m"`               // m′: draws per query
 	QueryT      int64       `json:"query_t"`               // t′: number of scores that must reach τ̂
-	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d) of degree d ≤ m, minus the slack; empty for a pair of counts
+	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d), d ≤ m, minus the slack; empty for a pair of counts
 	Degree      int         `json:"degree,omitempty"`      // d
 	Slack       float64     `json:"slack"`                 // subtracted from the weights, so that B_w ≤ H∘g is proved
 	Probability float64     `json:"probability,omitempty"` // BinCP

@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// unitWeight is the integer that stands for the weight 1. Weights are integer multiples of 2⁻³², so sums of weights are exact.
+// unitWeight is the integer that stands for the weight 1. Weights are integer multiples of 2⁻³², so sums of weights are
+// exact.
 const unitWeight = 1 << 32
 
 // A polynomial is B_w(p) = Σ_k w(k)·P(Bin(d, p) = k) with nondecreasing weights w(k) = units[k]/2³² ≤ 1.

@@ -246,8 +246,9 @@ func appendImages(images []encoded, folder string, label int) ([]encoded, error)
 	return images, err
 }
 
-// openFlatImages reads a folder of images with a file of labels. The file is either a table of file names and labels,
-// or has one label on each line for the images in the order of their names, like ImageNet's validation labels.
+// openFlatImages reads a folder of images with a file of labels. The file of labels has one of two forms. It is a table
+// of file names and labels. Or each line has one label, for the images in the order of their names, as in ImageNet's
+// validation labels.
 func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	files, err := imagesIn(root)
 	if err != nil {

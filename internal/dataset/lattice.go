@@ -130,8 +130,8 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 //
 //   - k/255;
 //   - k/65535, unless all values are multiples of 2⁻¹⁵;
-//   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0 and the numbers in the file are float32 or
-//     usual spellings of float32.
+//   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0, and the numbers in the file are float32 numbers
+//     or usual spellings of them.
 //
 // Zeros and ones are on all three lattices. For them k/255 is right, because it allows the strongest adversary, who may
 // set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
@@ -150,9 +150,10 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 
 // An example changes the lattice if all other examples have a lattice that is not the lattice of all examples.
 // LatticeChanges is the largest possible number of such examples. There are four ways to change the lattice, and at
-// most one example for each way: all other examples lie on k/255; all others lie on k/65535; on k/2ᵉ, only this example
-// needs the finest step or has odd spellings; or only this example has a value that is too many steps from 0. For
-// example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two examples changes the lattice.
+// most one example for each way. First, all other examples lie on k/255. Second, all other examples lie on k/65535.
+// Third, on k/2ᵉ, only this example needs the finest step or has odd spellings. Fourth, only this example has a value
+// that is too many steps from 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two
+// examples changes the lattice.
 const LatticeChanges = 4
 
 // recognise reads all values, unless they are bytes.

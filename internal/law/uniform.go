@@ -5,9 +5,9 @@ import (
 	"math/big"
 )
 
-// Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm: within the distance ρ an
-// event's probability changes by at most ρ/(2λ), so F(z) = (1+z)/2 and Q(p) = 2p − 1 at scale 1. The second margin is
-// twice the first margin, and both give the same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
+// Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm, because within the
+// distance ρ an event's probability changes by at most ρ/(2λ). At scale 1, F(z) = (1+z)/2 and Q(p) = 2p − 1. The second
+// margin is twice the first margin, and both give the same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
 var Uniform Additive = uniform{}
 
 type uniform struct{}
@@ -51,8 +51,8 @@ func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<1
 // Masses returns the probabilities of the integers on a lattice of step g, with W = 2λ/g.
 //
 // If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
-// noise by half a step, which changes no certificate: the result is the smoothing of a classifier that first moves its
-// input by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+// noise by half a step. The result is the smoothing of a classifier that first moves its input by half a step, so no
+// certificate changes. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
 // Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
 // rounded down to 128 binary places.

@@ -82,7 +82,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		reader := protocol.NewReaderFromBytes(bytes) // unlike a stream reader, this reader allocates no more than its input
+		reader := protocol.NewReaderFromBytes(bytes) // this reader allocates no more than its input
 		header = meta.PageHeader{}
 		err = thrift.NewDecoder(reader).Decode(&header)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
