@@ -10,8 +10,8 @@ import (
 // Dataset requests bounds for the dataset as a whole (Result.Certified).
 type Dataset struct {
 	Delta    float64 // failure probability of the statement
-	Alpha    float64 // failure probability of each bound; 0: take it from the table
-	Examples int     // number of sampled examples; 0: take it from the table
+	Alpha    float64 // failure probability of each bound; 0 means the value in the table
+	Examples int     // number of sampled examples; 0 means the number in the table
 	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is true, the study
 	// then makes no statement. Otherwise NewStudy returns an error.
 	Optional bool

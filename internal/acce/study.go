@@ -19,12 +19,12 @@ const MaxBins = calib.MaxBins
 type Options struct {
 	Bins     int // number of bins of equal width
 	Solvers  []Solver
-	Radii    []float64 // empty: all radii of the table
+	Radii    []float64 // if empty, all radii of the table
 	Adaptive bool      // also bound the calibration error with bins of equal count
 	Attack   bool      // keep the confidences that attain the largest value
-	Quantity string    // names the quantity that the confidences estimate; empty: unknown
-	Norm     *law.Norm // norm of the radii; nil: unknown
-	Dataset  *Dataset  // nil: no statement about the dataset as a whole
+	Quantity string    // names the quantity that the confidences estimate; empty if unknown
+	Norm     *law.Norm // norm of the radii; nil if unknown
+	Dataset  *Dataset  // if nil, the study makes no statement about the dataset as a whole
 	// Thresholds holds values τ in [0, 1]. For each τ, the study bounds the errors of a classifier that answers only if
 	// its confidence is at least τ.
 	Thresholds []float64
@@ -33,7 +33,7 @@ type Options struct {
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
 	DECE       admm.DECEParams // settings of the solver dece
-	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: no residuals
+	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; if 0, it gets none
 
 	// If Progress is not nil, each long search first calls Progress with the radius (nil if the table has none), the
 	// solver and the number of steps. During its work the search calls step, the first result of Progress. At its end
@@ -48,7 +48,7 @@ type Study struct {
 	bins    calib.Bins
 	groups  []group
 	sampled calib.Sampled // the zero value if the number of sampled examples is unknown
-	alpha   float64       // failure probability of each bound; 0: no statement about the dataset
+	alpha   float64       // failure probability of each bound; 0 if there is no statement about the dataset
 	results []Result
 	traces  []trace
 }

@@ -1,5 +1,5 @@
 // Package calib measures and bounds calibration: how well a classifier's confidences agree with how often it is right.
-// Some of its bounds hold for finite data, others hold under attack. Rounding errors never make a bound false. The
+// Some of its bounds hold for finite data, and others hold under attack. Rounding errors never make a bound false. The
 // functions take slices and return values.
 //
 // # Metrics
@@ -23,7 +23,7 @@
 // A Sample of n pairs (s, y) gives bounds on CE. No upper bound exists without an assumption. BoundMethods lists the
 // methods with their assumptions:
 //
-//   - η has bounded total variation (1 if it is monotone): BinnedVariation, TotalVariation;
+//   - η has bounded total variation (1 if η is monotone): BinnedVariation, TotalVariation;
 //   - the scores were perturbed by Sech, which makes η smooth: BinnedLipschitz, NadarayaWatson, Lipschitz.
 //
 // BettingLower bounds CE from below without an assumption. Curve bounds η in bins. EstimateError estimates CE.

@@ -38,8 +38,8 @@ func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err 
 	})
 }
 
-// smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} that is enough. Doubling finds an interval of sizes,
-// and halving it finds the smallest.
+// smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} that is enough. Doubling the size finds an interval
+// that contains the smallest, and halving this interval finds it.
 func smallestPlan(enough func(n int) (bool, error)) (int, error) {
 	size := func(k int) int { return int(leastPlan * math.Exp2(float64(k)/8)) }
 	lo, hi := -1, 0

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], labels are 0 or 1. A
+// Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], and labels are 0 or 1. A
 // Sample does not keep the order of the input, so no bound depends on that order.
 type Sample struct {
 	// The field packed holds bits<<1 | label for each pair, where bits is the float64 bit pattern of the score. No bit

@@ -336,7 +336,7 @@ func TestEvidenceIsFair(t *testing.T) {
 // The test computes the evidence from its definition, factor by factor.
 func TestEvidenceFromTheFormula(t *testing.T) {
 	p := goldenPredictions()
-	bet := func(members func(c float64) float64) float64 { // members(c) is the sign of the bet, 0: no bet
+	bet := func(members func(c float64) float64) float64 { // members(c) is the sign of the bet, or 0 for no bet
 		var r, v, sum float64
 		for i, c := range p.Confidence {
 			r += members(c) * (indicator(p.Correct[i]) - c)

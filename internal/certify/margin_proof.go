@@ -84,7 +84,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // under Laplace noise the edge can be a line through 0: begin above it
+		if !convex(from, v) { // under Laplace noise the edge can be a line through 0, so the code begins above this line
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {

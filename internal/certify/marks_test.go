@@ -19,7 +19,7 @@ func TestVotesMarks(t *testing.T) {
 	for name, c := range map[string]struct {
 		params VoteParams
 		votes  Votes
-		want   string // part of the error; empty: no error
+		want   string // part of the error, or empty if there is none
 	}{
 		"plain":             {uniform, plain, ""},
 		"deterministic":     {uniform, split, "give the run folder"},

@@ -71,7 +71,7 @@ type event struct {
 	known map[int64]*eventPage
 }
 
-type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
+type eventPage [pageSize]int64 // t(x2)+1, or 0 if not yet computed
 
 // newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie with (a, b).
 func newEvent(o *order, a, b int64) *event {

@@ -19,7 +19,7 @@ type ranks struct {
 	quantiles
 	t float64
 
-	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil: no cache
+	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil if there is no cache
 }
 
 // stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). With a factor safety above 1, the

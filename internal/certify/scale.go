@@ -52,7 +52,7 @@ func (probabilities) oneSided(p float64) float64 { return nudgeDown(2*p - 1) }
 func (probabilities) widest() float64            { return 1 }
 func (probabilities) density(float64) float64    { return 1 }
 
-// margin is a + b − 1 = (a − ½) + (b − ½); each difference rounds by unit/2 at most.
+// margin is a + b − 1 = (a − ½) + (b − ½). Each difference has a rounding error of at most unit/2.
 func (probabilities) margin(a, b float64) float64 { return (a - 0.5) + (b - 0.5) - 4*unit }
 
 func (probabilities) end(margin float64) (q1, q2 float64) {

@@ -80,7 +80,7 @@ func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / flo
 
 // ConfidenceParams selects the bounds on the confidence under attack.
 type ConfidenceParams struct {
-	Radii  []float64 // radii of the attack; empty: no bounds
+	Radii  []float64 // radii of the attack; without radii there are no bounds
 	Method ConfidenceMethod
 	Bound  MeanBound // for ConfidenceStandard and ConfidenceTangent
 	Band   Band      // for ConfidenceCDF

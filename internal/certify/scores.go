@@ -155,7 +155,7 @@ type ScoreAccumulator struct {
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1: all classes except A and the single-class rivals
+	class  int // −1 stands for all classes except A and the single-class rivals
 	weight float64
 	stream lowerMean
 	taylor lowerMean

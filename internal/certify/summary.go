@@ -70,8 +70,8 @@ type ClassSummary struct {
 }
 
 // SummarizeClasses summarises the certificates of each label at the given radii, in ascending order of labels. It
-// ignores examples without a label. It gives no smaller bound on the failures in a single class than Summary.Failures,
-// because all failures may fall into one class.
+// ignores examples without a label. For a single class there is no smaller bound on the failures than Summary.Failures,
+// because all failures may be in this class.
 func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	return tally(certs).Classes(radii)
 }

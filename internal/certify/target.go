@@ -15,7 +15,7 @@ import (
 
 // A Target says what to certify and at which level. Certificates from votes and from scores both use it.
 type Target struct {
-	Law    law.Name // law of the noise; empty: Gaussian
+	Law    law.Name // law of the noise; empty for the Gaussian law
 	Margin MarginKind
 	Class  Class
 	// Alpha is the failure probability of all statements about an example, in (0, 1).
@@ -24,8 +24,8 @@ type Target struct {
 	// (smoothing.Deflate). 0 means all of Alpha for idealised noise, and is an error for exact noise.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
-	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote
-	// probabilities or mean scores; 0 = unknown. Only the first margin uses it.
+	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote probabilities
+	// or mean scores. It is 0 if no constant is known. Only the first margin uses Lipschitz.
 	Lipschitz  float64
 	Arithmetic Arithmetic // arithmetic of the noise
 	// Precision names the number format in which the model was computed. The format is part of the model. Precision is
@@ -132,7 +132,7 @@ type method struct {
 
 // A marginBound is a lower bound on a margin.
 type marginBound struct {
-	margin    float64            // ≤ 0: nothing is certified
+	margin    float64            // if it is ≤ 0, nothing is certified
 	unbounded bool               // the margin is +∞
 	bounds    map[string]float64 // the bounds behind the margin
 }

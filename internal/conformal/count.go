@@ -37,8 +37,8 @@ func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	return s.best, s.best.t > 0
 }
 
-// search tries the pairs whose counts are at least the counts of the pair 'least' and at most the counts of the pair
-// 'most'. It starts at t/m ≈ F(ρ/2), where the best pair usually lies.
+// search tries the pairs whose counts lie between the counts of the pair least and the counts of the pair most. It
+// starts at t/m ≈ F(ρ/2), where the best pair usually lies.
 func (s *pairSearch) search(fixed, least, most countPair) {
 	if fixed.t > 0 {
 		least.t, most.t = fixed.t, fixed.t

@@ -73,7 +73,7 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument 'counts' is the
+// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument counts is the
 // distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)

@@ -16,7 +16,7 @@ type Outcome struct {
 	Label int
 	Group string
 	Set   []int
-	Draws int64 // number of draws made; fewer than m′ if the query stopped early
+	Draws int64 // number of draws; fewer than m′ if the query stopped early
 }
 
 // An Evaluator computes figures of the sets of a test set.
@@ -64,9 +64,9 @@ func (e *Evaluator) Add(o Outcome) error {
 	return nil
 }
 
-// AddCounts adds the complete counts of a clean query for the certified size: counts[y] is the number of scores of
-// class y, out of Design.M, that reached the threshold of the class. The noise must be independent of the query's
-// input. The number of draws must not depend on the counts, so do not add the counts of a query that stopped early.
+// AddCounts adds the complete counts of a clean query for the certified size. Of the Design.M scores of class y,
+// counts[y] scores reached the threshold of the class. The noise must be independent of the query's input. The number
+// of draws must not depend on the counts, so do not add the counts of a query that stopped early.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {

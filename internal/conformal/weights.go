@@ -85,9 +85,9 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// slackened returns b minus a slack that makes b valid, and this slack. The slack exceeds the least possible slack by
-// about twice the tolerance. Because of this margin, the method valid can later prove the result more easily. The slack
-// is never negative.
+// slackened returns b minus a slack, and the slack. With this slack, the result is valid. The slack exceeds the least
+// possible slack by about twice the tolerance. Because of this margin, the method valid can later prove the result more
+// easily. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*unitWeight {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/unitWeight, -leastWeight)

@@ -83,7 +83,7 @@ func (t *csvTable) row(i int) []float32 { return t.values[i*t.columns : (i+1)*t.
 type cell struct {
 	text   string
 	number float64 // NaN if the text is not a number
-	column int     // position of the field's first byte in the line, counted from 1; 0: unknown
+	column int     // position of the field's first byte in the line, counted from 1; 0 if unknown
 }
 
 // cells holds the cells of one column. Each cell takes 20 bytes plus its text.

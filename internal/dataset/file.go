@@ -211,8 +211,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pieces holds a file in memory, in pieces. Memory grows with the number of bytes that were read, not with the length
-// that a header states. A new piece needs no copy of the earlier pieces.
+// pieces is the content of a file in memory, cut into parts. Memory grows with the number of bytes that were read, not
+// with the length that a header states. A new part needs no copy of the earlier parts.
 type pieces [][]byte
 
 const pieceSize = 1 << 24

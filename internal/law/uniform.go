@@ -48,7 +48,7 @@ func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times th
 // loses no radius, because uniform noise that is rounded to the lattice is uniform on integers.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
-// Masses returns the probabilities of the integers on a lattice of step g, with W = 2λ/g.
+// Masses returns the probabilities of the integers on a lattice of step g. Let W = 2λ/g.
 //
 // If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
 // noise by half a step. The result is the smoothing of a classifier that first moves its input by half a step, so no

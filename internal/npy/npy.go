@@ -138,7 +138,7 @@ func (h *Header) Len() (n int, ok bool) {
 	return n, true
 }
 
-// Check returns an error unless the file holds exactly the array. The argument 'length' is the file's length in bytes,
+// Check returns an error unless the file holds exactly the array. The argument length is the file's length in bytes,
 // including the header. An array without elements is an error.
 func (h *Header) Check(length int64) error {
 	n, ok := h.Len()

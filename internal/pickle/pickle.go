@@ -7,8 +7,8 @@
 // and the size of the file limits this number. Memory never grows with a length that the file states.
 //
 // The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates memory for any length that a file states, and
-// panics on damaged files. To use it safely, this package would have to check all instructions first, which would need
-// nearly all of the present code.
+// panics on damaged files. To use gopickle safely, this package would have to check all instructions first, which would
+// need nearly all of the present code.
 package pickle
 
 import (
@@ -56,7 +56,7 @@ type List struct{ Items []any }
 type Dict struct{ values map[string]any }
 
 // Get returns the value of a key, or nil if the key is missing. The value is a *Dict, *List, Tuple, *Array, Text, Int
-// or None, or has a type that is not exported.
+// or None, or a value of an unexported type.
 func (d *Dict) Get(key string) any { return d.values[key] }
 
 // maxKey is the maximum length of a key, module or name, in bytes.

@@ -165,7 +165,7 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]. The result 'classes' is 0 if the table has no
+// probabilities collects the probability vectors [N×classes]. The result classes is 0 if the table has no
 // probabilities.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range []string{"probabilities", "probs", "scores"} {
@@ -353,7 +353,7 @@ func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 	return pair(clean, confidence, right), nil
 }
 
-// pair joins the answers on clean examples with the answers on attacked examples.
+// pair joins the answers to clean examples with the answers to the same examples under attack.
 func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
 	cleanConfidence, cleanRight := clean.Answers()
 	attacked := make([]calib.Attacked, len(confidence))

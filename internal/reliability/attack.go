@@ -20,7 +20,7 @@ type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
 	Measures []Measure    // nil in the second form
-	Size     picture.Size // zero: the number of diagrams determines the size
+	Size     picture.Size // if zero, the number of diagrams determines the size
 }
 
 // AttackDiagram is the reliability diagram of one radius.

@@ -34,7 +34,7 @@ type Diagram struct {
 	Level      float64
 	Bins       []calib.Bin // of equal width, covering [0, 1]; empty bins are not drawn
 	Bands      [][2]float64
-	Curve      *Curve // nil: no curve
+	Curve      *Curve // nil if there is no curve
 	Size       picture.Size
 }
 

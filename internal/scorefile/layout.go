@@ -19,7 +19,7 @@ import (
 // Shape holds the sizes of the arrays.
 type Shape struct {
 	Examples int   // N
-	N0       int64 // selection samples per example; 0: no array scores0
+	N0       int64 // selection samples per example; if 0, there is no array scores0
 	N        int64 // estimation samples per example
 	Classes  int   // m
 }

@@ -153,7 +153,7 @@ func (r *Reader) openArray(name string, dims int, float bool) (opened *array, er
 	return opened, nil
 }
 
-// check returns an error if the array cannot be used. The argument 'size' is the array's length in bytes, including the
+// check returns an error if the array cannot be used. The argument size is the array's length in bytes, including the
 // header.
 func check(h *npy.Header, size uint64, dims int, float bool) error {
 	switch {
@@ -236,8 +236,8 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
-// Selection passes the probabilities of the example's selection samples to the function 'take', a few samples at a
-// time. A slice [k·m] holds k samples of m classes. Selection reuses the slice.
+// Selection passes the probabilities of the example's selection samples to the function take, a few samples at a time.
+// A slice [k·m] holds k samples of m classes. Selection reuses the slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
 // Estimation does the same as Selection for the estimation samples.

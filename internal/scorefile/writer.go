@@ -153,7 +153,7 @@ func (w *Writer) WriteExample(i, index, label int) error {
 }
 
 // WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. The argument
-// 'first' is the number of the first of these samples.
+// first is the number of the first of these samples.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }

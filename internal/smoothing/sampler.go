@@ -57,13 +57,13 @@ type Input interface {
 type Experiment interface {
 	// Input returns the example's index, which selects the noise of the example. It also returns the example's input.
 	Input() (index int, input Input)
-	// Goal is called at the start, when there are no votes, and each time the previous goal is reached. It returns the
-	// next goal, which is a total number of estimation samples, or v.N to stop.
+	// Goal returns the next goal, which is a total number of estimation samples, or v.N to stop. The sampler calls Goal
+	// at the start, when there are no votes, and each time the previous goal is reached.
 	Goal(v Votes) (int64, error)
-	// Finish is called once after the last goal.
+	// Finish receives the final votes. The sampler calls it once, after the last goal.
 	Finish(v Votes) error
-	// Emit is called after Finish, for one experiment at a time. Experiments are emitted in the order of the source,
-	// unless the Sampler is Eager.
+	// Emit outputs the result. The sampler calls it after Finish, for one experiment at a time. The experiments come in
+	// the order of the source, unless the Sampler is Eager.
 	Emit() error
 }
 

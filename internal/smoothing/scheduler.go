@@ -18,7 +18,7 @@ const phases = 2
 type active struct {
 	Experiment
 	lane     *lane // lane that draws the samples; nil before the first sample
-	failed   *lane // lane that failed on samples of the example
+	failed   *lane // lane whose device failed on samples of the example
 	index    int
 	input    Input
 	seed     uint64

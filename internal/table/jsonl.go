@@ -62,7 +62,7 @@ func (r *jsonRows) addValue(key, value []byte) error {
 	return r.addField(c, value)
 }
 
-// object parses a JSON object. It calls the function 'put' for each key, with the key and the JSON text of the value.
+// object parses a JSON object. It calls the function put for each key, with the key and the JSON text of the value.
 func object(line []byte, put func(key, value []byte) error) error {
 	if pairs, ok := flatObject(line); ok {
 		for rest := pairs; len(rest) > 0; {

@@ -161,7 +161,7 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	in := bufio.NewReader(packed)
 	var out io.Reader
 	switch codec {
-	case meta.Snappy: // the length comes first, and the library does not exceed it
+	case meta.Snappy: // the length comes first, and the library unpacks no more than this length
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
 	case meta.Lz4Raw: // for a damaged block, the library would grow its buffer for ever
