@@ -22,11 +22,11 @@ import (
 // Proof: E φ is linear in each η_i and symmetric. Let R be the sum of the labels except two, i and j, and Δ²φ(R) = φ(R)
 // − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by their mean, E φ falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The
 // second difference of X_b is 2/(m−1), so φ(R)φ(R+2) = r²φ(R+1)² with r = e^{−λ/(m−1)}. Put φ(R) = r·z·φ(R+1), and
-// φ(R+2) = r/z·φ(R+1). −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)) is positive only if z+1/z < 2/r, that is |ln z| < w =
-// arcosh(1/r), and is at most φ(R+1)(2−2r). For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So
-// −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor
-// of at least 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. In the limit all probabilities are η̄, and Ση_i²
-// has fallen by m·var_b(η). ∎
+// φ(R+2) = r/z·φ(R+1). −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)) is at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that
+// is |ln z| < w = arcosh(1/r). For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E
+// φ(R+Y) for the sum Y of any two labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least
+// 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. In the limit all probabilities are η̄, and Ση_i² has fallen by
+// m·var_b(η). ∎
 //
 // 3. mean_b|d| ≤ f_b(η̄) + e_b·V_b with f_b(q) = mean_b|s_i−q|, and mean_b d² ≤ g² + (sd_b(s) + V_b·√(e_b/2))². Here
 // e_b is 2w(1−w) if one score has a share w > ½ of the bin, and ½ otherwise. The mean absolute deviation of the η_i is

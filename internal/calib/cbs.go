@@ -60,9 +60,9 @@ func (v Bounded) BrierConfidence() float64 {
 // grows with |c−z|, and each term has its own z. So the sum is largest when each z is at the end of its interval that
 // is further from c (BrierConfidence). CBS is a bound on the Brier score under attack if every interval holds.
 //
-// The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. |c−z| and
-// its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. The result does not depend on the order of the
-// intervals.
+// The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. The code
+// rounds |c−z| and its square up to multiples of 2⁻⁶³, and the sum is exact. The result does not depend on the order of
+// the intervals.
 func CBS(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return 0, err

@@ -101,10 +101,10 @@ type gains struct {
 
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
-// gains returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p is the only
-// '+' bin in this range. If p is the first bin that a sample reaches, the sample gains 1 − l. If the sample reaches p
-// later, it gains gainOf[p] = 1 − e_p, where e_p is the lower edge of bin p. A sample that does not reach p loses 1 −
-// u.
+// gains returns a number for each pair p' < p: the contribution of the samples whose first bin is in (p', p], if p is
+// the only '+' bin in this range. If p is the first bin that a sample reaches, the sample gains 1 − l. If the sample
+// reaches p later, it gains gainOf[p] = 1 − e_p, where e_p is the lower edge of bin p. A sample that does not reach p
+// loses 1 − u.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}

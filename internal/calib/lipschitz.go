@@ -14,10 +14,9 @@ import (
 //     ≥ 1 − δ/2, CE ≤ (1/n)Σ|r_i| + √(ln(2/δ)/2n).
 //  2. In bucket j, with mean r̄, Σ|r_i| ≤ |Σr_i| + Σ|r_i − r̄|, and
 //     Σ|r_i − r̄| ≤ (1/n_j)ΣΣ|r_i − r_k| ≤ (1+L)(1/n_j)ΣΣ|s_i − s_k| =: (1+L)G_j.
-//  3. |Σr_i| ≤ |Σ(s_i − y_i)| + |Σ(y_i − η(s_i))|. Given S, the expectation of
-//     |Σ(y_i − η(s_i))| is ≤ ½√n_j, and the sum over j changes by at most
-//     1 when a label changes, so by McDiarmid's inequality, with probability
-//     ≥ 1 − ε, Σ_j|Σ(y_i − η(s_i))| ≤ ½Σ√n_j + √(n ln(1/ε)/2).
+//  3. |Σr_i| ≤ |Σ(s_i − y_i)| + |Σ(y_i − η(s_i))|. Given S, the expectation of |Σ(y_i − η(s_i))| is ≤ ½√n_j. When a
+//     label changes, the sum over j changes by at most 1. So by McDiarmid's inequality, with probability ≥ 1 − ε,
+//     Σ_j|Σ(y_i − η(s_i))| ≤ ½Σ√n_j + √(n ln(1/ε)/2).
 //
 // Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every partition fixed by
 // the scores. Step 1 is the same for all partitions. The function tries several partitions, the candidates. With ε =

@@ -41,7 +41,7 @@ type PerClass struct {
 // Test holds tests of the hypothesis that every stated probability is right.
 type Test struct {
 	P              float64 // CalibrationTest: valid for any number of independent examples
-	MonteCarlo     float64 // MonteCarloTest: valid for any number of independent examples, with more power
+	MonteCarlo     float64 // MonteCarloTest: also valid for any number of independent examples, with more power than P
 	Draws          int     // number of simulations of MonteCarloTest
 	Spiegelhalter  float64 // Z
 	SpiegelhalterP float64 // asymptotic: for many examples

@@ -136,8 +136,8 @@ type window struct {
 	ky          float64 // Σky
 }
 
-// If Σk is below the share degenerate of its largest possible value, the smoother ignores the weights. All points then
-// lie at the edge of the window, where 1−u² loses digits by cancellation.
+// degenerate is a share of the largest possible Σk. If Σk is below this share, the smoother ignores the weights,
+// because all points then lie at the edge of the window, where 1−u² loses digits by cancellation.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }

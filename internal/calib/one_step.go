@@ -67,7 +67,7 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// For A = a, population returns an upper bound on CE: c⁺, the largest value of CE that the data do not refute. The
+// population returns an upper bound on CE for A = a: c⁺, the largest value of CE that the data do not refute. The
 // argument means says that the projection gives bin means, so that |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
@@ -79,7 +79,7 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// For A = a, sample returns an upper bound on c. Here c is the mean of |s_i − η(s_i)| over the scores of the sample.
+// sample returns an upper bound on c for A = a. Here c is the mean of |s_i − η(s_i)| over the scores of the sample.
 // Given the scores, c is fixed and only the labels are random. The average of the variances of h_i(y_i−η_i) ≥ −1 is at
 // most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically
 // distributed variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Predictions are a classifier's answers on n examples: the confidence in its answer and whether the answer is right.
-// For ClassOneQuantity, Confidence is the probability of class 1, and Correct says whether the label is 1. More metrics
-// are defined if Probability and Label are given.
+// Predictions are a classifier's answers to n examples. For each example they hold the confidence in the answer and
+// whether the answer is right. For ClassOneQuantity, Confidence is the probability of class 1, and Correct says whether
+// the label is 1. More metrics are defined if Probability and Label are given.
 type Predictions struct {
 	Quantity   Quantity
 	Confidence []float64 // [n], in [0, 1]

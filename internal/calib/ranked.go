@@ -99,7 +99,7 @@ func (r *Ranked) steps(f func(step)) {
 var errOneKind = errors.New("needs right and wrong answers (labels of both kinds)")
 
 // AUROC returns the probability that a random right example (label 1) has a larger confidence than a random wrong
-// example (label 0). Ties count half (Mann–Whitney).
+// example (label 0). A tie counts as one half (Mann–Whitney).
 func (r *Ranked) AUROC() (float64, error) {
 	var right, wrong, wins float64
 	r.steps(func(s step) {

@@ -30,7 +30,7 @@ func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64,
 	return c[k], nil
 }
 
-// Attacked holds a classifier's answers on an example before and after an attack.
+// Attacked holds a classifier's answers to an example before and after an attack.
 type Attacked struct {
 	Correct, AdversarialCorrect       bool
 	Confidence, AdversarialConfidence float64

@@ -176,7 +176,8 @@ func (s *Sample) split(fold []uint8, k uint8) split {
 	return out
 }
 
-// AUROC returns the probability that a random positive scores above a random negative. Ties count half (Mann–Whitney).
+// AUROC returns the probability that a random pair with label 1 has a larger score than a random pair with label 0. A
+// tie counts as one half (Mann–Whitney).
 func (s *Sample) AUROC() (float64, error) {
 	var pos, neg, wins float64 // wins counts each pair twice; all three are integers below 2⁵³
 	for i := 0; i < len(s.packed); {

@@ -35,10 +35,10 @@ func (k Sech) uniform(row int) float64 {
 //
 //	b1 = tanh(1/h)/(2h),  b2 = tanh²(1/h)/(2h²).
 //
-// b1 is from Ciosek et al. 2025, Lemma 1; b2 is a third of the b2 there. Let t be the original score, η₀(t) = P(y=1|t),
-// and u = −tanh((s−t)/h)/h. u is the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the
-// distribution of t given s, d/ds E[f] = E[f_s] + Cov(f, u), where f_s = ∂f/∂s. So η = E[η₀] has the derivative η′ =
-// Cov(η₀, u). With u_s = u² − 1/h² and ū = E[u],
+// b1 is the bound of Ciosek et al. 2025, Lemma 1. b2 is a third of the bound in their Corollary 4. Let t be the
+// original score, η₀(t) = P(y=1|t), and u = −tanh((s−t)/h)/h. u is the derivative of ln sech((s−t)/h) in s, so |u| ≤ a
+// = tanh(1/h)/h. Under the distribution of t given s, d/ds E[f] = E[f_s] + Cov(f, u), where f_s = ∂f/∂s. So η = E[η₀]
+// has the derivative η′ = Cov(η₀, u). With u_s = u² − 1/h² and ū = E[u],
 //
 //	η″ = Cov(η₀, u_s) + Cov(η₀, u²) − 2ū·Cov(η₀, u) = Cov(η₀, f),  f = 2u² − 2ūu.
 //

@@ -26,8 +26,8 @@ import (
 //
 // Between training scores, η̂ has the value at the nearest training score below. Below the first training score, η̂ has
 // its value at the first training score. Corollary 2 of the paper only needs an extension that does not depend on the
-// validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. Any step function with one jump between neighbours is
-// such an extension.
+// validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. Any step function with one jump between neighbouring
+// training scores is such an extension.
 //
 // V = 1 if η is monotone. V is an assumption that no data can confirm.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {

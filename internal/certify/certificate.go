@@ -96,7 +96,7 @@ type Certificate struct {
 	// Stop is the rule that ended sampling at N. If Stop is not empty, the bound holds simultaneously for every N at
 	// which sampling could have ended.
 	Stop StopRule `json:"stop,omitzero"`
-	// Sound is false for methods kept only to reproduce a paper: they can fail with probability above Alpha.
+	// Sound is false for methods that are kept only to reproduce a paper. They can fail with a probability above Alpha.
 	Sound bool `json:"sound"`
 	// Arithmetic names the noise for which the certificate holds.
 	Arithmetic Arithmetic `json:"arithmetic"`

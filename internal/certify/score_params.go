@@ -11,8 +11,8 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each radius uses all of the half for the intervals. So each interval holds by
-// itself, but the intervals at all radii need not hold simultaneously.
+// ConfidenceTangent, the interval at each single radius uses the whole half for the intervals. So each interval holds
+// by itself, but the intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound

@@ -136,7 +136,7 @@ type ScoreExample struct {
 	Quantisation float64
 }
 
-// ScoreAccumulator takes the scores of one example, one sample at a time, in memory that does not grow with N. Only one
+// ScoreAccumulator takes the scores of one example, one sample at a time. Its memory does not grow with N. Only one
 // goroutine may use it at a time.
 type ScoreAccumulator struct {
 	example   ScoreExample

@@ -15,7 +15,7 @@ import (
 // empty.
 type Tally struct {
 	first        Certificate // the first certificate, without bounds
-	idealised    bool        // whether some certificate is idealised
+	idealised    bool        // true if some certificate is idealised
 	samples      int64
 	quantisation float64
 	largest      float64 // largest radius of a correct certificate, except radii that stand for +∞

@@ -30,7 +30,7 @@ type Params struct {
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
-	Draws            int64   // m′: draws per query; 0 means DefaultDraws, or 1 for Weights, RCP1, Clean and without noise
+	Draws            int64   // m′: draws per query; 0 means 1 for Weights, RCP1, Clean and without noise, and otherwise DefaultDraws
 	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, but at least DefaultDegree for Weights
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best
@@ -68,7 +68,7 @@ type Design struct {
 	Delta       float64     `json:"delta,omitempty"`
 	Poisoned    int         `json:"poisoned,omitempty"`
 	M           int64       `json:"m"`                     // draws per calibration example
-	T           int64       `json:"t"`                     // an example is covered if t of its m scores reach τ̂; 0 with weights
+	T           int64       `json:"t"`                     // an example counts as covered if t of its m scores reach τ̂; 0 with weights
 	QueryM      int64       `json:"query_m"`               // m′: draws per query
 	QueryT      int64       `json:"query_t"`               // t′: number of scores that must reach τ̂
 	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d), d ≤ m, minus the slack; empty for a pair of counts

@@ -196,7 +196,7 @@ type sizeBound struct {
 	weights        []float64 // W(0), …, W(m); nil before the first query
 	n              int64
 	sum, sumSquare float64
-	most           float64 // the largest possible sum of a query
+	most           float64 // the largest possible sum of weights for a query
 }
 
 func (s *sizeBound) add(counts []int64) {

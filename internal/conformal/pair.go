@@ -13,10 +13,10 @@ const maxCells = 1 << 21
 // A pairClaim is the inequality P(Bin(m, p) ≥ t) ≤ (H∘g)^Q(p) for all p in [0, 1], with H(p) = P(Bin(m′, p) ≥ t′). If
 // the claim is true, the weights w = 1{N ≥ t} are valid.
 //
-// The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each satisfies
-// P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)), with both sides rounded outward; both sides increase with p. Where the
-// probabilities are close to 1, it evaluates the same inequality for their complements. For the two unbounded intervals
-// at the ends, the proof is the inequality of the type end.
+// The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each cell satisfies
+// P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds both sides
+// outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. For the two
+// unbounded intervals at the ends, the proof is the inequality of the type end.
 type pairClaim struct {
 	target
 	m, t int64

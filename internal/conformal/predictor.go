@@ -42,7 +42,7 @@ type Predictor struct {
 	Labels    int    `json:"labels"` // number of classes
 	N         int64  `json:"n"`      // calibration examples
 	Cells     []Cell `json:"cells"`
-	Statement string `json:"statement"` // what is guaranteed, in words (Design.Claim)
+	Statement string `json:"statement"` // the guarantee in words (Design.Claim)
 }
 
 // Validate returns an error if the fields of a Predictor from a file are not consistent. It also calls Design.Check. It

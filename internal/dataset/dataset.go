@@ -45,7 +45,7 @@ type Dataset struct {
 	sum    string
 	bytes  bool // the values are bytes divided by 255
 
-	pictures bool // the data are files of images, of 8 or 16 bits per channel
+	pictures bool // the data are image files of 8 or 16 bits per channel
 	table    bool // the data are a table with columns
 	// labelColumn describes the column of a CSV table that holds the labels. It is empty for other data.
 	labelColumn string

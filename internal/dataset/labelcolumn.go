@@ -380,7 +380,7 @@ func (l cellList) len() int      { return len(l) }
 func (l cellList) at(i int) cell { return l[i] }
 
 // setLabels sets d.labels from labels as written. The labels count as names if Options.ClassNames has all of them, and
-// otherwise as numbers. d.labelAt must be set before.
+// otherwise as numbers. The caller must set d.labelAt before the call.
 func (d *Dataset) setLabels(labels writtenLabels, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

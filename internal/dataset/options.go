@@ -33,7 +33,7 @@ type Options struct {
 	Interpolation Interpolation `json:"interpolation,omitzero"` // filter of Resize
 }
 
-// NoLabels is the value of Options.Labels for data without labels. Every label is then −1.
+// NoLabels is the value of Options.Labels that makes Open read no labels. Every label is then −1.
 const NoLabels = "none"
 
 func (o Options) unlabelled() bool { return o.Labels == NoLabels }

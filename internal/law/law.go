@@ -35,8 +35,8 @@ type Law interface {
 //
 // All certificates rest on one property: along a unit direction of the law's norm, the probability p of an event never
 // changes faster than f(Q(p)). Then Q(p) changes by at most ρ within the distance ρ. The same holds for Q(m), where m
-// is the mean of any statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave for ρ ≥ 0, which margins and
-// tangents need.
+// is the mean of any statistic in [0,1]. Because f is log-concave, q ↦ F(Q(q) + ρ) is concave for ρ ≥ 0. The margins
+// and tangents of package certify need this property.
 type Additive interface {
 	Law
 

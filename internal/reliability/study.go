@@ -11,8 +11,8 @@ import (
 const maxDiagrams = 5
 
 // OfStudy returns the picture of a study's results: the diagrams at some radii, and CCE and CBS by radius. Each measure
-// has two curves. The first curve is true if every bound of the table holds. The second curve is true with probability
-// 1 − δ. OfStudy sets neither the title nor the size.
+// has two curves. The first curve holds if every bound of the table holds. The second curve holds with probability 1 −
+// δ. OfStudy sets neither the title nor the size.
 func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	attack := Attack{Measures: measures(results)}
 	for _, k := range drawn(len(results)) {

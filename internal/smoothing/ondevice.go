@@ -120,8 +120,8 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 
 // CheckNoise runs at least checkedRows inputs twice, once with noise made on the device and once with noise made on the
 // host. It returns an error unless votes and outputs have the same bits in both runs. All NaNs count as equal. The
-// inputs are first, last and intermediate samples of several examples from all parts of the lattice, in both phases,
-// and inputs without noise. The argument channel has the same meaning as for LatticeNoise.Input.
+// inputs are samples of several examples from all parts of the lattice: first, last and intermediate samples of both
+// phases, and inputs without noise. The argument channel has the same meaning as for LatticeNoise.Input.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
