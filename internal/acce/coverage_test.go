@@ -25,8 +25,8 @@ type row struct {
 	low, high float64
 }
 
-// worst reports whether some attack makes the row a wrong answer with confidence ≥ τ, and whether the row stays a right
-// answer with confidence ≥ τ under every attack.
+// worst returns two answers. The first says whether some attack makes the row a wrong answer with confidence ≥ τ. The
+// second says whether the row stays a right answer with confidence ≥ τ under every attack.
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {
 		q := normal(inverseNormal(r.p) + by)

@@ -35,9 +35,9 @@ type Options struct {
 	DECE       admm.DECEParams // settings of the solver dece
 	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; if 0, it gets none
 
-	// If Progress is not nil, each long search first calls Progress with the radius (nil if the table has none), the
-	// solver and the number of steps. During its work the search calls step, the first result of Progress. At its end
-	// it calls done, the second result.
+	// Progress, if not nil, is called at the start of each long search. Its arguments are the radius (nil if the table
+	// has none), the solver and the number of steps. During its work the search calls step, the first result of
+	// Progress. At its end it calls done, the second result.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 

@@ -38,8 +38,9 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 // Unwrap returns Err.
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
-// Parts returns the number of bounds that Compute computes: an upper bound for each method, the lower bound, and, if
-// wanted, the weighted lower bound and the curve. The curve counts once, because its bounds hold in all bins together.
+// Parts returns the number of bounds that Compute computes. These are an upper bound for each method, the lower bound,
+// and, if wanted, the weighted lower bound and the curve. The curve counts once, because its bounds hold in all bins
+// together.
 func (p BoundPlan) Parts() int {
 	parts := len(p.Methods) + 1
 	if p.usesWeights() {

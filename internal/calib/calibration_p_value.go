@@ -31,7 +31,7 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	return z, 2 * distuv.UnitNormal.CDF(-math.Abs(z))
 }
 
-// CalibrationTest returns a p-value of this hypothesis: given all confidences, every example is correct with a
+// CalibrationTest returns a p-value of the following hypothesis. Given all confidences, every example is correct with a
 // probability equal to its confidence, independently of the other examples. The p-value is valid for every number of
 // examples: if the hypothesis is true, P(p ≤ α) ≤ α.
 //

@@ -37,9 +37,9 @@ type Ratios struct {
 // regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q, where n_P and n_Q count the rows of the fit. Every ratio comes
 // from a regression that was fitted on the other folds.
 //
-// The regression is right only if the logarithm of the ratio is linear in the features, and if the features explain all
-// of the difference between P and Q. No data bound the error of the weights, because the ratio can be anything where
-// the samples have no rows.
+// The regression is right only under two conditions. The logarithm of the ratio must be linear in the features, and the
+// features must explain the whole difference between P and Q. No data bound the error of the weights, because the ratio
+// can be anything where the samples have no rows.
 func EstimateRatios(source, target Features, o RatioFit) (Ratios, error) {
 	switch {
 	case source.D != target.D || source.D == 0:

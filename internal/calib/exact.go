@@ -136,9 +136,9 @@ func (r *reached) gains(gainOf []uint64) gains {
 }
 
 // bestSigns chooses the signs of m bins that maximise a sum of terms. The function plus gives the term of each pair of
-// consecutive '+' bins, and the function minus gives the term of each pair of consecutive '−' bins. The numbers −1 and
-// m stand for a bin of either sign before the first bin and after the last bin. bestSigns returns the maximum and which
-// bins are '+'.
+// consecutive '+' bins, and the function minus gives the term of each pair of consecutive '−' bins. The number −1
+// stands for a bin of either sign before the first bin. The number m stands for a bin of either sign after the last
+// bin. bestSigns returns the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
 	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
 	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.

@@ -498,8 +498,8 @@ func TestSplitMix(t *testing.T) {
 
 var goldenFolds = []uint8{2, 1, 2, 2, 1, 1, 0, 0, 2, 1, 0, 0}
 
-// The smoother ignores weights if the kernels sum to less than a hundredth of their possible sum, and clamps an
-// estimate that rounding moved out of [0, 1].
+// The smoother ignores weights if the kernels sum to less than a hundredth of their possible sum. It clamps an estimate
+// that rounding moved out of [0, 1].
 func TestWindow(t *testing.T) {
 	for _, tt := range []struct {
 		w    window

@@ -126,8 +126,8 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// JointBands returns intervals like Bands that hold in all bins together with probability level (Bonferroni): each of
-// the M bins that are not empty gets the level 1 − (1−level)/M.
+// JointBands returns intervals like Bands, but its intervals hold in all bins together with probability level
+// (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
 func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	used := 0
 	for _, b := range bins {

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// MonteCarloTest returns a p-value of the hypothesis of CalibrationTest, and the number of simulations: given all
-// confidences c_i, every example is correct with probability c_i, independently of the others. Under the hypothesis the
-// outcomes can be simulated. So the p-value is exact for every number of examples: P(p ≤ α) ≤ α, with equality if α is a
-// multiple of 1/(draws+1) and no two statistics are equal (Barnard 1963). CalibrationTest has the same guarantee, but
-// far less power.
+// MonteCarloTest returns a p-value of the hypothesis of CalibrationTest, and the number of simulations. The hypothesis
+// says: given all confidences c_i, every example is correct with probability c_i, independently of the others. Under
+// the hypothesis the outcomes can be simulated. So the p-value is exact for every number of examples: P(p ≤ α) ≤ α,
+// with equality if α is a multiple of 1/(draws+1) and no two statistics are equal (Barnard 1963). CalibrationTest has
+// the same guarantee, but far less power.
 //
 // There are two statistics. The first is |Z| of Spiegelhalter. The second finds errors that change sign. It uses
 // partitions of the sorted confidences into B = 1, 2, 4, …, 256 bins of at least four examples. With the sums D_b =

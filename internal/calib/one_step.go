@@ -5,9 +5,9 @@ import "math"
 // oneStep turns A into a bound on the calibration error. A is the mean gap of a partition plus its remainder.
 // BinnedVariation and BinnedLipschitz use it.
 //
-// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|, where Π is
-// an orthogonal projection of the labels (to bin means, or to lines fitted in the bins). The remainder is R ≥
-// (1/n)Σ|η_i − (Πη)_i| with η_i = η(s_i). So A = F(y) + R and
+// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|. Here Π is an
+// orthogonal projection of the labels, to bin means or to lines fitted in the bins. The remainder is R ≥ (1/n)Σ|η_i −
+// (Πη)_i| with η_i = η(s_i). So A = F(y) + R and
 //
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //

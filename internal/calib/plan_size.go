@@ -9,8 +9,8 @@ import (
 // scores at which the bound of a calibrated classifier would be at most gap. The number is right to within about a
 // tenth. For a calibrated classifier the true error is 0, so the whole bound is its distance from the true error.
 // PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the distribution of s, and draws
-// each label with its score as the probability. It takes the mean of the bounds of three such samples. A score is drawn
-// by linear interpolation between neighbouring scores of s at a random rank, so n can exceed the number of scores in s
+// each label with its score as the probability. It takes the mean of the bounds of three such samples. It draws a score
+// by linear interpolation between neighbouring scores of s at a random rank. So n can exceed the number of scores in s
 // without new ties. The result is an estimate, not a guarantee. To get a bound of c + gap, a classifier with a
 // calibration error of c needs more labels than a calibrated classifier needs for a bound of gap.
 //

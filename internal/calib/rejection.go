@@ -42,7 +42,7 @@ type Attacked struct {
 //	#{examples with a wrong answer of confidence ≥ τ} / #{examples with an answer of confidence ≥ τ},
 //
 // where the answers of an example are its clean answer and its answers under the attacks. The result is NaN if no
-// example has an answer of confidence ≥ τ. Given attacks replace the maxima of the equation, so the result is not a
+// example has an answer of confidence ≥ τ. The given attacks replace the maxima of the equation. So the result is not a
 // bound on the equation's value: a stronger attack can add to both counts.
 func RobustTestError(attacks [][]Attacked, tau float64) float64 {
 	var wrong, answered float64

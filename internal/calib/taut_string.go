@@ -6,8 +6,8 @@ package calib
 //
 // The input is the cumulative sums W_0 = 0, W_1, … of the weights w_j and the cumulative sums A_0 = 0, A_1, … of the
 // a_j. The cumulative sum of the solution is a shortest path from (0, 0) to the last point (W, A). The path stays
-// within λ of every point (W_j, A_j) between its ends (Davies & Kovac 2001). The path is found by the funnel algorithm
-// (Lee & Preparata 1984): each boundary point enters and leaves one of two convex chains once, so the time is linear.
+// within λ of every point (W_j, A_j) between its ends (Davies & Kovac 2001). The funnel algorithm finds the path (Lee &
+// Preparata 1984). Each boundary point enters and leaves one of two convex chains once, so the time is linear.
 //
 // The vertices of the path are points A_j ± λ, so each value is one difference divided by one width. With exact inputs
 // only the division rounds.

@@ -73,8 +73,8 @@ func (l weightedLaw) draw(n int, seed uint64) (score, label, weight []float64) {
 
 func always(x float64) func(float64) float64 { return func(float64) float64 { return x } }
 
-// weightedLaws returns populations in which weights matter: Q is miscalibrated where P is calibrated, or the reverse;
-// few rows carry much of the weight; the weights depend on the score; some weights are 0.
+// weightedLaws returns populations in which weights matter: Q is miscalibrated where P is calibrated, or the reverse.
+// Or few rows carry much of the weight, or the weights depend on the score, or some weights are 0.
 func weightedLaws() []weightedLaw {
 	square := func(s float64) float64 { return s * s }
 	reversed := func(s float64) float64 { return 1 - s }

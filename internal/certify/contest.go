@@ -11,7 +11,8 @@ import (
 // A contest is the comparison that proves a claim. It compares the probabilities under noise of two events that exclude
 // each other. The first event has the probability p_1; for the usual claim it is a vote for A. The second event has the
 // probability p_2; for the usual claim it is a vote for the runner-up. For noise of scale 1, the claim holds within the
-// distance ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
+// distance ρ if t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the
+// noise (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event, and an upper bound on those for the second event
 	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors

@@ -15,8 +15,8 @@ import (
 // statistical bound: its votes come from all W evaluations that define the smoothed classifier.
 //
 // Let N_k be the number of evaluations with answer k. The smoothed classifier answers the class with the largest N_k,
-// or the lowest such class in a tie. A perturbation of s lattice steps in the L1 norm changes at most s evaluations, so
-// it lowers N_A by at most s and raises N_j by at most s. Hence A stays the answer within
+// or the lowest such class in a tie. A perturbation of s lattice steps in the L1 norm changes at most s evaluations. So
+// it lowers N_A by at most s, and raises N_j by at most s. Hence A stays the answer within
 //
 //	S = min over j ≠ A of ⌊(N_A − N_j − [j < A])/2⌋
 //

@@ -54,8 +54,8 @@ func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (f
 }
 
 // leastFavourable searches for the (p_A, p_B, p_C) at which a method fails most often. For every margin that the method
-// can report, it tries distributions whose true margin is just below this margin, so that all outcomes with this margin
-// or a larger one are failures.
+// can report, it tries distributions whose true margin is just below this margin. Then all outcomes with this margin or
+// a larger margin are failures.
 func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels int) (worst float64, at []float64) {
 	seen := map[float64]bool{}
 	var margins []float64

@@ -187,8 +187,8 @@ func (t *thresholds) rank(n int64) int64 {
 }
 
 // trainingRank returns the largest k with P(Bin(n, a) ≤ k−1) ≤ δ (Vovk 2012, Proposition 2a). Given the examples, the
-// probability that S_{n+1} < S_(k) is stochastically at most a Beta(k, n+1−k) variable, so it exceeds a with
-// probability at most P(Bin(n, a) ≤ k−1). This bound is valid only for independent and identically distributed
+// probability that S_{n+1} < S_(k) is stochastically at most a Beta(k, n+1−k) variable. So this probability exceeds a
+// with probability at most P(Bin(n, a) ≤ k−1). This bound is valid only for independent and identically distributed
 // examples.
 func (t *thresholds) trainingRank(n int64) int64 {
 	q, exact := new(big.Rat).Sub(big.NewRat(1, 1), t.miss).Float64()

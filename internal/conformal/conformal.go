@@ -18,10 +18,11 @@
 //
 //	τ̂ = max{τ: Σ_i (1 − w(N_i(τ))) + 1 − w(0) ≤ (n+1)a},
 //
-// or −∞ if there is no such τ. If the n examples and the query are exchangeable before the attack, and the attack does
-// not know the noise of the query, then P(Y ∈ C(X′)) ≥ 1 − a. Proof: conformal risk control (Angelopoulos et al. 2024)
-// for the loss 1 − w(N) gives E w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except the noise of example n+1, the mean of
-// w(N_{n+1}(τ̂)) is B_w(p) ≤ H(g(p)) ≤ H(p′), the probability that the attacked query's set contains Y.
+// or −∞ if there is no such τ. The theorem says P(Y ∈ C(X′)) ≥ 1 − a. It assumes that the n examples and the query are
+// exchangeable before the attack, and that the attack does not know the noise of the query. Proof: conformal risk
+// control (Angelopoulos et al. 2024) for the loss 1 − w(N) gives E w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except the
+// noise of example n+1, the mean of w(N_{n+1}(τ̂)) is B_w(p) ≤ H(g(p)) ≤ H(p′), the probability that the attacked
+// query's set contains Y.
 //
 // # Use
 //

@@ -20,9 +20,9 @@ import (
 // openCSV reads lines that hold a label and values, after an optional header. The code in labelcolumn.go finds the
 // column of labels.
 //
-// If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes and are scaled
-// to [0,1]. Otherwise the values are not scaled. openCSV does not scale zeros and ones either, because a file of zeros
-// and ones does not show whether they are bytes or already in [0,1]. Note reports the decision.
+// If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes, and openCSV
+// scales them to [0,1]. Otherwise the values are not scaled. openCSV does not scale zeros and ones either, because a
+// file of zeros and ones does not show whether they are bytes or already in [0,1]. Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {

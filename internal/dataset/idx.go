@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// An IDX file (Y. LeCun's MNIST page) consists of two zero bytes, the type (8 = unsigned byte), the number of
+// An IDX file (Y. LeCun's MNIST page) consists of two zero bytes, the type (8 means unsigned byte), the number of
 // dimensions, each dimension as a big-endian uint32, and the data.
 
 var idxImagesName = regexp.MustCompile(`^(.*)images([-.])idx\d-ubyte(\.gz)?$`)

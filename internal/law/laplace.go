@@ -6,7 +6,7 @@ import (
 )
 
 // Laplace is noise of the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm: F is the Laplace
-// distribution function, and along a unit direction of L1 the probability p of an event changes at most at the rate
+// distribution function. Along a unit direction of L1, the probability p of an event changes at most at the rate
 // f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below the radius of Teng et al. 2020, Theorem 2. For
 // two classes both radii are equal.
 var Laplace Additive = laplace{}

@@ -235,7 +235,7 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// The radius theorems of each law are tight: if the regions of the two classes are half spaces, the probabilities of
+// The radius theorems of each law are tight. If the regions of the two classes are half spaces, the probabilities of
 // the two regions are equal at the distance R along a coordinate.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {

@@ -1,7 +1,8 @@
 // Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names, for example those
 // of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no Python
 // function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols 2 to
-// 5), and four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every instruction.
+// 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every
+// instruction.
 //
 // Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
 // and the size of the file limits this number. Memory never grows with a length that the file states.

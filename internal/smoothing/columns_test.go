@@ -182,8 +182,8 @@ func TestColumnReduction(t *testing.T) {
 	}
 }
 
-// Noise with a scale for each column must resist the float attack: the low bits of a noisy input must not tell the
-// model which of two close points the input came from.
+// Noise with a scale for each column must resist the float attack. The low bits of a noisy input must not tell the
+// model from which of two close points the input came.
 func TestFloatAttackOnColumns(t *testing.T) {
 	points := attackPoints()
 	scales := make([]float64, 8)

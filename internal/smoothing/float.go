@@ -38,7 +38,7 @@ import (
 //   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
 //     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian that was not
 //     truncated. The truncation changes the distribution by at most 2⁻⁴¹ per coordinate in total variation (1.4e-9 for
-//     CIFAR-10, 6.9e-8 for ImageNet). The probability of a class changes by at most D·2⁻⁴¹, which is too small to
+//     CIFAR-10, 6.9e-8 for ImageNet). So the probability of a class changes by at most D·2⁻⁴¹, which is too small to
 //     matter for a certificate. For n = 100,000 samples and α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If
 //     u had 32 bits, the change would be 2⁻³³ per coordinate, 1.8e-5 for ImageNet.)
 //   - The rounding of the angle moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). The

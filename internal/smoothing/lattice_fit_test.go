@@ -134,8 +134,9 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests in fitTable must detect faults: a table for another σ, the choice of the alias in place of a column's own
-// label and vice versa, integers that are too large by one, and draws that use only 30 bits of the word.
+// The tests in fitTable must detect faults. One fault is a table for another σ. Another is the choice of the alias in
+// place of a column's own label, and vice versa. The others are integers that are too large by one, and draws that use
+// only 30 bits of the word.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

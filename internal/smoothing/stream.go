@@ -36,8 +36,8 @@ const weyl = 0x9E3779B97F4A7C15
 
 // NewStream returns the stream for an example (0 ≤ example < 2⁵⁶) in a phase.
 //
-// Squares needs a key whose bits are irregular. Widynski builds keys from 16 hexadecimal digits by four rules: no digit
-// is zero, the last digit is odd, the last eight digits are all different, and each of the other digits differs from
+// Squares needs a key whose bits are irregular. Widynski builds keys from 16 hexadecimal digits by four rules. No digit
+// is zero. The last digit is odd. The last eight digits are all different. Each of the first eight digits differs from
 // its right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero,
 // which makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
 // follow the rules. The seed determines a permutation, which maps each pair (example, phase) to such a key. For one

@@ -18,9 +18,10 @@ import (
 // method (Walker 1977; Vose 1991) in integer arithmetic. The method is exact, because all masses are multiples of 2⁻⁶⁴.
 //
 // A label is the index of an integer: label 0 is First, label 1 is First + 1. There are n = 2ᵇ columns, one per label,
-// with 2⁶⁴⁻ᵇ cells each. In each column c, count cells belong to the column's own label c, and the other cells belong
-// to one other label, the alias. In all columns together, the number of cells of a label is 2⁶⁴ times its mass. The
-// word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. Each column has a threshold, with
+// with 2⁶⁴⁻ᵇ cells each. In each column c, some cells belong to the column's own label c. Their number is the column's
+// count. The other cells belong to one other label, the alias. In all columns together, the number of cells of a label
+// is 2⁶⁴ times its mass. The word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. Each column has
+// a threshold, with
 //
 //	e[c] = 2ᵇ·threshold + alias,  label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //

@@ -5,8 +5,8 @@ import "math/bits"
 // Words sets dst[d] to the 64-bit word of coordinate d of a sample (0 ≤ sample < 2³¹).
 //
 // The words come from the generator Squares (Widynski 2020, arXiv:2004.06278) with five rounds and 64 bits per counter.
-// One step differs from Squares: the last step uses a sum instead of an exclusive or, because ONNX has no bitwise
-// exclusive or before operator set 18. All arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
+// One step differs from Squares: the last step uses a sum instead of an XOR, because ONNX has no bitwise XOR before
+// operator set 18. All arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
 //
 //	counter = sample·G + d, G = 0x9E3779B97F4A7C15
 //	y = counter·key, z = y + key

@@ -113,7 +113,7 @@ func jsonError(err error) error {
 }
 
 // flatObject recognises objects that hold only plain keys with numbers or booleans, because the lines of big files are
-// such objects. It returns the text inside the braces. All other lines, valid or not, are left to encoding/json.
+// such objects. It returns the text inside the braces. It leaves all other lines, valid or not, to encoding/json.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false
