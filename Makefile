@@ -293,7 +293,7 @@ law-models: $(MODELS)/ok ## fine-tune the bundled CNN with Gaussian, Laplace and
 .PHONY: train-check
 train-check: onnxruntime build $(TRAIN)/ok ## test rscert.train with PyTorch: losses, noise, loop, export, command, notebook
 	@mkdir -p python/src/rscert/bin && cp bin/rscert python/src/rscert/bin/rscert
-	PYTHONPATH=python/src $(TRAIN)/bin/python -m pytest -q -p no:cacheprovider python/tests/test_train_*.py
+	PYTHONPATH=$(CURDIR)/python/src $(TRAIN)/bin/python -m pytest -q -p no:cacheprovider python/tests/test_train_*.py
 
 $(TRAIN)/ok: scripts/requirements-train-check.txt
 	$(venv)

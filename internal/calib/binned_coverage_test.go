@@ -151,11 +151,10 @@ func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 }
 
 func TestBinnedCoverage(t *testing.T) {
-	trials := 50
 	if testing.Short() {
-		trials = 15
+		t.Skip("a long simulation")
 	}
-	checkBinnedCoverage(t, []int{150}, trials)
+	checkBinnedCoverage(t, []int{150}, 50)
 }
 
 // The simulation detects a bound that is too small, for example a bound with only a fifth of the concentration term.

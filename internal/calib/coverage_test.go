@@ -105,11 +105,10 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 // Every bound exceeds the true calibration error with probability ≥ 1−δ on every kind of score distribution. The test
 // includes large δ, for which the bounds have the least slack.
 func TestCoverage(t *testing.T) {
-	const n = 400
-	trials := 150
 	if testing.Short() {
-		trials = 40
+		t.Skip("a long simulation")
 	}
+	const n, trials = 400, 150
 	for _, law := range scoreLaws {
 		for _, c := range calibrations {
 			for _, delta := range []float64{0.05, 0.9} {

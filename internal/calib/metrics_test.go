@@ -381,11 +381,10 @@ func TestClasswiseECE(t *testing.T) {
 // weights. The target is the metric in which each outcome is replaced by its probability. A percentile bootstrap around
 // the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
-	const n, level = 300, 0.9
-	trials := 400
 	if testing.Short() {
-		trials = 100
+		t.Skip("a long simulation")
 	}
+	const n, trials, level = 300, 400, 0.9
 	rng := rand.New(rand.NewPCG(31, 1))
 	for name, eta := range map[string]func(c float64) float64{
 		"calibrated":    func(c float64) float64 { return c },

@@ -43,6 +43,5 @@ def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path / "docs")}}).execute()
     made = tmp_path / "docs/train-and-certify"
     assert "</html>" in (made / "report.html").read_text(encoding="utf-8")
-    assert (
-        float(notebook.cells[3]["outputs"][0]["data"]["text/plain"].split("noisy_accuracy': ")[1].split(",")[0]) > 0.6
-    )
+    (last,) = (o["data"]["text/plain"] for o in notebook.cells[3]["outputs"] if "data" in o)
+    assert float(last.split("noisy_accuracy': ")[1].split(",")[0]) > 0.6

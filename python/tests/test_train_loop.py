@@ -137,6 +137,24 @@ def test_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not fitted.model.training
 
 
+def test_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    data, loss = make_data(), SmoothAdv(NOISE, 0.3, samples=2, steps=2)
+    with pytest.raises(Interrupted):
+        fit(make_model(), data, Interrupting(loss, 1), OPTIONS, out=tmp_path)  # type: ignore[arg-type]
+    fit(make_model(), data, loss, OPTIONS, out=tmp_path)
+    board = EventAccumulator(str(tmp_path / "tensorboard"))
+    board.Reload()
+    for row in csv.DictReader((tmp_path / "log.csv").open()):
+        for name in ("rate", "loss", "seconds"):
+            found = {e.step: e.value for e in board.Scalars(name)}
+            assert len(found) == OPTIONS.epochs
+            assert found[int(row["epoch"])] == pytest.approx(float(row[name]), rel=1e-5)
+    assert "noisy_accuracy" not in board.Tags()["scalars"]
+
+
 def test_the_loop_learns() -> None:
     x, y = make_data(300)
     fitted = fit(

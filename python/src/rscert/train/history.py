@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 
 class Row(TypedDict):
@@ -38,7 +38,7 @@ class Board:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self._writer = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self._writer = cast(Any, SummaryWriter)(str(folder))
 
     def write(self, row: Row) -> None:
         """Writes the figures of one epoch."""
