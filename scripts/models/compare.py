@@ -199,15 +199,15 @@ def table(program, results, failed):
         " `--data`.",
         "We compare the predictions of each example. The column *differ* counts the examples whose predictions in Python and in"
         " rscert disagree. *classes* counts the classes that ONNX Runtime predicts: if a model always predicts the same class,"
-        " equal predictions prove little. The column *batch* gives the number of inputs in one call, and *inputs of a batch* says"
-        " whether rscert proved that the inputs of a batch do not affect each other. The column *verdict* gives the worst outcome"
+        " equal predictions prove little. The column *batch* gives the number of inputs in one call. The column *inputs of a batch*"
+        " says whether rscert proved that the inputs of a batch do not affect each other. The column *verdict* gives the worst outcome"
         f" of `rscert certify --sigma {USUAL_SIGMA} --check`, and the aspects with this outcome if it is not `ok`"
         " ([first-model.md](first-model.md#5-look-before-you-sample)).",
         "For the column *scores*, rscert runs again with noise too small to change an example. The column gives the largest"
         " difference between a score saved by rscert and the score in Python, relative to the example's largest score. If rscert"
         " runs one input per call (*batch* 1), ONNX Runtime in Python also runs one input per call. Scores in half precision"
-        " differ in the last digits. The reason is that ONNX Runtime skips some roundings to half precision, and that it skips"
-        " different roundings in the original graph and in the graph that rscert edited. LightGBM distinguishes 0 from values"
+        " differ in the last digits, because ONNX Runtime skips some roundings to half precision. ONNX Runtime skips other"
+        " roundings in the original graph than in the graph that rscert edited. LightGBM distinguishes 0 from values"
         " above 10⁻³⁵, so any noise on a value of 0 can change the scores. We do not compare the scores of LightGBM.",
     ]
     lines = "\n\n".join(textwrap.fill(p, 120, break_long_words=False, break_on_hyphens=False) for p in paragraphs).split("\n")

@@ -61,7 +61,7 @@ func main() {
 		return
 	}
 	var b bytes.Buffer
-	fmt.Fprint(&b, "# Tables of docs/votes.md\n\n`go run ./studies/votes docs FULL STOPPED…` makes these tables; its source describes the arguments.\n")
+	fmt.Fprint(&b, "# Tables of docs/votes.md\n\n`go run ./studies/votes docs FULL STOPPED…` makes these tables. The comment at the top of `studies/votes/main.go`\ndescribes the arguments.\n")
 	for _, step := range []func() error{
 		func() error { return accuracies(&b, images, *repeats, certify.SecondMargin) },
 		func() error { return accuracies(&b, images, *repeats, certify.FirstMargin) },
@@ -289,7 +289,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, this table uses Cohen's bound with the mixture martingale of Krichevsky–Trofimov, on the same streams\nand for the same radii R. The martingale is compared with the threshold 1/α whenever the number of samples has grown by\n1 %. The rule stops without a certificate when the martingale rejects the hypothesis that the radius is at least R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, this table uses Cohen's bound with the mixture martingale of Krichevsky–Trofimov, on the same streams\nand for the same radii R. The rule compares the martingale with the threshold 1/α whenever the number of samples has\ngrown by 1 %. The rule stops without a certificate when the martingale rejects the hypothesis that the radius is at\nleast R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
@@ -420,7 +420,7 @@ func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nThe first row is the run without early stopping. The column 'certified at R' counts the examples that the run of the row\ncertifies with the right class and at least the radius R of its rule (R = 0 if the rule has no radius). The column 'with\nall samples' counts the examples that the run of the first row certifies with the right class and at least this radius\nR. 'samples' is the mean number of samples per example, and 'part' is this number as a share of the number in the first\nrow.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nEach row is about one run. The first row is the run without early stopping. The column 'certified at R' counts the\nexamples that this run certifies with the right class and a radius of at least R. R is the radius of the rule, or 0 if\nthe rule has no radius. The column 'with all samples' counts the examples that the run of the first row certifies with\nthe right class and a radius of at least R. 'samples' is the mean number of samples per example, and 'part' is this\nnumber as a share of the number in the first row.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	full, err := readCertificates(dirs[0])
 	if err != nil {
 		return err
