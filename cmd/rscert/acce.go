@@ -37,7 +37,7 @@ type acceOptions struct {
 	gate        gateOptions
 	json, quiet bool
 
-	byVotes bool // whether the run chose the classes by votes instead of mean scores
+	byVotes bool // whether the run chose the classes by votes, not by mean scores
 }
 
 // statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
@@ -95,9 +95,9 @@ the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), 
 is the quantile above.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
-index, confidence (without attack), radius, examples, alpha and certified are
-optional. In a row with certified = 0, the columns lower and upper hold bounds on the
-score of the label instead of the predicted class. Only --tau uses these rows. The
+index, confidence (without attack), radius, examples, alpha and certified are optional.
+In a row with certified = 0, the columns lower and upper hold bounds on the score of
+the label, not on the score of the predicted class. Only --tau uses these rows. The
 format is CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the
 command reads stdin. If the argument is a run folder, the command reads bounds.csv in
 this folder.`,
@@ -251,7 +251,7 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith creates the named file and lets the function write fill it. It does nothing if the name is empty.
+// writeWith creates the named file and fills it with the function 'write'. It does nothing if the name is empty.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

@@ -47,8 +47,8 @@ noise of another law, whose radii are in the L1 norm (docs/other-threats.md).
 
 With --confidence-radii, the votes certify the class, and the same samples bound the
 confidence under attack at these radii. The confidence is the mean score of the class
-(see 'rscert acce'). If you also give --scores, or a --method for scores, the scores
-certify the class instead of the votes.
+(see 'rscert acce'). If you also give --scores, or a --method for scores, the class is
+certified by the scores, not by the votes.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,

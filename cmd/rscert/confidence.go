@@ -58,10 +58,10 @@ every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform 
 f_A is the model's score of the class and ε is the noise. For each example the bounds
 hold with probability at least 1 − alpha. The same samples certify the class: half of
 alpha goes to the class and half to the interval. With --class-method scores, A is the
-class with the largest mean score. With 'margin' or another method for votes, A is the
-class with the most votes. If the class is not certified at R, the row has certified =
-0, and its bounds are on the mean score of the label. In this case no other class has
-a mean score above 1 − lower.
+class with the largest mean score. With --class-method margin, or another method for
+votes, A is the class with the most votes. If the class is not certified at R, the row
+has certified = 0, and its bounds are on the mean score of the label. In this case no
+other class has a mean score above 1 − lower.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
 on the mean score without attack, and z is the mean score under attack:

@@ -35,14 +35,14 @@ func newConformalApply(s streams) *cobra.Command {
 input until the copies decide for every class whether the set contains it. Stopping
 early changes no set. conformal.json says which classifier, which noise and which rule
 make the sets ('rscert conformal fit'). The command refuses a model whose SHA-256
-differs, and inputs that are calibration examples.
+differs from the one in conformal.json, and inputs that are calibration examples.
 
 The noise is fresh: nobody can know it before the inputs are fixed, so the sets hold
 under attack. With --seed, the command repeats the noise of an earlier command. The
 guarantee does not hold for such sets, and the output marks them as not sound.
 
-Each line of the output has the set, the number of scores of each class that reach the
-threshold, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
+Each line of the output has the set, the number of scores that reach the threshold for
+each class, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
 arithmetic. --out writes .jsonl, .csv or .parquet. Without --out, the command prints a
 table. If the predictor was fitted on a file of scores, --data must also name a file of
 scores.`,

@@ -48,10 +48,10 @@ Clopper–Pearson interval, the mean size, and the numbers of empty sets and of 
 one class.
 
 The column p tests the assumption of the guarantee. If the calibration examples and the
-inputs are exchangeable and not attacked, the number of misses follows at most a
-beta-binomial distribution. p is the probability of at least as many misses. A small p
-means that the inputs differ from the calibration examples, or that they are attacked
-beyond the radius.
+inputs are exchangeable and not attacked, a beta-binomial distribution bounds the
+number of misses. p is the probability of at least as many misses under this
+distribution. A small p means that the inputs differ from the calibration examples, or
+that they are attacked beyond the radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.

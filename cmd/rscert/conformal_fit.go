@@ -44,14 +44,14 @@ func newConformalFit(s streams) *cobra.Command {
 	var free int
 	cmd := &cobra.Command{
 		Use:   "fit [RUN | scores.npz] --radius R --out conformal.json",
-		Short: "Fit prediction sets: choose the threshold by calibration examples",
+		Short: "Fit prediction sets: choose the threshold from calibration examples",
 		Long: `This command draws noisy copies of labelled calibration examples, computes the score of
 the label at each copy, and chooses a threshold τ. 'rscert conformal apply' includes a
-class in the set of an input if enough of its scores are at least τ. The set of an input
-then contains the label with probability at least 1 − miss, even if somebody who knows
-everything except the noise has moved the input within the radius. The calibration
-examples and the inputs must be exchangeable, for example drawn at random from one
-population. They must be different examples (docs/conformal.md).
+class in the set of an input if enough scores of this class are at least τ. The set of
+an input then contains the label with probability at least 1 − miss, even under attack:
+somebody who knows everything except the noise may have moved the input within the
+radius. The calibration examples and the inputs must be exchangeable, for example drawn
+at random from one population. They must be different examples (docs/conformal.md).
 
 With --model and --data, the command samples the model. If the sampling takes long,
 make a run with 'rscert certify --save-scores' first: a run can be divided into shards,
@@ -109,7 +109,7 @@ The scores:
 		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "for the score raps, penalty for each further rank")
 		f.IntVar(&free, "raps-free", conformal.DefaultFree, "for the score raps, number of ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
-			"what holds with probability 1 − miss: "+conformal.Guarantees.String())
+			"kind of the guarantee, from the list above: "+conformal.Guarantees.String())
 		f.Float64Var(&p.Delta, "delta", 0, "for the guarantee training, largest probability that the "+
 			"guarantee fails for the calibration examples at hand")
 		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each example, in the "+

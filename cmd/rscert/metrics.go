@@ -62,8 +62,8 @@ probabilities. If the run bounds the confidence under attack, the confidence is 
 mean score of the chosen class without attack, as in 'rscert acce'. --probabilities
 selects the vote shares or the mean scores. If the file has a column radius
 (bounds.csv, or the --out file of 'rscert acce'), the command uses only the rows at one
-radius that have a certified class. --radius selects this radius if the file has
-several.
+radius that have a certified class. If the file has several radii, --radius selects
+one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 given the score s. From other columns it computes top-label
@@ -75,10 +75,10 @@ number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE
 AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
-the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed
-data. These intervals do not bound the calibration error itself, because errors within
-a bin cancel (see 'rscert ce'). The p-value of the calibration test is valid for any
-number of independent examples.`,
+the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
+No interval here bounds the calibration error itself, because errors within a bin
+cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
+of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -113,11 +113,11 @@ number of independent examples.`,
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold, "+
-		"and also the robust test error with --attack or the columns adversarial_confidence and adversarial_correct")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold; "+
+		"with --attack or the columns adversarial_confidence and adversarial_correct, it also reports the robust test error")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
-	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")
+	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct answers that the threshold keeps: their confidence in the file --held-out is at least the threshold")
 	group(cmd, "Thresholds under attack")
 	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, "+
 		"with intervals that hold for any number of rows")

@@ -41,7 +41,7 @@ type streams struct {
 	strict   *strictness // nil: warnings end no command
 }
 
-// wrote says which files a command wrote besides its results. It leaves out empty names.
+// wrote prints the names of the files that a command wrote besides its results. It leaves out empty names.
 func (s streams) wrote(files ...string) {
 	for _, file := range files {
 		if file != "" {

@@ -94,7 +94,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
 	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if the file is not where the run found it")
 	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file is not where the run found it")
-	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record this shape and range")
+	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
 	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the name of the model's file, without suffix")
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())

@@ -112,8 +112,8 @@ type figures struct {
 	latencies []time.Duration // of good requests
 	length    time.Duration
 	samples   float64
-	server    float64   // seconds of the processor in the server
-	clients   float64   // and in the clients
+	server    float64   // processor time of the server, in seconds
+	clients   float64   // processor time of the clients, in seconds
 	rates     []float64 // samples per second of each round, divided by the samples per second of certify
 	memory    float64   // resident bytes at the end
 }

@@ -23,7 +23,7 @@ const (
 // Rules lists all rules, the default first.
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
-		Auto:    "count if rscert can prove the guarantee for some t′ of m′, otherwise weights",
+		Auto:    "the rule count if rscert can prove its guarantee, otherwise the rule weights",
 		Count:   "a class is in the set if t′ of m′ scores reach the threshold",
 		Weights: "weights of the counts from a linear program, for few draws per query",
 		RCP1:    "one draw per example and query, to compare",
