@@ -82,10 +82,10 @@ The upper bound holds for every position of the edges.
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the
 file fail, where k is the 1 − delta quantile of Bin(examples, alpha). If at most k
-bounds fail, the Brier score is at most CBS + k/n, and the calibration error is at
-most CCE + 2k/n. This statement needs independent noise for each example. The number
-'examples' counts all sampled examples, including those without a certified class,
-because the same noise decides whether a class is certified.
+bounds fail, the Brier score is at most CBS + k/n, and the calibration error is at most
+CCE + 2k/n. This statement needs independent noise for each example. The number
+'examples' counts all sampled examples, also those without a certified class: the noise
+that can make a bound fail also decides whether a class is certified.
 
 With --tau, the classifier answers only where its confidence is at least τ. The
 command then prints E/(E+C), an upper bound on the share of answers that are wrong
@@ -128,11 +128,11 @@ this folder.`,
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii`; default: all radii, each separately")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "confidence `thresholds` τ: for each, bound the error of a classifier that answers only if its confidence is at least τ")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ of the confidence; for each τ, bound the error of a classifier that answers only if its confidence is at least τ")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
-	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
+	f.StringSliceVar(&o.plots, "plot", nil, ".svg, .png or .pdf `file` for a figure: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
 	gateFlags(cmd, &o.gate)

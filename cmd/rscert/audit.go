@@ -31,11 +31,11 @@ any perturbation that changes the answer is an upper bound. The command prints b
 bounds. For each radius, it also prints bounds on the robust accuracy, which follow
 from the certificates and the perturbations.
 
-The command chooses examples by a hash of the data, not by their results. For each
+The command chooses examples by a hash of the data, not by the results. For each
 example it searches for perturbed inputs on the lattice of the run's noise and writes
 them to the audit's folder. Then the command draws the seed of the noise that verifies
-these inputs. With a probability of at least 1 − gamma, every verified statement of
-the audit is true.
+these inputs. With a probability of at least 1 − gamma, every verified statement of the
+audit is true.
 
 A perturbation within the certified radius contradicts the certificate. A sound
 certificate is wrong with probability at most alpha, so a few contradictions can be

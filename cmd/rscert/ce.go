@@ -57,10 +57,9 @@ scores that the perturbation cannot have produced. The next list names the assum
 of each method: 'variation' stands for --monotone or --variation, 'perturbed' stands
 for perturbed scores, and 'weights' stands for 'variation' and a column weight.
 
-` + describeBoundMethods() + `
-Without --method, the command computes the binned bound for each given assumption. It
+` + describeBoundMethods() + `Without --method, the command computes the binned bound for each given assumption. It
 also prints an estimate, which has no guarantee. Finally it bounds the error on this
-dataset, which is the mean of |s − P(y=1|s)| over the scores in the file.
+dataset, that is, the mean of |s − P(y=1|s)| over the scores in the file.
 
 Each bound alone holds with probability 1 − delta. With --joint, the command divides
 delta among all bounds, including the lower bound and the curve, so that all of them
@@ -127,7 +126,7 @@ sound. They assume that every true weight lies between weight/G and weight·G.`,
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
 	f.StringSliceVar(&o.groups, "group", nil, "also bound the error of each group: the rows with the same number in this `column`; the flag can be repeated")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size` needs if the classifier is calibrated, such as 0.02; the file needs only the scores")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size`, such as 0.02, needs if the classifier is calibrated; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)

@@ -69,8 +69,8 @@ scores.`,
 		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "also draw as many copies of each input as of a "+
 			"calibration example, so that 'rscert conformal evaluate' can bound the mean size of the sets under attack")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the "+
-			"calibration data: refuse them, or round them to it (the distance that an input moves is subtracted from the "+
-			"radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
+			"calibration data: refuse, or round (move the inputs to the lattice; the distance that an input moves is "+
+			"subtracted from the radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each input, in the "+
 			"order of the data")

@@ -42,10 +42,10 @@ func newConformalEvaluate(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate sets.jsonl…",
 		Short: "Measure coverage and size of the prediction sets of labelled inputs",
-		Long: `This command reads prediction sets of 'rscert conformal apply' and prints, for each
-file: the coverage (the share of the sets that contain the label) with a
-Clopper–Pearson interval, the mean size, and the numbers of empty sets and of sets of
-one class.
+		Long: `This command reads files with prediction sets, which 'rscert conformal apply' writes.
+For each file it prints the coverage (the share of the sets that contain the label)
+with a Clopper–Pearson interval, the mean size, and the numbers of empty sets and of
+sets of one class.
 
 The column p tests the assumption of the guarantee. If the calibration examples and the
 inputs are exchangeable and not attacked, a beta-binomial distribution bounds the

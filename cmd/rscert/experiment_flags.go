@@ -46,7 +46,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none, the data have no labels or rscert ignores them")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also coarse_labels; by default the table's header decides")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, one name per line or as JSON; needed if the labels or the folders are names")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or with one name per line; needed if the labels or the folders are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels by the rules of torchvision; the size is the length of the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "keep only the centre of each image, with this `size` in pixels; cropping follows --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())

@@ -50,7 +50,7 @@ two-sided confidence intervals. It also draws the reliability diagram.
 
 The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
 the file name - means stdin. The file has one of these sets of columns:
-  confidence, correct          the top label's probability; whether it is right (0 or 1)
+  confidence, correct          the top label's probability; whether the top label is right (0 or 1)
   p0, p1, …, label             the probabilities of all classes; the true class
   probabilities, labels        the same quantities as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0 or 1)
@@ -61,9 +61,9 @@ The input can also be a run folder or votes.jsonl, whose vote shares are the
 probabilities. If the run bounds the confidence under attack, the confidence is the
 mean score of the chosen class without attack, as in 'rscert acce'. --probabilities
 selects the vote shares or the mean scores. If the file has a column radius
-(bounds.csv, or the --out file of 'rscert acce'), the command uses only the rows at one
-radius that have a certified class. If the file has several radii, --radius selects
-one.
+(bounds.csv, or the --out file of 'rscert acce'), the command uses only rows at one
+radius, and of these only rows with a certified class. If the file has several radii,
+--radius selects one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 given the score s. From other columns it computes top-label
@@ -99,7 +99,7 @@ of independent examples.`,
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that they hold in all bins together with the probability of --level")
+	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,

@@ -92,7 +92,7 @@ repeats the same answers.`,
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input, by the conformal.json `file` of 'rscert conformal fit'")
+		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input with this `file` conformal.json of 'rscert conformal fit'")
 		f.StringVar(&o.replay, "replay", "", "audit log of 'rscert serve', a `file` with answers: answer the inputs in --data again, and compare the new answers with the logged answers bit by bit")
 		group(cmd, "Answers")
 	})

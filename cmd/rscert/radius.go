@@ -42,12 +42,11 @@ These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
 Scores come from scores.npz, or from a run with --save-scores. --combine says how to
 get a margin from bounds on mean scores. The following methods bound mean scores:
-` + listed(certify.MeanBounds()) + `
-Let p_A be the probability of the class, and p_B the largest probability of another
+` + listed(certify.MeanBounds()) + `Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
-The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If
---lipschitz gives L, a Lipschitz constant of the smoothed probabilities, the radius of
-the first margin is margin/(√2·L) if that is larger. If the run stopped the sampling
+The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. --lipschitz
+gives L, a Lipschitz constant of the smoothed probabilities. The radius of the first
+margin is then margin/(√2·L), if this radius is larger. If the run stopped the sampling
 of an example early (--stop of certify), the certificate uses the share of alpha that
 the stopping rule assigns to this number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin

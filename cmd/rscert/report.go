@@ -105,7 +105,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")
-	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`: for each, the report bounds the error of the answers with at least this confidence")
+	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the confidence; for each threshold, bound the error of the answers with at least this confidence")
 	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
 	group(cmd, "The tables")

@@ -101,7 +101,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "maximum probability that the answer to an input is wrong (an abstention is not wrong)")
 	integerVar(f, &p.Budget, "budget", 10000, "maximum number of votes for an answer by the sequential rule; the rule abstains if this number does not decide")
 	integerVar(f, &o.n, "n", 1000, "number of votes for an answer by the fixed rule")
-	f.StringVar(&p.Conformal, "conformal", "", "also answer with prediction sets, by the conformal.json `file` of 'rscert conformal fit'")
+	f.StringVar(&p.Conformal, "conformal", "", "also answer with prediction sets, computed with this `file` conformal.json of 'rscert conformal fit'")
 	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; each answer says how far)")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
