@@ -41,7 +41,7 @@ type ceGroups struct {
 	// Worst is a lower bound on the error of the worst group.
 	Worst float64 `json:"worst_at_least"`
 
-	lower string // the key in ceGroup.Lower
+	lower string // key of the printed lower bound in ceGroup.Lower
 }
 
 // splitGroups divides the rows by the values of each column.

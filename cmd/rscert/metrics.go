@@ -133,7 +133,7 @@ type metricsReport struct {
 	Classes int `json:"classes,omitempty"`
 	// For a run, Probabilities names the numbers of the run that serve as probabilities: vote shares or mean scores.
 	Probabilities probabilities    `json:"probabilities,omitempty"`
-	Radius        *float64         `json:"radius,omitempty"` // of the rows, if --radius is given
+	Radius        *float64         `json:"radius,omitempty"` // radius of the rows, only with --radius
 	Weighted      bool             `json:"weighted"`
 	EffectiveSize float64          `json:"effective_sample_size,omitempty"` // of the weights
 	Level         float64          `json:"level"`

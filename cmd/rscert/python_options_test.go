@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write python/src/rscert/_options.py")
 
-// A pythonOptions describes the class of a Python function's options, which are a command's flags.
+// pythonOptions describes the class of a Python function's options, which are a command's flags.
 type pythonOptions struct {
 	class, command string
 	// omitted lists the flags that are not among the options: the function has its own arguments for them, or they

@@ -209,8 +209,8 @@ func execute(args []string, s streams) int {
 	return exitCode(err)
 }
 
-// signalPatience is the maximum time from the first signal to the end of a command. It is needed because ONNX Runtime
-// cannot be interrupted while it opens a session or executes one long operation.
+// signalPatience is the maximum time from the first signal to the end of a command. This limit exists because nothing
+// can interrupt ONNX Runtime while it opens a session or executes one long operation.
 const signalPatience = 4 * time.Second
 
 // morePatience is the time that a command has added to signalPatience.

@@ -297,7 +297,7 @@ func certifySpeed(t *testing.T) (samplesPerSecond, each float64) {
 		return []string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
 			"--seed", "1", "--n", n, "--n0", "100", "--max", "20", "--quiet", "--out", filepath.Join(t.TempDir(), "run")}
 	}
-	var wall, processor [2]time.Duration // of a short run and a long one
+	var wall, processor [2]time.Duration // times of a short run and of a long run
 	for i, n := range []string{"100", "5000"} {
 		cmd, began := program(t, args(n)...), time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil {

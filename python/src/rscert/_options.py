@@ -54,8 +54,8 @@ class CertifyOptions(TypedDict, total=False):
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
     none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
-        answers the class), ignore (the class gets more votes than every other class, even if "no class" gets still
-        more votes) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
+        answers the class), ignore (the class gets more votes than every other class, even if still more samples vote
+        for no class) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
         silent if "no class" gets the most votes (default answer)
     reject_below: a sample votes for a class only if its confidence is at least this number, and otherwise for no
         class; the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
@@ -224,8 +224,8 @@ class RadiusOptions(TypedDict, total=False):
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
     none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
-        answers the class), ignore (the class gets more votes than every other class, even if "no class" gets still
-        more votes) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
+        answers the class), ignore (the class gets more votes than every other class, even if still more samples vote
+        for no class) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
         silent if "no class" gets the most votes (default answer)
     config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
