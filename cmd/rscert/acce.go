@@ -66,7 +66,7 @@ moving every confidence within its bounds (Emde et al. 2025):
 
 All solvers except 'exact' are searches. A search finds a large calibration error,
 which need not be the largest. Its result is an estimate from below and certifies
-nothing:
+nothing. The solvers compute these values:
 
 ` + describeSolvers() + `
 The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their

@@ -60,8 +60,8 @@ writes the calibrated probabilities of every row as CSV with the columns p0, p1,
 label and fitted (1 if the map was fitted on the row).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
-operator set 13). The input "outputs" of the graph takes the outputs of the model.
-Append the graph to the model with onnx.compose.merge_models in Python.`,
+operator set 13). The graph has one input, named "outputs", which takes the outputs of
+the model. Append the graph to the model with onnx.compose.merge_models in Python.`,
 		Example: `  rscert calibrate logits.npz --method temperature --save map.json --onnx map.onnx
   rscert calibrate validation.npz --held-out test.npz --method matrix --l2 0.01
   rscert calibrate scores.csv --method isotonic --save map.json

@@ -57,7 +57,8 @@ scores that the perturbation cannot have produced. The next list names the assum
 of each method: 'variation' stands for --monotone or --variation, 'perturbed' stands
 for perturbed scores, and 'weights' stands for 'variation' and a column weight.
 
-` + describeBoundMethods() + `Without --method, the command computes the binned bound for each given assumption. It
+` + describeBoundMethods() + `
+Without --method, the command computes the binned bound for each given assumption. It
 also prints an estimate, which has no guarantee. Finally it bounds the error on this
 dataset, that is, the mean of |s − P(y=1|s)| over the scores in the file.
 

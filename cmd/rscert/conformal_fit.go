@@ -51,7 +51,8 @@ class in the set of an input if enough scores of this class are at least τ. The
 an input then contains the label with probability at least 1 − miss, even under attack:
 somebody who knows everything except the noise may have moved the input within the
 radius. The calibration examples and the inputs must be exchangeable, for example drawn
-at random from one population. They must be different examples (docs/conformal.md).
+at random from one population. No calibration example may be one of the inputs
+(docs/conformal.md).
 
 With --model and --data, the command samples the model. If the sampling takes long,
 make a run with 'rscert certify --save-scores' first: a run can be divided into shards,

@@ -50,10 +50,12 @@ two-sided confidence intervals. It also draws the reliability diagram.
 
 The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
 the file name - means stdin. The file has one of these sets of columns:
+
   confidence, correct          the top label's probability; whether the top label is right (0 or 1)
   p0, p1, …, label             the probabilities of all classes; the true class
   probabilities, labels        the same quantities as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0 or 1)
+
 The columns weight and index are optional. The command leaves out rows whose column
 fitted is 1; 'rscert calibrate --out' writes this column.
 

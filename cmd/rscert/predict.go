@@ -54,8 +54,8 @@ answers (docs/predict.md).
 
 The rules:
 ` + ruleList() + `
---out writes the answers as .jsonl, .csv or .parquet. Without --out, the command
-prints them as a table. Answers do not depend on --batch or --threads. The same --seed
+--out writes the answers as .jsonl, .csv or .parquet. Without --out, the command prints
+a table of the answers. Answers do not depend on --batch or --threads. The same --seed
 repeats the same answers.`,
 		Example: `  rscert predict --run run --data mnist/
   rscert predict --run run --data new.npz --out answers.jsonl

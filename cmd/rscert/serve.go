@@ -50,24 +50,25 @@ NVIDIA Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also
 the protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP,
 the path .../image takes PNG and JPEG images.
 
-  GET  /v2/health/live, /v2/health/ready    (also /livez and /readyz)
+  GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under
                                             which the answers hold
   POST /v2/models/NAME/infer                answers to tensors
   POST /v2/models/NAME/image                the answer to an image
   GET  /metrics                             metrics of the server for Prometheus
 
-The parameter {"certify": true} of a request for tensors asks for a certificate for each
-input. {"certify": 0.5} only asks whether the certified radius is at least 0.5, which can
-take fewer samples. For an image, append ?certify=true or ?certify=0.5 to the path.
+The parameter {"certify": true} of a request for tensors asks for a certificate for
+each input. {"certify": 0.5} only asks whether the certified radius is at least 0.5.
+The second question can take fewer samples. For an image, append ?certify=true or
+?certify=0.5 to the path.
 
-The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata and
-ModelInfer of the service inference.GRPCInferenceService.
+The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
+and ModelInfer of the service inference.GRPCInferenceService.
 
-Each request gets fresh noise. The operating system draws the key of this noise after the
-input has arrived. --log writes one line for each answer, with the key, the answer and a
-hash of the input. 'rscert predict --replay' computes the answers in such a log again and
-compares them. At SIGTERM the server finishes the requests that are running
+Each request gets fresh noise. The operating system draws the key of this noise after
+the input has arrived. --log writes one line for each answer, with the key, the answer
+and a hash of the input. 'rscert predict --replay' computes the answers in such a log
+again and compares them. At SIGTERM the server finishes the requests that are running
 (docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'

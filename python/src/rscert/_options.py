@@ -207,10 +207,10 @@ class RadiusOptions(TypedDict, total=False):
 
     method: methods, separated by commas; default: the method of the run or, without a run, margin for votes and
         betting for scores
-    class_: class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, its
+    class_: class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, the run's
         choice replaces the default (default predicted)
-    alpha: largest probability that the certificate of an example is wrong; if the input is a run, its value replaces
-        the default (default 0.001)
+    alpha: largest probability that the certificate of an example is wrong; if the input is a run, the run's value
+        replaces the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
         scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
         λ], which is not random and needs no alpha, radii in L1) (default gaussian)
