@@ -37,7 +37,7 @@ type acceOptions struct {
 	gate        gateOptions
 	json, quiet bool
 
-	byVotes bool // whether the run chose the classes by votes instead of mean scores
+	byVotes bool // whether the run chose the classes by votes, not by mean scores
 }
 
 // statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
@@ -66,7 +66,7 @@ moving every confidence within its bounds (Emde et al. 2025):
 
 All solvers except 'exact' are searches. A search finds a large calibration error,
 which need not be the largest. Its result is an estimate from below and certifies
-nothing:
+nothing. The solvers compute these values:
 
 ` + describeSolvers() + `
 The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their
@@ -82,10 +82,10 @@ The upper bound holds for every position of the edges.
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the
 file fail, where k is the 1 − delta quantile of Bin(examples, alpha). If at most k
-bounds fail, the Brier score is at most CBS + k/n, and the calibration error is at
-most CCE + 2k/n. This statement needs independent noise for each example. The number
-'examples' counts all sampled examples, including those without a certified class,
-because the same noise decides whether a class is certified.
+bounds fail, the Brier score is at most CBS + k/n, and the calibration error is at most
+CCE + 2k/n. This statement needs independent noise for each example. The number
+'examples' counts all sampled examples, also those without a certified class: the noise
+that can make a bound fail also decides whether a class is certified.
 
 With --tau, the classifier answers only where its confidence is at least τ. The
 command then prints E/(E+C), an upper bound on the share of answers that are wrong
@@ -95,9 +95,9 @@ the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), 
 is the quantile above.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
-index, confidence (without attack), radius, examples, alpha and certified are
-optional. In a row with certified = 0, the columns lower and upper hold bounds on the
-score of the label instead of the predicted class. Only --tau uses these rows. The
+index, confidence (without attack), radius, examples, alpha and certified are optional.
+In a row with certified = 0, the columns lower and upper hold bounds on the score of
+the label, not on the score of the predicted class. Only --tau uses these rows. The
 format is CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the
 command reads stdin. If the argument is a run folder, the command reads bounds.csv in
 this folder.`,
@@ -128,11 +128,11 @@ this folder.`,
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii`; default: all radii, each separately")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "confidence `thresholds` τ: for each, bound the error of a classifier that answers only if its confidence is at least τ")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ of the confidence; for each τ, bound the error of a classifier that answers only if its confidence is at least τ")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
-	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
+	f.StringSliceVar(&o.plots, "plot", nil, ".svg, .png or .pdf `file` for a figure: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
 	gateFlags(cmd, &o.gate)
@@ -251,7 +251,7 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith creates the named file and lets the function write fill it. It does nothing if the name is empty.
+// writeWith creates the named file and fills it with the function 'write'. It does nothing if the name is empty.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

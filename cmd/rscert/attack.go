@@ -37,43 +37,42 @@ func newAttack(s streams) *cobra.Command {
 		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong.
 It prints the accuracy of the model under attack. This accuracy is an upper bound on
 the robust accuracy, because another attack may find more such inputs. With --smoothed
-or --run, the command attacks the smoothed classifier instead of the model. The norm
-is then l2, and the perturbed inputs stay on the lattice, the grid of values that the
-data use (docs/attacks.md). With --keep all, the command writes one perturbed input for
-every example, even if the answer does not change. It looks within the norm E for
-the input that lowers the probability of the label most. 'rscert conformal apply'
-computes prediction sets of these inputs.
+or --run, the command attacks the smoothed classifier instead of the model. The norm is
+then l2, and the perturbed inputs stay on the lattice, the grid of values that the data
+use (docs/attacks.md). With --keep all, the command writes one perturbed input for
+every example, even if the answer does not change. Among the inputs with ‖x'−x‖ ≤ E, it
+looks for the one that lowers the probability of the label most. 'rscert conformal
+apply' computes the prediction sets of these inputs.
 
-E is in the units of the data, before --mean and --std, and every value of a perturbed
-input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly,
-and the model itself confirms every success. Results do not depend on --batch or
---threads.
+E is in the units of the data, before --mean and --std. Every value of a perturbed
+input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly.
+The model itself confirms every success. Results do not depend on --batch or --threads.
 
 The methods:
 ` + attackList() + `
-All methods except square and square-conf need the gradients of the model, which
-rscert computes by an ONNX graph that it writes. If rscert has no gradient for an
-operator of the model, the error names the operator. The method square works on every
-model. Attacks by gradients can fail on a model that hides its gradients. In this case
-rscert prints a warning.
+All methods except square and square-conf need the gradients of the model. rscert
+computes these gradients by an ONNX graph that rscert writes itself. If rscert has no
+gradient for an operator of the model, the error names the operator. The method square
+works on every model. Attacks by gradients can fail on a model that hides its
+gradients. In this case rscert prints a warning.
 
 --attack takes several names. Each attack runs only on the examples that the earlier
 attacks did not break.
 
 The method ace and the methods whose names end in -conf or -conf-t attack the
-confidence. ace tests calibration. The other methods test classifiers that refuse to
-answer below a confidence. Attacks on confidence also attack the examples that the
+confidence. ace tests calibration. The methods with -conf test classifiers that refuse
+to answer below a confidence. Attacks on confidence also attack the examples that the
 model gets wrong without an attack. The table shows accuracy and calibration without
 attack and under attack. --plot draws the reliability diagrams.
 
---out makes a folder with two files. attack.json holds the parameters and the result
-of each example. adversarial.npz holds the inputs found (x) and their labels (y), in
-the order of attack.json; 'rscert attack --data adversarial.npz' reads it as a
+--out makes a folder with two files. attack.json holds the parameters and the result of
+each example. adversarial.npz holds the inputs found (x) and their labels (y), in the
+order of attack.json; 'rscert attack --data adversarial.npz' reads this file as a
 dataset. With --keep all, worst.npz holds an input for each example. If an attack is
-killed, --resume keeps its finished examples and continues.
---verify checks a finished attack: the norm of every stored perturbation, the box, and
-the class of every stored input. For an attack with --smoothed, it checks no classes.
-The exit code is 3 if a result is not confirmed.`,
+killed, --resume keeps its finished examples and continues. --verify checks a finished
+attack: the norm of every stored perturbation, the box, and the class of every stored
+input. For an attack with --smoothed, --verify checks no classes. The exit code is 3 if
+a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -131,7 +130,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the class of the largest score; an input counts as adversarial if the model gives it any wrong class")
 	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, apgd, fab and pgd-conf for each target class; every start is random except the first of fab; 0 means the default: 10 for pgd-conf, 1 for the others")
 	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
-	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out, or start it if there is none")
+	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out; if the folder holds no attack, start one")
 	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder of --out; each shows an example, the perturbation and the adversarial input")
 	f.StringVar(&o.verify, "verify", "", "check the finished attack in this `folder` instead of running an attack")
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
@@ -149,7 +148,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps: the first ones (first), or examples spread over the dataset (spread); without this flag, rscert spreads them if the data are sorted by class")
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); data sorted by class have the default spread")
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

@@ -31,7 +31,7 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "perturbed inputs to keep: "+
 		attack.Keeps.Described()+"; with all, worst.npz in the folder of --out holds these inputs as a dataset")
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong, and that a perturbation is verified wrongly")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong; also the largest probability that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")
 }
 

@@ -26,16 +26,16 @@ func newAudit(s streams) *cobra.Command {
 		Short: "Attack the smoothed classifier of a run to test its certificates",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. Consider the size of the smallest perturbation that
-changes the answer. The certified radius is a lower bound on this size, and the size
-of any perturbation that changes the answer is an upper bound. The command prints both
-bounds. It also prints, by radius, bounds on the robust accuracy, which follow from
-the certificates and the perturbations.
+changes the answer. The certified radius is a lower bound on this size, and the size of
+any perturbation that changes the answer is an upper bound. The command prints both
+bounds. For each radius, it also prints bounds on the robust accuracy, which follow
+from the certificates and the perturbations.
 
-The command chooses examples by a hash of the data, not by their results. For each
+The command chooses examples by a hash of the data, not by the results. For each
 example it searches for perturbed inputs on the lattice of the run's noise and writes
 them to the audit's folder. Then the command draws the seed of the noise that verifies
-these inputs. With a probability of at least 1 − gamma, every verified statement of
-the audit is true.
+these inputs. With a probability of at least 1 − gamma, every verified statement of the
+audit is true.
 
 A perturbation within the certified radius contradicts the certificate. A sound
 certificate is wrong with probability at most alpha, so a few contradictions can be
@@ -85,7 +85,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples that verify a perturbed input, or the answer at an example")
 	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
 	group(cmd, "Budget")
-	f.StringVar(&p.Out, "out", "", "`folder` to which rscert writes the audit; default: the folder audit inside the run's folder")
+	f.StringVar(&p.Out, "out", "", "`folder` to which rscert writes the audit; default: RUN/audit")
 	f.BoolVar(&p.Resume, "resume", false, "continue the audit in its folder")
 	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &p.Library)

@@ -52,16 +52,16 @@ fitted parameters. The last four methods map a single probability. For two class
 they map the probability of class 1. For more classes, the method maps the probability
 of each class separately and divides the results by their sum.
 
-The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. The file also
-holds the outputs of the model in one of these forms: 'logits' [N, m] for N rows and m
-classes; 'logit', the log-odds of class 1 of two classes; the probabilities p0, p1, …;
-or 'score', the probability of class 1 of two classes. --out writes the calibrated
-probabilities of every row as CSV with the columns p0, p1, …, label and fitted (1 if
-the map was fitted on the row).
+The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or array
+'label'. The file also holds the outputs of the model in one of these forms: 'logits'
+[N, m] for N rows and m classes; 'logit', the log-odds of class 1 of two classes; the
+probabilities p0, p1, …; or 'score', the probability of class 1 of two classes. --out
+writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
+label and fitted (1 if the map was fitted on the row).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
-operator set 13). The input "outputs" of the graph takes the outputs of the model.
-Append the graph to the model with onnx.compose.merge_models in Python.`,
+operator set 13). The graph has one input, named "outputs", which takes the outputs of
+the model. Append the graph to the model with onnx.compose.merge_models in Python.`,
 		Example: `  rscert calibrate logits.npz --method temperature --save map.json --onnx map.onnx
   rscert calibrate validation.npz --held-out test.npz --method matrix --l2 0.01
   rscert calibrate scores.csv --method isotonic --save map.json
@@ -179,10 +179,10 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // indices in testTable of the rows in test; nil: all rows
+	rows             []int  // index in testTable of each row of test; nil: test has all rows
 	fitted           []bool // for each row of all, whether the map was fitted on the row
 	found            calibrator.Map
-	refit            bool // rows of the fit of a saved map are among the rows of all, but it is unknown which
+	refit            bool // whether the saved map was fitted on some unknown rows of all
 }
 
 // outputReader reads the outputs of a classifier.
@@ -195,7 +195,7 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // holdOut splits off the test data and returns the rows that remain for the fit. If the test data are in a separate
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
-	// Copies would be on both sides of the split.
+	// The split would put copies of a row on both sides.
 	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
 		if err := warnOfCopiedPredictions(s, c.table.Path, p); err != nil {
 			return train, err

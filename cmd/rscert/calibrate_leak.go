@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// checkHeldOut refuses test data that are the rows of the fit, and warns if some of them are. Metrics on rows of the fit
-// are too good, and their intervals and tests are not valid.
+// checkHeldOut refuses the test data if all their rows are rows of the fit, and warns if some are. Metrics on rows of
+// the fit are too good, and their intervals and tests are not valid.
 func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 	fit, err1 := os.Stat(c.table.Path)
 	test, err2 := os.Stat(file)
@@ -16,7 +16,7 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 		return badInputf("%s: the map is fitted on this file: the metrics need other rows", displayPath(file))
 	}
 	if c.test.Columns != c.all.Columns || c.test.N() == 0 {
-		return nil // sameShape refuses it
+		return nil // sameShape refuses such test data
 	}
 	shared := c.test.SharedWith(c.all)
 	switch {

@@ -78,7 +78,7 @@ type calibrationTest struct {
 	P             report.Number `json:"p"` // valid for any number of independent examples
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
 	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: for many examples
-	MonteCarlo    report.Number `json:"monte_carlo_p"`   // valid for any number too, with more power
+	MonteCarlo    report.Number `json:"monte_carlo_p"`   // also valid for any number; has more power than P
 	Draws         int           `json:"monte_carlo_draws"`
 }
 

@@ -49,18 +49,18 @@ error from above without one of these assumptions:
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h
 
 A monotone function has total variation at most 1. No test can verify the first two
-assumptions. The third assumption says nothing about P(y=1|s), but its bounds apply to
-the perturbed scores: use the classifier with perturbed scores. 'rscert perturb'
-perturbs scores and records h in the file. With --perturb, this command perturbs the
-scores itself. For the third assumption, the command refuses scores that the
-perturbation cannot have produced. The next list names the assumption of each method:
-'variation' stands for --monotone or --variation, 'perturbed' stands for perturbed
-scores, and 'weights' stands for 'variation' and a column weight.
+assumptions. The third assumption allows every P(y=1|s) of the original scores. Its
+bounds are about the perturbed scores, so use the classifier with perturbed scores.
+'rscert perturb' perturbs scores and records h in the file. With --perturb, this
+command perturbs the scores itself. For the third assumption, the command refuses
+scores that the perturbation cannot have produced. The next list names the assumption
+of each method: 'variation' stands for --monotone or --variation, 'perturbed' stands
+for perturbed scores, and 'weights' stands for 'variation' and a column weight.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It
 also prints an estimate, which has no guarantee. Finally it bounds the error on this
-dataset, which is the mean of |s − P(y=1|s)| over the scores in the file.
+dataset, that is, the mean of |s − P(y=1|s)| over the scores in the file.
 
 Each bound alone holds with probability 1 − delta. With --joint, the command divides
 delta among all bounds, including the lower bound and the curve, so that all of them
@@ -89,12 +89,12 @@ a row's weight is the density of Q with respect to the population of the rows. T
 command keeps each row with probability weight/W, where W (--weight-bound, or the
 column weight_bound) is at least as large as every weight in the whole population. The
 kept rows are independent draws from Q. The method 'binned-tv-weighted' uses all rows
-instead. It needs weights whose mean in the population is 1, and is better only if the
-mean of the squared weights is below about W/5. Choose the method before you look at
-the bounds. If the column weight_estimated is 1 ('rscert weights' writes it), or with
---weight-sensitivity G, the weights are not exact. Then the only sound bounds are
-those of 'binned-tv-weighted' with G > 1, which assume that every true weight lies
-between weight/G and weight·G.`,
+instead. This method needs weights whose mean in the population is 1. It beats the
+rejection of rows only if the mean of the squared weights is below about W/5. Choose
+the method before you look at the bounds. The weights are not exact if the column
+weight_estimated is 1 ('rscert weights' writes this column) or if you give
+--weight-sensitivity G. Then only the bounds of 'binned-tv-weighted' with G > 1 are
+sound. They assume that every true weight lies between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
   rscert ce weighted.csv --monotone --weight-bound 8
@@ -127,7 +127,7 @@ between weight/G and weight·G.`,
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
 	f.StringSliceVar(&o.groups, "group", nil, "also bound the error of each group: the rows with the same number in this `column`; the flag can be repeated")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size` needs if the classifier is calibrated, such as 0.02; the file needs only the scores")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size`, such as 0.02, needs if the classifier is calibrated; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)
@@ -242,7 +242,7 @@ func (r *ceReport) refuted(path string) error {
 	if r.Groups == nil {
 		return err
 	}
-	chance := 0.0 // of all groups: the data choose the group that the error names
+	chance := 0.0 // summed over all groups, because the data choose the group that the error names
 	for _, g := range r.Groups.Groups {
 		chance += failureChance(g.Lower, g.Bounds)
 	}
@@ -270,8 +270,8 @@ func failureChance(lowers map[string]calib.LowerBound, uppers map[string]calib.B
 	return sum
 }
 
-// refute makes the comparison of refuted for the bounds of one set of rows. The argument chance is the probability that
-// a bound fails, among all bounds from which the data choose the two bounds of the error.
+// refute is the part of refuted for the bounds of one set of rows. The data choose the two bounds in the error from
+// several bounds. The argument 'chance' is an upper bound on the probability that one of these bounds fails.
 func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, uppers map[string]calib.Bound, chance float64) error {
 	var lower calib.LowerBound
 	for _, b := range lowers {

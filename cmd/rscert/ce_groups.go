@@ -36,12 +36,12 @@ func (g ceGroup) name() string { return g.Column + " = " + strconv.FormatFloat(g
 // ceGroups is what --json prints about all groups.
 type ceGroups struct {
 	Groups []ceGroup `json:"groups"`
-	// Mixture bounds the error of every mixture of the groups, by sound method.
+	// Mixture maps each sound method to an upper bound on the error of every mixture of the groups.
 	Mixture map[string]float64 `json:"mixture"`
 	// Worst is a lower bound on the error of the worst group.
 	Worst float64 `json:"worst_at_least"`
 
-	lower string // the key in ceGroup.Lower
+	lower string // key of the printed lower bound in ceGroup.Lower
 }
 
 // splitGroups divides the rows by the values of each column.

@@ -122,7 +122,7 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	return r.Groups.print(out, r.Delta, r.Joint)
 }
 
-// countSound counts the sound bounds and the other bounds for all rows.
+// countSound counts the sound bounds and the unsound bounds for all rows.
 func (r *ceReport) countSound() (sound, unsound int) {
 	count := func(is bool) {
 		if is {

@@ -85,10 +85,10 @@ func (r *ceReport) weighSample(t *table.Table, score, label []float64, o *ceOpti
 	return keptScore, keptLabel, nil
 }
 
-// exact reports whether the weights are exact, or there are none.
+// exact reports whether the weights are exact. It is true if there are no weights.
 func (w *ceWeights) exact() bool { return w == nil || !w.Estimated && w.Sensitivity == 1 }
 
-// If the weights are not exact, qualify marks the bounds that need exact weights as not sound.
+// qualify marks the bounds that need exact weights as not sound, unless the weights are exact.
 func (r *ceReport) qualify(methods []calib.BoundMethod) {
 	if r.Weights.exact() {
 		return

@@ -47,8 +47,8 @@ noise of another law, whose radii are in the L1 norm (docs/other-threats.md).
 
 With --confidence-radii, the votes certify the class, and the same samples bound the
 confidence under attack at these radii. The confidence is the mean score of the class
-(see 'rscert acce'). If you also give --scores, or a --method for scores, the scores
-certify the class instead of the votes.
+(see 'rscert acce'). If you also give --scores, or a --method for scores, the class is
+certified by the scores, not by the votes.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -103,7 +103,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
-	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out, or start it if there is none")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out; if the folder holds no run, start one")
 	f.BoolVar(&o.check, "check", false, "without sampling, check the shapes and ranges of the data, the accuracy of the model on 200 examples and its speed")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
 	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run takes")

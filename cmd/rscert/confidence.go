@@ -58,10 +58,10 @@ every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform 
 f_A is the model's score of the class and ε is the noise. For each example the bounds
 hold with probability at least 1 − alpha. The same samples certify the class: half of
 alpha goes to the class and half to the interval. With --class-method scores, A is the
-class with the largest mean score. With 'margin' or another method for votes, A is the
-class with the most votes. If the class is not certified at R, the row has certified =
-0, and its bounds are on the mean score of the label. In this case no other class has
-a mean score above 1 − lower.
+class with the largest mean score. With --class-method margin, or another method for
+votes, A is the class with the most votes. If the class is not certified at R, the row
+has certified = 0, and its bounds are on the mean score of the label. In this case no
+other class has a mean score above 1 − lower.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
 on the mean score without attack, and z is the mean score under attack:
@@ -99,7 +99,7 @@ on the mean score without attack, and z is the mean score under attack:
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean of a score: "+names(certify.MeanBounds()))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores (the largest mean score), or one of the methods for votes: "+names(certify.VoteMethods())+"; if the input is a run, its method replaces the default")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores (the largest mean score), or one of the methods for votes: "+names(certify.VoteMethods())+"; if the input is a run, the run's method replaces the default")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how the class method 'scores' certifies the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")

@@ -42,7 +42,7 @@ func addConfig(cmd *cobra.Command) {
 	if cmd.HasSubCommands() || !cmd.HasParent() || !configurable(cmd) {
 		return
 	}
-	cmd.Flags().Var(configFile{new(string)}, "config", "take flags that are not on the command line from this YAML `file`, whose keys are names of flags (docs/command-line.md)")
+	cmd.Flags().Var(configFile{new(string)}, "config", "YAML `file` with more flags, whose keys are the names of the flags; flags on the command line win (docs/command-line.md)")
 	if cmd.Flags().Lookup("model") != nil {
 		group(cmd, "How it is run")
 	}

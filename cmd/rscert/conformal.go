@@ -15,7 +15,7 @@ func newConformal(s streams) *cobra.Command {
 		Long: `A prediction set is a set of classes that contains the label of an input with
 probability at least 1 − miss, even if somebody has moved the input within a radius.
 
-  rscert conformal fit       chooses a threshold by calibration examples
+  rscert conformal fit       chooses a threshold from calibration examples
   rscert conformal apply     computes the sets of other inputs
   rscert conformal evaluate  measures coverage and size of the sets of labelled inputs
 

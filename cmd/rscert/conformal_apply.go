@@ -35,14 +35,14 @@ func newConformalApply(s streams) *cobra.Command {
 input until the copies decide for every class whether the set contains it. Stopping
 early changes no set. conformal.json says which classifier, which noise and which rule
 make the sets ('rscert conformal fit'). The command refuses a model whose SHA-256
-differs, and inputs that are calibration examples.
+differs from the one in conformal.json, and inputs that are calibration examples.
 
 The noise is fresh: nobody can know it before the inputs are fixed, so the sets hold
 under attack. With --seed, the command repeats the noise of an earlier command. The
 guarantee does not hold for such sets, and the output marks them as not sound.
 
-Each line of the output has the set, the number of scores of each class that reach the
-threshold, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
+Each line of the output has the set, the number of scores that reach the threshold for
+each class, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
 arithmetic. --out writes .jsonl, .csv or .parquet. Without --out, the command prints a
 table. If the predictor was fitted on a file of scores, --data must also name a file of
 scores.`,
@@ -69,8 +69,8 @@ scores.`,
 		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "also draw as many copies of each input as of a "+
 			"calibration example, so that 'rscert conformal evaluate' can bound the mean size of the sets under attack")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the "+
-			"calibration data: refuse them, or round them to it (the distance that an input moves is subtracted from the "+
-			"radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
+			"calibration data: refuse, or round (move the inputs to the lattice; the distance that an input moves is "+
+			"subtracted from the radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each input, in the "+
 			"order of the data")

@@ -42,16 +42,16 @@ func newConformalEvaluate(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate sets.jsonl…",
 		Short: "Measure coverage and size of the prediction sets of labelled inputs",
-		Long: `This command reads prediction sets of 'rscert conformal apply' and prints, for each
-file: the coverage (the share of the sets that contain the label) with a
-Clopper–Pearson interval, the mean size, and the numbers of empty sets and of sets of
-one class.
+		Long: `This command reads files with prediction sets, which 'rscert conformal apply' writes.
+For each file it prints the coverage (the share of the sets that contain the label)
+with a Clopper–Pearson interval, the mean size, and the numbers of empty sets and of
+sets of one class.
 
 The column p tests the assumption of the guarantee. If the calibration examples and the
-inputs are exchangeable and not attacked, the number of misses follows at most a
-beta-binomial distribution. p is the probability of at least as many misses. A small p
-means that the inputs differ from the calibration examples, or that they are attacked
-beyond the radius.
+inputs are exchangeable and not attacked, a beta-binomial distribution bounds the
+number of misses. p is the probability of at least as many misses under this
+distribution. A small p means that the inputs differ from the calibration examples, or
+that they are attacked beyond the radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.

@@ -44,14 +44,15 @@ func newConformalFit(s streams) *cobra.Command {
 	var free int
 	cmd := &cobra.Command{
 		Use:   "fit [RUN | scores.npz] --radius R --out conformal.json",
-		Short: "Fit prediction sets: choose the threshold by calibration examples",
+		Short: "Fit prediction sets: choose the threshold from calibration examples",
 		Long: `This command draws noisy copies of labelled calibration examples, computes the score of
 the label at each copy, and chooses a threshold τ. 'rscert conformal apply' includes a
-class in the set of an input if enough of its scores are at least τ. The set of an input
-then contains the label with probability at least 1 − miss, even if somebody who knows
-everything except the noise has moved the input within the radius. The calibration
-examples and the inputs must be exchangeable, for example drawn at random from one
-population. They must be different examples (docs/conformal.md).
+class in the set of an input if enough scores of this class are at least τ. The set of
+an input then contains the label with probability at least 1 − miss, even under attack:
+somebody who knows everything except the noise may have moved the input within the
+radius. The calibration examples and the inputs must be exchangeable, for example drawn
+at random from one population. No calibration example may be one of the inputs
+(docs/conformal.md).
 
 With --model and --data, the command samples the model. If the sampling takes long,
 make a run with 'rscert certify --save-scores' first: a run can be divided into shards,
@@ -96,20 +97,20 @@ The scores:
 		f.StringVar(&o.out, "out", "", "write the predictor to this JSON `file`")
 		group(cmd, "Inputs and output")
 		f.Float64Var(&radius, "radius", 0, "largest perturbation of an input, in the norm of the noise law and in the "+
-			"units of the data; 0: no attack")
+			"units of the data; 0 means no attack")
 		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
 		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
 			"rule that decides which classes a set contains: "+conformal.Rules.String())
 		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies from which the set of an input is computed; 0 means 20 "+
 			"for the rules count and bincp, and 1 for the others")
-		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0: "+
-			"rscert chooses")
+		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0 means "+
+			"that rscert chooses this number")
 		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds,
 			"score of a class: "+conformal.ScoreKinds.String())
 		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "for the score raps, penalty for each further rank")
 		f.IntVar(&free, "raps-free", conformal.DefaultFree, "for the score raps, number of ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
-			"what holds with probability 1 − miss: "+conformal.Guarantees.String())
+			"kind of the guarantee: "+conformal.Guarantees.String())
 		f.Float64Var(&p.Delta, "delta", 0, "for the guarantee training, largest probability that the "+
 			"guarantee fails for the calibration examples at hand")
 		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each example, in the "+

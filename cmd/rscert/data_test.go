@@ -64,7 +64,7 @@ func putTables(put func(string, []byte), list []digit) {
 	for j := range list[0].pixels {
 		header = append(header, fmt.Sprintf("p%d", j))
 	}
-	header = slices.Clip(header) // because each table appends its columns to the header
+	header = slices.Clip(header) // each table appends its own columns to a copy of the header
 	for name, t := range map[string]struct {
 		comma  rune
 		header []string

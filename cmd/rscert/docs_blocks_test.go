@@ -308,7 +308,7 @@ func readersFolder(t *testing.T) string {
 	if said, err := bash(folder, runs); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	put("scores.npz", without(t, filepath.Join(folder, "run/scores.npz"), "scores0.npy"))
+	put("scores.npz", withoutMember(t, filepath.Join(folder, "run/scores.npz"), "scores0.npy"))
 	return folder
 }
 
@@ -326,8 +326,8 @@ func head(t *testing.T, compressed []byte, lines int) []byte {
 	return bytes.Join(bytes.SplitAfterN(text, []byte("\n"), lines+1)[:lines], nil)
 }
 
-// without returns a copy of a zip file in which the member with this name is missing.
-func without(t *testing.T, path, name string) []byte {
+// withoutMember returns a copy of a zip file that lacks the member with this name.
+func withoutMember(t *testing.T, path, name string) []byte {
 	t.Helper()
 	r, err := zip.OpenReader(path)
 	if err != nil {

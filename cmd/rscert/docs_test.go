@@ -142,8 +142,8 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// TestDocsValues runs the commands of the pages on models and data without a model. Each command must fail only because
-// the model is missing, so its flags parse and their values are valid together.
+// TestDocsValues runs the commands of the pages my-model.md and my-data.md in a folder that has no model. Each command
+// must fail only because the model is missing: its flags must parse, and their values must be valid together.
 func TestDocsValues(t *testing.T) {
 	all := pages(t)
 	t.Chdir(t.TempDir())
@@ -284,7 +284,7 @@ func TestReferences(t *testing.T) {
 // wrapped matches a line break within a Go comment.
 var wrapped = regexp.MustCompile(`\n\s*// ?`)
 
-// paperRow is a row of docs/references.md: key, name, authors, title, where.
+// paperRow matches a row of docs/references.md: key, name, authors, title and place of publication.
 var paperRow = regexp.MustCompile(`(?m)^\| <a id="([a-z]+\d{4})"></a>([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 
 // papers returns the rows of docs/references.md without their anchors, by key.
@@ -310,7 +310,7 @@ var (
 	notProse = regexp.MustCompile("(?m)^```(?:.*\n)*?```$|^ {4}.*$|^#.*$|`[^`\n]*`|<!-- .*? -->")
 )
 
-// unlinked returns the papers that a page names without a link, and links to a wrong paper.
+// unlinked returns the papers that a page names without a link, and the links that lead to a wrong paper.
 func unlinked(page string, rows map[string]string) (wrong []string) {
 	page = notProse.ReplaceAllString(outsideMarks(page), "")
 	page = paperLink.ReplaceAllStringFunc(page, func(link string) string {

@@ -94,7 +94,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, ready func() bool) (time.Duration, s
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	limit := after(60 * time.Second)
+	limit := elapsed(60 * time.Second)
 	for !ready() {
 		if limit() {
 			_ = cmd.Process.Kill()
@@ -125,8 +125,8 @@ func interrupt(t *testing.T, cmd *exec.Cmd, ready func() bool) (time.Duration, s
 	return time.Since(start), stderr.String()
 }
 
-// after returns a function that is true once the time d has passed since the call of after.
-func after(d time.Duration) func() bool {
+// elapsed returns a function that reports whether the time d has passed since the call of elapsed.
+func elapsed(d time.Duration) func() bool {
 	from := time.Now()
 	return func() bool { return time.Since(from) > d }
 }
@@ -151,7 +151,7 @@ func writeTable(t *testing.T, rows ...[2]float64) string {
 func TestSignalWhileOpening(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	cmd := program(t, "certify", "--model", neverOpens(t), "--data", writeTable(t, [2]float64{1, 0}), "--sigma", "0.5", "--n", "1000", "--out", out, "--device", "cpu")
-	took, said := interrupt(t, cmd, after(3*time.Second))
+	took, said := interrupt(t, cmd, elapsed(3*time.Second))
 	if took > signalLimit {
 		t.Errorf("took %v", took)
 	}

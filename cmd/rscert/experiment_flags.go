@@ -43,10 +43,10 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 // addDataFlags adds the flags for reading the data.
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; none means that the data have no labels or that rscert should ignore them")
+	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none, the data have no labels or rscert ignores them")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also coarse_labels; by default the table's header decides")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, one name per line or as JSON; needed if the labels or the folders are names")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or with one name per line; needed if the labels or the folders are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels by the rules of torchvision; the size is the length of the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "keep only the centre of each image, with this `size` in pixels; cropping follows --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())
@@ -60,7 +60,7 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); a single number per sample counts as the output for the second of two classes")
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width); by default, flat rows have the order of the model's input, and a model of flat rows gets images as chw")
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width); by default, flat rows have the order of the model's input, and a model that takes flat rows gets images as chw")
 	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")
@@ -74,7 +74,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: the first ones (first), or examples spread over the dataset (spread); without this flag, rscert spreads them if the data are sorted by class")
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); data sorted by class have the default spread")
 	s.Shard = spec.Whole
 	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")

@@ -63,7 +63,8 @@ func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	return s, nil
 }
 
-// expect returns the SHA-256s that the files of the run must have. A file that the user named need not be the run's.
+// expect returns the SHA-256s that the new run must find in the files that it takes from the old run. A file that the
+// user named may have any content.
 func (f *fromRun) expect() (e spec.Expected) {
 	if f.run == nil {
 		return e

@@ -80,7 +80,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
 	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; the flag can be repeated (docs/gate.md)")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
-	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "write the result of each requirement to stderr in the format of this CI `system`: "+annotationKinds.Described())
+	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "also write the result of each requirement to stderr, as an annotation for this CI `system`: "+annotationKinds.Described())
 }
 
 // given reports whether the user gave any requirement.

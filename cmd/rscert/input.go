@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// readTable reads a table and shows its progress. Its errors are input errors.
+// readTable reads a table and shows its progress. It returns every error as an error in the input (exit code 2).
 func readTable(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
 	size := int64(-1)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

@@ -50,8 +50,8 @@ func results(t *testing.T, dir string) map[string][]byte {
 
 // TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost, and no line may be
 // incomplete. After the last resume, the finished run must have the bytes of an undisturbed run. The noise is made on
-// the host or on the device. Votes do not depend on this choice, so a run without scores changes it at each resume. The
-// last bits of scores may depend on it, so a run with scores keeps it.
+// the host or on the device. Votes do not depend on this place, so a run without scores changes the place at each
+// resume. The last bits of scores may depend on the place, so a run with scores keeps it.
 func TestKilled(t *testing.T) {
 	t.Run("votes", func(t *testing.T) { testKilled(t, 2, nil, "host", "device") })
 	t.Run("scores", func(t *testing.T) { testKilled(t, 4, everything, "host") })

@@ -23,8 +23,8 @@ directory). Each row shows the model, the data, σ, the number n of samples, the
 of finished examples, the state, and the certified accuracy at radius 0. The state is
 'finished', 'resumable' (continue it with 'rscert certify … --resume') or 'unreadable'.
 
-The accuracy of an unfinished run counts only the finished examples. The
-command does not check the evidence; 'rscert verify RUN' does.`,
+The accuracy of an unfinished run counts only the finished examples. The command does
+not check the evidence; 'rscert verify RUN' does.`,
 		Example: `  rscert ls
   rscert ls experiments
   rscert ls experiments --json`,

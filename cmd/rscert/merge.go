@@ -93,7 +93,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	shards, err := runfolder.OpenShards(dirs)
 	var failed *fs.PathError
 	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return err // an error of the disk or the network: the shards may be intact
+		return err // the disk or the network failed; the shards may be intact
 	}
 	if err != nil {
 		return badInput(explainShard(err))

@@ -50,10 +50,12 @@ two-sided confidence intervals. It also draws the reliability diagram.
 
 The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
 the file name - means stdin. The file has one of these sets of columns:
-  confidence, correct          the top label's probability; whether it is right (0 or 1)
+
+  confidence, correct          the top label's probability; whether the top label is right (0 or 1)
   p0, p1, …, label             the probabilities of all classes; the true class
   probabilities, labels        the same quantities as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0 or 1)
+
 The columns weight and index are optional. The command leaves out rows whose column
 fitted is 1; 'rscert calibrate --out' writes this column.
 
@@ -61,9 +63,9 @@ The input can also be a run folder or votes.jsonl, whose vote shares are the
 probabilities. If the run bounds the confidence under attack, the confidence is the
 mean score of the chosen class without attack, as in 'rscert acce'. --probabilities
 selects the vote shares or the mean scores. If the file has a column radius
-(bounds.csv, or the --out file of 'rscert acce'), the command uses only the rows at one
-radius that have a certified class. --radius selects this radius if the file has
-several.
+(bounds.csv, or the --out file of 'rscert acce'), the command uses only rows at one
+radius, and of these only rows with a certified class. If the file has several radii,
+--radius selects one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 given the score s. From other columns it computes top-label
@@ -75,10 +77,10 @@ number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE
 AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
-the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed
-data. These intervals do not bound the calibration error itself, because errors within
-a bin cancel (see 'rscert ce'). The p-value of the calibration test is valid for any
-number of independent examples.`,
+the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
+No interval here bounds the calibration error itself, because errors within a bin
+cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
+of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -99,7 +101,7 @@ number of independent examples.`,
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that they hold in all bins together with the probability of --level")
+	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
@@ -113,11 +115,11 @@ number of independent examples.`,
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold, "+
-		"and also the robust test error with --attack or the columns adversarial_confidence and adversarial_correct")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold; "+
+		"with --attack or the columns adversarial_confidence and adversarial_correct, it also reports the robust test error")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
-	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")
+	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct answers that the threshold keeps: their confidence in the file --held-out is at least the threshold")
 	group(cmd, "Thresholds under attack")
 	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, "+
 		"with intervals that hold for any number of rows")
@@ -133,7 +135,7 @@ type metricsReport struct {
 	Classes int `json:"classes,omitempty"`
 	// For a run, Probabilities names the numbers of the run that serve as probabilities: vote shares or mean scores.
 	Probabilities probabilities    `json:"probabilities,omitempty"`
-	Radius        *float64         `json:"radius,omitempty"` // of the rows, if --radius is given
+	Radius        *float64         `json:"radius,omitempty"` // radius of the rows, only with --radius
 	Weighted      bool             `json:"weighted"`
 	EffectiveSize float64          `json:"effective_sample_size,omitempty"` // of the weights
 	Level         float64          `json:"level"`

@@ -202,8 +202,8 @@ func readVotePredictions(ctx context.Context, s streams, path string) (*calib.Pr
 	return predictions.FromVotes(path, votes, rule)
 }
 
-// runRecords returns the votes of a run's examples. The votes must prove the certificates. runRecords warns of missing
-// examples.
+// runRecords returns the votes of a run's examples. It returns an error if the votes do not prove the certificates. It
+// warns of missing examples.
 func runRecords(ctx context.Context, s streams, e *runfolder.Evidence) ([]certify.Votes, error) {
 	records, err := e.Records(ctx)
 	if err != nil {

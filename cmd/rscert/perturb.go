@@ -51,10 +51,11 @@ you can reproduce a file. Two scores with the same row number and seed get the s
 random number, and the bounds do not hold for such scores. If the dataset has several
 files (shards, batches of requests), give each file a different --first-row or --seed.
 
-The output has the columns score and label (or confidence and correct), and the
-columns sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the
-scores were perturbed. It keeps the columns weight, weight_bound, weight_estimated and fitted. Only --auroc
-needs the labels; it refuses weights. The output is CSV on stdout or in the file --out.`,
+The output has the columns score and label (or confidence and correct), and the columns
+sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the scores
+were perturbed. The output also keeps the columns weight, weight_bound,
+weight_estimated and fitted. Only --auroc needs the labels; --auroc refuses weights.
+The output is CSV on stdout or in the file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert perturb scores.csv --bandwidth 0.015625 | rscert ce -`,

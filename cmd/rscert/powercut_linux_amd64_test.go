@@ -52,12 +52,12 @@ func testPowerCuts(t *testing.T, random, most, again int) {
 		t.Fatalf("the undisturbed run has %d files, want 4", len(want))
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	remains := cutAll(recording, random, rng)
-	t.Logf("%d events, %d different remains", len(recording.Events), len(remains))
-	tryRemains(t, choose(remains, most, rng), want)
+	remnants := cutAll(recording, random, rng)
+	t.Logf("%d events, %d different remnants", len(recording.Events), len(remnants))
+	tryRemains(t, choose(remnants, most, rng), want)
 	for range again {
-		var middle []remain
-		for _, r := range remains {
+		var middle []remnant
+		for _, r := range remnants {
 			if r.phase == "middle" {
 				middle = append(middle, r)
 			}
@@ -124,14 +124,14 @@ func recordRun(t *testing.T, root string) powercut.Recording {
 	return recording
 }
 
-// remain holds the files that a power cut leaves.
-type remain struct {
+// remnant holds the files that a power cut leaves.
+type remnant struct {
 	phase, what string
 	files       powercut.Files
 }
 
 // cutAll returns the different sets of files that remain after a power cut between any two events.
-func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remain {
+func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remnant {
 	first, last := -1, -1
 	for i, e := range recording.Events {
 		if filepath.Base(e.Path) == runfolder.CertificatesFile && e.Kind == powercut.Write {
@@ -154,7 +154,7 @@ func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remain {
 		disks = append(disks, powercut.Disk{Pages: chance, Lengths: chance, Names: chance}, powercut.Disk{Pages: chance, Lengths: chance, Names: powercut.Newest})
 	}
 	seen := map[[32]byte]bool{}
-	var remains []remain
+	var remnants []remnant
 	for cut := range len(recording.Events) + 1 {
 		phase := "middle"
 		switch {
@@ -167,11 +167,11 @@ func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remain {
 			files := recording.Cut(cut, disk)
 			if sum := digest(files); !seen[sum] {
 				seen[sum] = true
-				remains = append(remains, remain{phase, fmt.Sprintf("cut after event %d, disk %d", cut, k), files})
+				remnants = append(remnants, remnant{phase, fmt.Sprintf("cut after event %d, disk %d", cut, k), files})
 			}
 		}
 	}
-	return remains
+	return remnants
 }
 
 func digest(files powercut.Files) [32]byte {
@@ -183,13 +183,13 @@ func digest(files powercut.Files) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// choose picks a limited number of the remains, evenly from every phase.
-func choose(remains []remain, most int, rng *rand.Rand) []remain {
-	byPhase := map[string][]remain{}
-	for _, r := range remains {
+// choose picks a limited number of the remnants, evenly from every phase.
+func choose(remnants []remnant, most int, rng *rand.Rand) []remnant {
+	byPhase := map[string][]remnant{}
+	for _, r := range remnants {
 		byPhase[r.phase] = append(byPhase[r.phase], r)
 	}
-	var chosen []remain
+	var chosen []remnant
 	phases := slices.Sorted(maps.Keys(byPhase))
 	slices.SortStableFunc(phases, func(a, b string) int { return len(byPhase[a]) - len(byPhase[b]) })
 	for i, phase := range phases {
@@ -200,13 +200,13 @@ func choose(remains []remain, most int, rng *rand.Rand) []remain {
 	return chosen
 }
 
-// tryRemains resumes the run from each of the remains.
-func tryRemains(t *testing.T, remains []remain, want map[string][]byte) {
+// tryRemains resumes the run from each of the remnants.
+func tryRemains(t *testing.T, remnants []remnant, want map[string][]byte) {
 	t.Helper()
-	wrong := make([]string, len(remains))
+	wrong := make([]string, len(remnants))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, r := range remains {
+	for i, r := range remnants {
 		g.Go(func() (err error) {
 			wrong[i], err = tryRemain(t, r.files, want)
 			return err
@@ -216,7 +216,7 @@ func tryRemains(t *testing.T, remains []remain, want map[string][]byte) {
 		t.Fatal(err)
 	}
 	tried, failed := map[string]int{}, map[string]int{}
-	for i, r := range remains {
+	for i, r := range remnants {
 		tried[r.phase]++
 		if wrong[i] != "" {
 			failed[r.phase]++

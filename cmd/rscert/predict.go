@@ -38,8 +38,8 @@ func newPredict(s streams) *cobra.Command {
 		Long: `Certificates are about the smoothed classifier G, which returns the class that the
 model answers most often under noise. This command runs G. For each input the command
 draws votes (the model's answers to noisy copies of the input) until they decide. Then
-it answers a class or abstains. The probability of an answer that differs from G's
-answer is at most --alpha for each input.
+it answers a class or abstains. For each input, the probability that it answers another
+class than G is at most --alpha.
 
 With --run, the command uses the classifier of the run, with the same noise law, σ,
 lattice, normalisation, precision and provider. It refuses a model whose SHA-256
@@ -54,8 +54,8 @@ answers (docs/predict.md).
 
 The rules:
 ` + ruleList() + `
---out writes the answers as .jsonl, .csv or .parquet. Without --out, the command
-prints them as a table. Answers do not depend on --batch or --threads. The same --seed
+--out writes the answers as .jsonl, .csv or .parquet. Without --out, the command prints
+a table of the answers. Answers do not depend on --batch or --threads. The same --seed
 repeats the same answers.`,
 		Example: `  rscert predict --run run --data mnist/
   rscert predict --run run --data new.npz --out answers.jsonl
@@ -92,8 +92,8 @@ repeats the same answers.`,
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input, by the conformal.json `file` of 'rscert conformal fit'")
-		f.StringVar(&o.replay, "replay", "", "repeat the answers in this `file`, an audit log of 'rscert serve', for the inputs in --data, and compare the new answers with the old answers bit by bit")
+		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input with this `file` conformal.json of 'rscert conformal fit'")
+		f.StringVar(&o.replay, "replay", "", "audit log of 'rscert serve', a `file` with answers: answer the inputs in --data again, and compare the new answers with the logged answers bit by bit")
 		group(cmd, "Answers")
 	})
 	f.BoolVar(&o.json, "json", false, "print the answers as JSON")

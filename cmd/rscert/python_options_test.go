@@ -16,12 +16,12 @@ import (
 
 var update = flag.Bool("update", false, "write python/src/rscert/_options.py")
 
-// A pythonOptions describes the class of a Python function's options, which are a command's flags.
+// pythonOptions describes the class of a Python function's options, which are a command's flags.
 type pythonOptions struct {
 	class, command string
-	// without lists the flags that are no options, because the function has its own argument for them or because they
+	// omitted lists the flags that are not among the options: the function has its own arguments for them, or they
 	// change only what the command prints.
-	without []string
+	omitted []string
 }
 
 var pythonClasses = []pythonOptions{
@@ -85,7 +85,7 @@ func (o pythonOptions) python(t *testing.T, cmd *cobra.Command) string {
 	t.Helper()
 	var members, doc strings.Builder
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains(o.without, f.Name) || f.Name == "help" {
+		if slices.Contains(o.omitted, f.Name) || f.Name == "help" {
 			return
 		}
 		name := strings.ReplaceAll(f.Name, "-", "_")
@@ -95,7 +95,7 @@ func (o pythonOptions) python(t *testing.T, cmd *cobra.Command) string {
 		members.WriteString(brokenLines(fmt.Sprintf("    %s: %s", name, pythonType(f))))
 		doc.WriteString(brokenLines(fmt.Sprintf("    %s: %s", name, pythonUsage(f))))
 	})
-	for _, name := range o.without {
+	for _, name := range o.omitted {
 		if cmd.LocalFlags().Lookup(name) == nil {
 			t.Errorf("%s has no flag --%s", o.command, name)
 		}

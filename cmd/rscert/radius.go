@@ -45,9 +45,9 @@ get a margin from bounds on mean scores. The following methods bound mean scores
 ` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
-The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If
---lipschitz gives L, a Lipschitz constant of the smoothed probabilities, the radius of
-the first margin is margin/(√2·L) if that is larger. If the run stopped the sampling
+The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. --lipschitz
+gives L, a Lipschitz constant of the smoothed probabilities. The radius of the first
+margin is then margin/(√2·L), if this radius is larger. If the run stopped the sampling
 of an example early (--stop of certify), the certificate uses the share of alpha that
 the stopping rule assigns to this number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
@@ -85,8 +85,8 @@ the stopping rule assigns to this number of samples.`,
 // targetFlags adds the flags of radius and confidence whose defaults come from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, its choice replaces the default")
-	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; if the input is a run, its value replaces the default")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, the run's choice replaces the default")
+	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; if the input is a run, the run's value replaces the default")
 	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
 	lawFlag(f, &t.Law)
 }

@@ -105,9 +105,9 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")
-	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`: for each, the report bounds the error of the answers with at least this confidence")
-	f.BoolVar(&o.selective, "selective", false, "also print bounds on the share of wrong answers among the inputs that the smoothed classifier answers, for a classifier that may stay silent (docs/reject.md)")
-	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of audits of the runs; default: the folder audit inside each run's folder")
+	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the confidence; for each threshold, bound the error of the answers with at least this confidence")
+	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
+	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
@@ -188,7 +188,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	return r.Requirements, r.Write(s.out, o.format)
 }
 
-// warn warns of runs that do not say all that they seem to say.
+// warn warns of files that belong to no run, of unfinished runs, and of runs that certify different examples.
 func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary.Summary) error {
 	if baseline != nil {
 		if err := warnUnbound(s, baseline.Path, baseline.Run); err != nil {

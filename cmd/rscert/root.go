@@ -41,7 +41,7 @@ type streams struct {
 	strict   *strictness // nil: warnings end no command
 }
 
-// wrote says which files a command wrote besides its results. It leaves out empty names.
+// wrote prints the names of the files that a command wrote besides its results. It leaves out empty names.
 func (s streams) wrote(files ...string) {
 	for _, file := range files {
 		if file != "" {
@@ -209,8 +209,8 @@ func execute(args []string, s streams) int {
 	return exitCode(err)
 }
 
-// signalPatience is the maximum time from the first signal to the end of a command. It is needed because ONNX Runtime
-// cannot be interrupted while it opens a session or executes one long operation.
+// signalPatience is the maximum time from the first signal to the end of a command. This limit exists because nothing
+// can interrupt ONNX Runtime while it opens a session or executes one long operation.
 const signalPatience = 4 * time.Second
 
 // morePatience is the time that a command has added to signalPatience.

@@ -50,24 +50,25 @@ NVIDIA Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also
 the protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP,
 the path .../image takes PNG and JPEG images.
 
-  GET  /v2/health/live, /v2/health/ready    (also /livez and /readyz)
+  GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under
                                             which the answers hold
   POST /v2/models/NAME/infer                answers to tensors
   POST /v2/models/NAME/image                the answer to an image
   GET  /metrics                             metrics of the server for Prometheus
 
-The parameter {"certify": true} of a request for tensors asks for a certificate for each
-input. {"certify": 0.5} only asks whether the certified radius is at least 0.5, which can
-take fewer samples. For an image, append ?certify=true or ?certify=0.5 to the path.
+The parameter {"certify": true} of a request for tensors asks for a certificate for
+each input. {"certify": 0.5} only asks whether the certified radius is at least 0.5.
+The second question can take fewer samples. For an image, append ?certify=true or
+?certify=0.5 to the path.
 
-The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata and
-ModelInfer of the service inference.GRPCInferenceService.
+The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
+and ModelInfer of the service inference.GRPCInferenceService.
 
-Each request gets fresh noise. The operating system draws the key of this noise after the
-input has arrived. --log writes one line for each answer, with the key, the answer and a
-hash of the input. 'rscert predict --replay' computes the answers in such a log again and
-compares them. At SIGTERM the server finishes the requests that are running
+Each request gets fresh noise. The operating system draws the key of this noise after
+the input has arrived. --log writes one line for each answer, with the key, the answer
+and a hash of the input. 'rscert predict --replay' computes the answers in such a log
+again and compares them. At SIGTERM the server finishes the requests that are running
 (docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
@@ -94,14 +95,14 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
 	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if the file is not where the run found it")
 	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file is not where the run found it")
-	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record this shape and range")
+	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
 	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the name of the model's file, without suffix")
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "maximum probability that the answer to an input is wrong (an abstention is not wrong)")
 	integerVar(f, &p.Budget, "budget", 10000, "maximum number of votes for an answer by the sequential rule; the rule abstains if this number does not decide")
 	integerVar(f, &o.n, "n", 1000, "number of votes for an answer by the fixed rule")
-	f.StringVar(&p.Conformal, "conformal", "", "also answer with prediction sets, by the conformal.json `file` of 'rscert conformal fit'")
+	f.StringVar(&p.Conformal, "conformal", "", "also answer with prediction sets, computed with this `file` conformal.json of 'rscert conformal fit'")
 	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; each answer says how far)")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")

@@ -112,8 +112,8 @@ type figures struct {
 	latencies []time.Duration // of good requests
 	length    time.Duration
 	samples   float64
-	server    float64   // seconds of the processor in the server
-	clients   float64   // and in the clients
+	server    float64   // processor time of the server, in seconds
+	clients   float64   // processor time of the clients, in seconds
 	rates     []float64 // samples per second of each round, divided by the samples per second of certify
 	memory    float64   // resident bytes at the end
 }
@@ -297,7 +297,7 @@ func certifySpeed(t *testing.T) (samplesPerSecond, each float64) {
 		return []string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
 			"--seed", "1", "--n", n, "--n0", "100", "--max", "20", "--quiet", "--out", filepath.Join(t.TempDir(), "run")}
 	}
-	var wall, processor [2]time.Duration // of a short run and a long one
+	var wall, processor [2]time.Duration // times of a short run and of a long run
 	for i, n := range []string{"100", "5000"} {
 		cmd, began := program(t, args(n)...), time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil {

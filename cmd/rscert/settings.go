@@ -12,9 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Settings are values of flags that do not come from the command line but from a source: a config file, a recorded run
-// or a preset. If several sources give a value for a flag, the first in settingFlags wins. The command line wins over
-// all.
+// settings are values of flags that come from a source other than the command line: a config file, a recorded run or a
+// preset. If several sources give a value for a flag, the first in settingFlags wins. The command line wins over all.
 type settings struct {
 	source string
 	values map[string][]string // by name of the flag; several values for a repeated flag
@@ -96,7 +95,7 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 // settingKey is the annotation of a flag that a source of settings has set.
 const settingKey = "rscert_setting"
 
-// fromSettings reports whether a flag has its value from a source of settings and not from the command line.
+// fromSettings reports whether a source of settings, not the command line, has set a flag.
 func fromSettings(cmd *cobra.Command, flag string) bool {
 	return cmd.Flags().Lookup(flag).Annotations[settingKey] != nil
 }

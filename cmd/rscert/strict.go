@@ -14,11 +14,11 @@ import (
 type strictness struct {
 	on     bool
 	cancel context.CancelFunc // cancels the work of the command
-	lock   sync.Mutex         // guards the field first: warnings come from several goroutines
+	lock   sync.Mutex         // guards the field 'first', because warnings come from several goroutines
 	first  error              // the error for the first warning, or nil
 }
 
-// take takes note of a warning. It returns an error if the warning ends the command. A nil strictness ends no command.
+// take records a warning. It returns an error if the warning ends the command. A nil strictness ends no command.
 func (t *strictness) take(code warning.Code) error {
 	if t == nil || !t.on {
 		return nil

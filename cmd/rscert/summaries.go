@@ -136,8 +136,8 @@ func nameMethod(name string, sound bool) string {
 	return name
 }
 
-// writeStatement prints how many certificates may be wrong. The text begins with who, the names of the methods to which
-// this statement applies.
+// writeStatement prints how many certificates may be wrong. The text begins with the argument 'who': the names of the
+// methods to which the statement applies.
 func writeStatement(w io.Writer, who string, s certify.Summary) {
 	certificates := report.Certificates(s.Examples, s.Sampled)
 	if s.Failures == 0 {

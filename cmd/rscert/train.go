@@ -17,8 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// pythonVariable is the environment variable with the Python for training. The launcher of rscert's Python package sets
-// it to the Python that runs the launcher.
+// pythonVariable is the environment variable with the path of the Python interpreter for training. The launcher of
+// rscert's Python package sets this variable to the interpreter that runs the launcher.
 const pythonVariable = "RSCERT_PYTHON"
 
 func newTrain(s streams) *cobra.Command {
@@ -31,10 +31,10 @@ Python package with PyTorch:
 
   pip install 'rscert[train]'
 
-rscert takes the Python from $` + pythonVariable + `, or else python3 or python on the PATH. It
-runs 'python -m rscert.train' with the flags that you give. If it finds the package,
-'rscert train --help' lists the flags. An interrupted training continues when you run
-the same command again. docs/training.md explains the losses.`,
+rscert takes the Python interpreter from $` + pythonVariable + `, or else python3 or python on
+the PATH. It runs 'python -m rscert.train' with the flags that you give. If rscert finds
+the package, 'rscert train --help' lists the flags. An interrupted training continues
+when you run the same command again. docs/training.md explains the losses.`,
 		Example: `  rscert train --data digits.npz --sigma 0.5 --out trained
   rscert train --data digits.npz --sigma 0.5 --loss smoothadv --epochs 30 --out robust
   rscert train --data digits.npz --sigma 0.5 --law laplace --out laplace`,

@@ -40,8 +40,8 @@ the run repeated samples in other batches to compare the outputs.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares the new votes and scores with the saved ones bit for bit. This
-comparison exposes invented votes. It also exposes a fault of old versions of rscert, which did not
-notice models whose answers depend on the batch.
+comparison exposes invented votes. It also exposes a fault of old versions of rscert:
+they did not notice models whose answers depend on the batch.
 
 With --key, the run must have a signature by this key ('certify --sign'), and no file
 may have changed since the signing. Checksums detect accidental changes. Only a

@@ -38,9 +38,10 @@ use the weights. TARGET needs no labels and no scores.
 
 The weight of a row estimates how much more frequent such rows are in the population of
 TARGET than in the population of SOURCE. The estimate comes from a logistic regression
-on the columns --features, which tells the rows of the two files apart. The command
-splits the rows into --folds folds, and computes the weights of each fold by a
-regression that was fitted on the other folds. Weights above --weight-bound become --weight-bound.
+that tells the rows of the two files apart by the columns in --features. The command
+splits the rows into --folds folds. For each fold, it fits the regression on the other
+folds and computes the weights of this fold. It lowers every weight above
+--weight-bound to --weight-bound.
 
 Nothing bounds the error of these weights. They are right only if the logarithm of the
 density ratio is linear in the features, and if the features explain every relevant
@@ -88,7 +89,7 @@ type weightsReport struct {
 	Mean          float64  `json:"mean"`
 	Largest       float64  `json:"largest"`
 	Clipped       int      `json:"clipped"`
-	Before        float64  `json:"difference_before"` // of a feature's mean, in standard deviations
+	Before        float64  `json:"difference_before"` // largest difference between the means of a feature, in standard deviations
 	After         float64  `json:"difference_after"`
 }
 

@@ -83,7 +83,7 @@ var definitions = []definition{
 		norms: both, steps: 100, run: (*Search).autoClimb},
 	{name: APGDT, what: "runs Auto-PGD towards up to nine wrong classes in turn", gradients: true, loss: grad.TargetedDLR, targets: mostTargets,
 		norms: both, steps: 100, run: (*Search).autoClimb},
-	{name: FAB, what: "looks for the smallest perturbation: steps past the nearest class boundary, then back towards the example", gradients: true, loss: grad.Difference,
+	{name: FAB, what: "looks for the smallest perturbation: goes past the nearest class boundary, then back towards the example", gradients: true, loss: grad.Difference,
 		norms: both, steps: 100, run: (*Search).fab},
 	{name: FABT, what: "like fab, but aims at up to nine wrong classes in turn", gradients: true, loss: grad.Difference, targets: mostTargets,
 		norms: both, steps: 100, run: (*Search).fab},

@@ -48,7 +48,7 @@ var BoundMethods = []BoundMethod{
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }},
 	{"binned-bentkus", true, "like binned-tv, but with a sharper concentration inequality", "bentkus2004", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }},
-	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharpest near calibration, from about 10,000 scores on", "lee2023", BoundedVariation, false,
+	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharpest if the classifier is nearly calibrated, from about 10,000 scores on", "lee2023", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedQuadratic(s, p.Delta, p.Variation) }},
 	{"binned-tv-weighted", true, "is binned-tv for rows with weights; needs no rejection of rows", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
 		weightedVariation},

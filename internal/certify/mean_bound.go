@@ -29,7 +29,7 @@ var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newL
 	{Hoeffding, true, "Hoeffding's bound (Hoeffding 1963)", "hoeffding1963", startHoeffding},
 	{Bernstein, true, "empirical Bernstein bound (Maurer & Pontil 2009)", "maurer2009", startBernstein},
 	{PrPlEB, true, "predictable plug-in empirical Bernstein bound (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
-	{Chernoff, true, "betting bound with a stake that is fixed beforehand; at least as tight as Hoeffding's Theorem 1, except for a small loss from its grid of means", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
+	{Chernoff, true, "betting bound with a stake that is fixed beforehand; as tight as Hoeffding's Theorem 1 or tighter, except for a small loss from its grid of means", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
 	{STaR, true, "betting bound whose stake depends on how much capital is still missing (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
 }}
 

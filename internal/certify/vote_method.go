@@ -23,7 +23,7 @@ type boundVotes func(*VoteCertifier, observation) marginBound
 var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
 	{ExactMargin, true, "searches for the exact lower bound on the margin (Buehler's bound, with outcomes ordered by their bonferroni margin)", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
 	{Bonferroni, true, "takes Clopper–Pearson bounds for the class and for the runner-up, each at level alpha/2", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
-	{ClopperPearson, true, "bounds only the class, and abstains if the bound is below ½ (Cohen et al. 2019)", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
+	{ClopperPearson, true, "bounds only the probability of the class, and abstains if the bound is below ½ (Cohen et al. 2019)", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
 	{Moutaouakil, false, "takes the bound as printed in Moutaouakil 2024; not sound, and kept only to reproduce the tables of that paper", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 

@@ -23,12 +23,12 @@ const (
 // Rules lists all rules, the default first.
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
-		Auto:    "count if rscert can prove the guarantee for some t′ of m′, otherwise weights",
-		Count:   "a class is in the set if t′ of m′ scores reach the threshold",
-		Weights: "weights of the counts from a linear program, for few draws per query",
-		RCP1:    "one draw per example and query, to compare",
-		BinCP:   "Clopper–Pearson bounds with a union over the examples, to compare",
-		Clean:   "split conformal prediction, which ignores attacks, to compare",
+		Auto:    "the rule count if rscert can prove its guarantee, otherwise the rule weights",
+		Count:   "a class is in the set if at least t′ of its m′ scores reach the threshold",
+		Weights: "gives each count a weight from a linear program; for few draws per query",
+		RCP1:    "one draw per example and query; for comparison",
+		BinCP:   "Clopper–Pearson bounds with a union over the examples; for comparison",
+		Clean:   "split conformal prediction, which ignores attacks; for comparison",
 	}[r]
 })
 

@@ -54,9 +54,9 @@ class CertifyOptions(TypedDict, total=False):
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
     none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
-        answers the class), ignore (the class gets more votes than every other class, even if "no class" gets more) or
-        safe (the smoothed classifier answers the class or is silent); the smoothed classifier is silent if "no class"
-        gets the most votes (default answer)
+        answers the class), ignore (the class gets more votes than every other class, even if still more samples vote
+        for no class) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
+        silent if "no class" gets the most votes (default answer)
     reject_below: a sample votes for a class only if its confidence is at least this number, and otherwise for no
         class; the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
     confidence_radii: also bound the mean score under attack at these radii and write the bounds to bounds.csv; these
@@ -66,13 +66,13 @@ class CertifyOptions(TypedDict, total=False):
         bernstein, prpl-eb, chernoff, star (default betting)
     band: confidence band for the distribution of the score in the confidence method 'cdf': binomial, dkw (default
         binomial)
-    labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; none means that the
-        data have no labels or that rscert should ignore them
+    labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none,
+        the data have no labels or rscert ignores them
     label_column: column with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also
         coarse_labels; by default the table's header decides
     first_label: label that the data use for the model's first class: 0 or 1
-    class_names: file with the class names in the order of the model's classes, one name per line or as JSON; needed
-        if the labels or the folders are names
+    class_names: file with the class names in the order of the model's classes, as JSON or with one name per line;
+        needed if the labels or the folders are names
     resize: resize images to this size in pixels by the rules of torchvision; the size is the length of the shorter
         side, or HEIGHTxWIDTH
     crop: keep only the centre of each image, with this size in pixels; cropping follows ``resize``
@@ -83,7 +83,7 @@ class CertifyOptions(TypedDict, total=False):
         ``outputs`` then says what every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
     layout: order of an image's values in a flat row: chw or hwc (c: channels, h: height, w: width); by default, flat
-        rows have the order of the model's input, and a model of flat rows gets images as chw
+        rows have the order of the model's input, and a model that takes flat rows gets images as chw
     mean: values to subtract from the noisy input before it enters the model: one value, or one per channel
     std: values by which to divide the noisy input after ``mean``: one value, or one per channel
     noise: kind of the noise: lattice (the certificates hold for the exact numbers that the model receives) or float
@@ -91,8 +91,8 @@ class CertifyOptions(TypedDict, total=False):
     seed: seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it
     skip: use only every k-th example of the dataset (default 1)
     max: maximum number of examples; 0 means all examples
-    select: which examples ``max`` keeps: the first ones (first), or examples spread over the dataset (spread);
-        without this flag, rscert spreads them if the data are sorted by class (default first)
+    select: which examples ``max`` keeps: first (the first ones) or spread (examples spread over the dataset); data
+        sorted by class have the default spread (default first)
     shard: run only shard i/k, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the
         shard of this task in a Slurm array or Indexed Job (default 0/1)
     device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; cuda uses all working GPUs,
@@ -123,13 +123,13 @@ class CertifyOptions(TypedDict, total=False):
     preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
         Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: the same, and bounds on the
         confidence (standard, Hoeffding) at the paper's radii for CIFAR-10)
-    resume: continue the run in the folder of ``out``, or start it if there is none
+    resume: continue the run in the folder of ``out``; if the folder holds no run, start one
     sign: sign the finished run with the secret key in this file, which 'minisign -G' makes
     sign_password_file: with ``sign``, a file whose first line is the password of the key; by default rscert takes the
         password from $RSCERT_SIGN_PASSWORD or asks at the terminal
     require: exit with code 3 unless this requirement is met, such as certified-accuracy@0.5>=0.60; the flag can be
         repeated (docs/gate.md)
-    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
@@ -207,10 +207,10 @@ class RadiusOptions(TypedDict, total=False):
 
     method: methods, separated by commas; default: the method of the run or, without a run, margin for votes and
         betting for scores
-    class_: class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, its
+    class_: class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, the run's
         choice replaces the default (default predicted)
-    alpha: largest probability that the certificate of an example is wrong; if the input is a run, its value replaces
-        the default (default 0.001)
+    alpha: largest probability that the certificate of an example is wrong; if the input is a run, the run's value
+        replaces the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
         scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
         λ], which is not random and needs no alpha, radii in L1) (default gaussian)
@@ -224,10 +224,10 @@ class RadiusOptions(TypedDict, total=False):
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
     none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
-        answers the class), ignore (the class gets more votes than every other class, even if "no class" gets more) or
-        safe (the smoothed classifier answers the class or is silent); the smoothed classifier is silent if "no class"
-        gets the most votes (default answer)
-    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+        answers the class), ignore (the class gets more votes than every other class, even if still more samples vote
+        for no class) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
+        silent if "no class" gets the most votes (default answer)
+    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
@@ -251,14 +251,14 @@ class CceOptions(TypedDict, total=False):
     bins: number of bins of equal width in the calibration error (default 15)
     solver: solvers to run: exact, admm, dece or brier (default [exact])
     adaptive: also bound the calibration error with bins of equal count
-    tau: confidence thresholds τ: for each, bound the error of a classifier that answers only if its confidence is at
-        least τ
+    tau: thresholds τ of the confidence; for each τ, bound the error of a classifier that answers only if its
+        confidence is at least τ
     delta: largest probability that the statement about the whole dataset is wrong (default 0.05)
     alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
     examples: number of sampled examples, including those without a certified class; default: the number in the run or
         the file
-    plot: write a figure to this .svg, .png or .pdf file: reliability diagrams without attack and under the worst
-        attack, and curves of CBS and CCE against the radius
+    plot: .svg, .png or .pdf file for a figure: reliability diagrams without attack and under the worst attack, and
+        curves of CBS and CCE against the radius
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
@@ -276,7 +276,7 @@ class CceOptions(TypedDict, total=False):
     dece_steps: number of steps of dece per start (default 1000)
     trace: write the residuals and the calibration error at each step of admm and dece to this CSV file
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
-    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
@@ -315,8 +315,8 @@ class MetricsOptions(TypedDict, total=False):
     bins: number of bins in the calibration errors that use bins (default 15)
     edge: edge that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi) (default upper)
     level: confidence level of the intervals (default 0.95)
-    joint_bands: widen the intervals of the reliability diagram so that they hold in all bins together with the
-        probability of ``level``
+    joint_bands: widen the intervals of the reliability diagram so that, with the probability of ``level``, they hold
+        in all bins together
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
@@ -327,15 +327,15 @@ class MetricsOptions(TypedDict, total=False):
     curve: curve in the diagram: kernel (a kernel smoother whose width is the smooth ECE), isotonic or none (default
         kernel)
     held_out: file of clean predictions that determine a confidence threshold; the command reports the test error
-        above this threshold, and also the robust test error with ``attack`` or the columns adversarial_confidence and
-        adversarial_correct
+        above this threshold; with ``attack`` or the columns adversarial_confidence and adversarial_correct, it also
+        reports the robust test error
     attack: file with predictions on the same rows under an attack; the flag can be repeated, and then the worst
         attack counts for each row
-    tpr: share of the correct answers in the held-out file whose confidence is at or above the threshold (default
-        0.99)
+    tpr: share of correct answers that the threshold keeps: their confidence in the file ``held_out`` is at least the
+        threshold (default 0.99)
     versus: file of another classifier's predictions on the same rows in the same order; the command compares error
         rate, Brier score and clipped NLL row by row, with intervals that hold for any number of rows
-    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """

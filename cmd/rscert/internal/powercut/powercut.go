@@ -142,7 +142,7 @@ func parentsIn(names map[string]int, name string) bool {
 
 // names returns the names after the past events. It maps the path of every file and folder to its identity.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // by folder: the number of events whose changes to its names are durable
+	durable := map[string]int{} // by folder: how many of the first events changed its names durably
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
@@ -270,7 +270,7 @@ func page(data []byte, p int) []byte {
 	return b
 }
 
-// below returns path relative to root if it is root (".") or below it.
+// below returns the path relative to root. The boolean is true if the path is root itself (".") or lies below root.
 func below(root, path string) (string, bool) {
 	name, err := filepath.Rel(root, path)
 	return name, err == nil && name != ".." && !strings.HasPrefix(name, "../")

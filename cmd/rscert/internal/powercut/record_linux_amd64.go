@@ -56,7 +56,7 @@ type tracer struct {
 	root      string
 	program   Program
 	recording Recording
-	names     map[string]int  // identities of the files below root now
+	names     map[string]int  // current identity of each file below root
 	sizes     map[int]int64   // file sizes by identity
 	open      map[int]*handle // by descriptor; nil: not below root
 	files     int             // number of identities in use
