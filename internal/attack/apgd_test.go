@@ -95,8 +95,8 @@ func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, poin
 	return lengths, points, a
 }
 
-// lossesOf returns 101 losses. The first is 0. If the function better returns true for a step, the loss of this step is
-// 1 larger than the previous loss. Otherwise the loss of this step is 1 smaller than the previous loss.
+// lossesOf returns 101 losses. The first is 0. If the function 'better' returns true for a step, the loss of this step
+// is 1 larger than the previous loss. Otherwise the loss of this step is 1 smaller than the previous loss.
 func lossesOf(better func(step int) bool) []float64 {
 	all := []float64{0}
 	for step := 1; step <= 100; step++ {
@@ -251,7 +251,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores is the classifier several without its gradients.
+// severalScores is the classifier 'several' without its gradients.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {

@@ -75,7 +75,7 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (d
 	return delta, flat, nil
 }
 
-// anneal returns the factor by which the length of a step is below that of the first step.
+// anneal returns the ratio of the length of the given step to the length of the first step.
 func (s *SmoothedSearch) anneal(step int) float64 {
 	return ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
 }

@@ -44,8 +44,8 @@ type chase struct {
 	rivals []int     // a step may cross the boundary between the label and one of these classes
 	x      []float32 // the current point
 	// These fields describe the boundary nearest to x, under the approximation that the logits are linear. The boundary
-	// contains all x + d with difference + slope·d = 0, and the field away is its distance from x. If the gradients of
-	// all differences are zero or not finite, slope is nil.
+	// contains all x + d with difference + slope·d = 0. The field 'away' is the boundary's distance from x. If the
+	// gradients of all differences are zero or not finite, slope is nil.
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far; it is nil if there is none. The field distance is the distance of

@@ -50,8 +50,8 @@ func (l Lattice) Within(t Threat) Lattice {
 // Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the
 // gain |direction| to the cost 2|k|+1 comes first. A search that starts at k = 0 and adds single units in this order
 // passes through the rounded λ·direction. Move therefore returns the result of this search. Let u be the first unit
-// that would break the bound. For every allowed k, Σ k·direction is at most this sum for the result of Move, plus the
-// gain of u.
+// that would break the bound. For every allowed k, the sum Σ k·direction is at most S plus the gain of u, where S is
+// this sum for the result of Move.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {

@@ -49,8 +49,9 @@ type Lowered struct {
 }
 
 // Lower searches for the perturbation of at most Epsilon that lowers the probability of the label under noise most.
-// Unlike Candidates, it returns an input for every example: also if the label keeps the most votes, and also if it has
-// lost already at the example. If no perturbation lowers the probability, the input is the example itself.
+// Unlike Candidates, Lower returns an input for every example, even if the label keeps the most votes, and even if the
+// label has already lost at the example itself. If no perturbation lowers the probability, the input is the example
+// itself.
 //
 // Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
 // al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall as those of Candidates do. Each

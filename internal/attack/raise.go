@@ -144,7 +144,7 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe continues from x or, if the value is smaller at x, from c.at. It ignores the loss, its second argument,
+// observe continues from x or, if the value is smaller at x, from c.at. observe ignores its second argument, the loss,
 // because the value c.here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {

@@ -100,7 +100,7 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 }
 
 // cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum itself in
-// the result cell.
+// the result 'cell'.
 func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	at := len(text) - len(f.before) - cellLen - len(f.after)
 	if at < 2 || text[0] != '{' {

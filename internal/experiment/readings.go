@@ -104,8 +104,8 @@ func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Ti
 	return found, nil
 }
 
-// compared counts right answers. The result right counts them for the data as given, and the result now counts them
-// under a reading.
+// compared counts right answers. The result 'right' counts the right answers for the data as given, and the result
+// 'now' counts the right answers under a reading.
 func compared(x looked, answers []int) (right, now int) {
 	n := len(answers)
 	right, _ = agreement(x.predicted[:n], x.labels[:n], nil)

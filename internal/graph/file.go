@@ -52,9 +52,9 @@ func (f *File) Learned() bool {
 }
 
 // ReadModel reads a model's file and the external files that hold its weights, or a model that is part of the program
-// (package builtin). It refuses everything except regular
-// files, because reading a device, a pipe or a folder may never end. It refuses files above ONNX's limit of 2 GiB. It
-// also refuses files that together exceed a third of the memory (see modelCopies).
+// (package builtin). It refuses everything except regular files, because reading a device, a pipe or a folder may never
+// end. It refuses files above ONNX's limit of 2 GiB. It also refuses files that together exceed a third of the memory
+// (see modelCopies).
 func ReadModel(path string) (*File, error) {
 	if name, ok := builtin.Name(path); ok {
 		return readBuiltin(name)

@@ -46,9 +46,9 @@ func (a Arrangement) Arrange(in, example []float32) {
 	}
 }
 
-// Reindexed returns an arrangement for images [C,H,W] of the given shape. The function from maps coordinates to
-// coordinates. If a takes a value of the input from the coordinates p, the returned arrangement takes this value from
-// the coordinates from(p).
+// Reindexed returns an arrangement for images [C,H,W] of the given shape. The function 'from' maps coordinates to
+// coordinates. Suppose that the arrangement a takes a value of the input from the coordinates p. The returned
+// arrangement then takes this value from the coordinates from(p).
 func (a Arrangement) Reindexed(shape []int, from func(c, row, column int) (int, int, int)) Arrangement {
 	h, w := shape[1], shape[2]
 	perm := make([]int, a.size)

@@ -43,8 +43,8 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 
 const opsetHint = "export the models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
-// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The arguments are
-// the old version, from, and the new version, to.
+// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The argument
+// 'from' is the old version, and the argument 'to' is the new version.
 func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	changes, newest := opsetChanges()
 	known, ok := changes[n.GetOpType()]

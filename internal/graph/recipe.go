@@ -5,7 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// recipeKey is the key of a model's recipe in the metadata of its file. The Python function rscert.export writes it.
+// recipeKey is the key of a model's recipe in the metadata of its file. The Python function rscert.export writes the
+// recipe under this key.
 const recipeKey = "rscert.recipe"
 
 // RecipeSHA256 returns the SHA-256, in hex, of the text that says how the model was trained. It is empty if the file

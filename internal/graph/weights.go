@@ -37,10 +37,10 @@ func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	return b, unix.Mprotect(memory, unix.PROT_READ)
 }
 
-// readBlock reads exactly the given number of bytes. It also writes these bytes to the writer seen.
+// readBlock reads exactly the given number of bytes. It also writes these bytes to the writer 'seen'.
 func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 	return fillBlock(size, func(to []byte) error {
-		const piece = 1 << 20 // small enough to stay in the processor's cache until the writer seen has read it
+		const piece = 1 << 20 // small enough to stay in the processor's cache until the writer 'seen' has read it
 		for len(to) > 0 {
 			part := to[:min(piece, len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {

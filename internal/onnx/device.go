@@ -62,8 +62,8 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// The method named each returns one Device for each single device that d covers. The result named says whether the user
-// chose these devices; all of them must then work.
+// The method named each returns one Device for each single device that d covers. The result 'named' says whether the
+// user chose these devices. If the user chose them, all of them must work.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {

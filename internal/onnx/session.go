@@ -126,7 +126,8 @@ func plain(err error) error {
 	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
-// scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
+// scores runs the graph once. It uses the slice 'in' as the first input, and writes the first output to the slice
+// 'out'.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
 	one := &struct { // allocate all parts together, because a call of a tiny model takes only microseconds
 		in, out held[float32]
@@ -203,8 +204,8 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 // program ends 4 s after a signal.
 const patience = 3 * time.Second
 
-// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its
-// threads works until the process ends.
+// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its threads works
+// until the process ends.
 var abandoned atomic.Bool
 
 // abandonedSessions keeps the memory of abandoned sessions alive.

@@ -244,7 +244,7 @@ func (v *verification) lower(ctx context.Context, x attack.Example, f attack.Fou
 }
 
 // beats reports whether a binomial test at a level shows that one class is more probable than another. The arguments
-// votes and other are the numbers of votes of the two classes.
+// 'votes' and 'other' are the numbers of votes of the two classes.
 func beats(votes, other int, level float64) bool {
 	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
 }
@@ -265,8 +265,9 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. The arguments models and data replace the
-// paths in the run's record, unless they are empty. The attack's noise has another seed than the run's noise.
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. The arguments 'models' and 'data' replace
+// the paths in the run's record. If an argument is empty, the recorded path stays. The attack's noise has another seed
+// than the run's noise.
 func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {

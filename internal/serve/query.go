@@ -201,7 +201,7 @@ func certificateOutputs(answers []predict.Answer) ([]output, error) {
 	return []output{{"certified_class", int64s, shape, class}, {"radius", fp64, shape, radius}, {"certificate", text, shape, lines}}, nil
 }
 
-// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. The tensor set is 1 for the
+// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. The tensor "set" is 1 for the
 // classes in the set of an input.
 func setOutputs(answers []predict.Answer, classes int) ([]output, error) {
 	n := len(answers)

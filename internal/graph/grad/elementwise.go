@@ -95,9 +95,9 @@ func arithmetic(t *tape, n *node) error {
 	return nil
 }
 
-// factorOf adds nodes that compute the gradient in input k of a function of two numbers. This gradient has the shape of
-// the function's result. If broadcasting repeated elements of the input, the caller must sum the gradient over the
-// repetitions.
+// factorOf adds nodes that compute the gradient in input k of a node whose operator is a function of two numbers. This
+// gradient has the shape of the function's result. If broadcasting repeated elements of the input, the caller must sum
+// the gradient over the repetitions.
 func (t *tape) factorOf(n *node, k int) string {
 	a, b, y, d := n.in(0), n.in(1), n.out(), n.d[0]
 	second := k == 1

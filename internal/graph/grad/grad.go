@@ -1,4 +1,4 @@
-// Package grad differentiates ONNX models in reverse mode. It appends nodes to a model's graph that compute the
+// Package grad differentiates ONNX models in reverse mode. It appends nodes to a model's graph. These nodes compute the
 // gradient of a loss with respect to the model's input, for a batch of fixed size. The result runs like any other
 // graph. Throughout the package, "the gradient in a value" means the derivative of the loss with respect to this value.
 //

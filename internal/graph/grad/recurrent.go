@@ -146,7 +146,7 @@ func (c *recurrence) ofLast(output int) string {
 }
 
 // previous adds nodes that compute the value before each step. For the first step, this value is the argument first.
-// For any other step, it is the value after the previous step, taken from the argument named all.
+// For any other step, it is the value after the previous step, taken from the argument 'all'.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {

@@ -61,8 +61,8 @@ func (t *tape) resizing(n *node) (r resizing, err error) {
 	return r, nil
 }
 
-// wholeScales reports whether the node's scales equal the quotients of the sizes of the result and the input. It
-// returns true if the node has no scales.
+// wholeScales reports whether each of the node's scales equals the size of the result divided by the size of the input.
+// It returns true if the node has no scales.
 func (t *tape) wholeScales(n *node) bool {
 	k := 2
 	if n.GetOpType() == "Upsample" || t.opset < 11 {

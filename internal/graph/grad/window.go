@@ -15,8 +15,8 @@ type window struct {
 	in, out                    []int64 // spatial sizes of the input and the result
 }
 
-// windowOf reads a node's windows from its attributes. The arguments kernel, in and out are the spatial sizes of the
-// kernel, the input and the result.
+// windowOf reads a node's windows from its attributes. The arguments 'kernel', 'in' and 'out' are the spatial sizes of
+// the kernel, the input and the result.
 func windowOf(n *node, kernel, in, out []int64) window {
 	rank := len(kernel)
 	w := window{kernel: kernel, strides: n.list("strides", rank, 1), dilations: n.list("dilations", rank, 1), in: in, out: out}

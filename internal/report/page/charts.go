@@ -35,7 +35,7 @@ type series struct {
 	// no band.
 	Low  []number `json:"low,omitempty"`
 	High []number `json:"high,omitempty"`
-	// Text has a description of each value. It is set if the number alone is not enough.
+	// Text has a description of each value. Text is set if the number alone is not enough.
 	Text []string `json:"text,omitempty"`
 }
 
