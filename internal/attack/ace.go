@@ -127,7 +127,7 @@ func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, s
 	}
 }
 
-// shorten returns the example plus the candidate's perturbation multiplied by the argument share.
+// shorten returns the example plus the candidate's perturbation multiplied by the argument 'share'.
 func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
 	x := make([]float32, len(candidate))
 	for i, v := range t.Values {

@@ -23,7 +23,7 @@ type ascent interface {
 type watcher interface{ watch(scores []float32) }
 
 // ascend runs one ascent for each target that the attack still has to break, and passes the candidates to the method
-// settle.
+// 'settle'.
 func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	targets = standing(targets)
 	candidates, scores, err := s.candidates(ctx, targets, begin)

@@ -18,7 +18,7 @@ import (
 type Classifier = smoothing.Classifier
 
 // Gradients computes the scores and losses of a batch of inputs, and the gradient of each loss with respect to its
-// input. The method Examples returns the size of the batch. The argument targets holds the classes that a targeted
+// input. The method Examples returns the size of the batch. The argument 'targets' holds the classes that a targeted
 // attack aims at; losses without a target ignore this argument. Several goroutines may call Run at the same time.
 type Gradients interface {
 	Examples() int

@@ -346,7 +346,7 @@ func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smo
 	return votes, nil
 }
 
-// count adds the votes of the samples with the numbers first, …, end − 1 to the argument votes.
+// count adds the votes of the samples with the numbers first, …, end − 1 to the argument 'votes'.
 func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int, votes []int) error {
 	scores, err := s.scores(ctx, input, stream, first, end)
 	for m := s.Classifier.Classes(); len(scores) > 0; scores = scores[m:] {

@@ -32,7 +32,7 @@ func otherLayout(l graph.Layout) graph.Layout {
 	return graph.CHW
 }
 
-// layoutText describes the order of flat values. The result matters is true if another order of the flat values would
+// layoutText describes the order of flat values. The result 'matters' is true if another order of the flat values would
 // give other inputs.
 func (e *Experiment) layoutText() (text param.Text, matters bool) {
 	if e.other == nil {

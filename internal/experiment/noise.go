@@ -34,7 +34,7 @@ type noise struct {
 	high     float64
 	rounds   bool // inputs off the lattice move to lattice points
 
-	// These fields are for noise with a scale for each column. For such noise, the field lattice is nil.
+	// These fields are for noise with a scale for each column. For such noise, the field 'lattice' is nil.
 	columns *smoothing.ColumnNoise
 	parts   []runfolder.NoiseColumn
 
@@ -168,7 +168,7 @@ func (n *noise) moved(example dataset.Example) float64 {
 }
 
 // integers rounds values to lattice points, and returns the amount by which this reduces every radius. If the field
-// rounds is set, the amount is the distance that the values moved.
+// 'rounds' is set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {

@@ -113,7 +113,7 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// better reports whether clearly more answers are right under a reading. The argument readings is the number of
+// better reports whether clearly more answers are right under a reading. The argument 'readings' is the number of
 // readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
@@ -173,7 +173,7 @@ func channelValue(values []float64, channel int, absent float64) float64 {
 	return values[channel]
 }
 
-// usualScales lists common normalisations of values in [0,1]. The field channels is the number of channels that the
+// usualScales lists common normalisations of values in [0,1]. The field 'channels' is the number of channels that the
 // input must have; 0 means any number.
 var usualScales = []struct {
 	what      string

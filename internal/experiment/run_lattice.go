@@ -48,7 +48,7 @@ func (n *noise) roundedRange() (low, high float32) {
 	return at(n.data.Low), at(n.data.High)
 }
 
-// roundTo sets the slice integers to the lattice points nearest to the values, and returns an upper bound on the
+// roundTo sets the slice 'integers' to the lattice points nearest to the values, and returns an upper bound on the
 // distance that the values move, in the norm of the law.
 func (n *noise) roundTo(integers []int32, values []float32) float64 {
 	step, _ := n.data.Step.Float64()

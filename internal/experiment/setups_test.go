@@ -184,7 +184,7 @@ func suspects(findings []Finding) (aspects []Aspect) {
 	return aspects
 }
 
-// Look must find each of these mistakes (docs/first-model.md lists them). The field wants is the aspect that must be
+// Look must find each of these mistakes (docs/first-model.md lists them). The field 'wants' is the aspect that must be
 // suspect.
 func TestWrongSetups(t *testing.T) {
 	digits := readImages(t, bundled+"mnist", 200, dataset.Options{})

@@ -83,7 +83,7 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
-// The members must take the same input and have the same number of classes. The argument names holds the names of the
+// The members must take the same input and have the same number of classes. The argument 'names' holds the names of the
 // members' files for errors. If a member does not fit, the error gives its name and the reason. Join also returns the
 // digest and the kind of outputs of each member.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {

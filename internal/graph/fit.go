@@ -35,7 +35,7 @@ type Arrangement struct {
 	size     int
 }
 
-// Arrange copies the example's values, in the model's order, to the argument in.
+// Arrange copies the example's values, in the model's order, to the argument 'in'.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -73,8 +73,8 @@ func (a Arrangement) Channel(j int) int {
 }
 
 // Fit maps an example of the given shape onto a model's input, and returns the shape of one sample of the input. The
-// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
-// example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// argument 'dims' holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
+// example or the input is flat and the other is an image, the argument 'layout' gives the order of the flat values.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
 	size := Product(example)
 	if size == 0 {

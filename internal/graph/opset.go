@@ -87,8 +87,8 @@ func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	return from
 }
 
-// joinOpsets raises models to common operator sets and returns these sets. The argument least is the oldest version of
-// ONNX's own operators that joinOpsets may return.
+// joinOpsets raises models to common operator sets and returns these sets. The argument 'least' is the oldest version
+// of ONNX's own operators that joinOpsets may return.
 func joinOpsets(least int64, models ...*onnxpb.ModelProto) ([]*onnxpb.OperatorSetIdProto, error) {
 	to := least
 	for _, m := range models {

@@ -17,7 +17,7 @@ import (
 // either, because the block is a copy of the file's bytes. The block is unmapped once nothing refers to it any more.
 type block struct{ bytes []byte }
 
-// fillBlock creates a block of the given size in bytes. It calls the function fill, which must write all these bytes.
+// fillBlock creates a block of the given size in bytes. It calls the function 'fill', which must write all these bytes.
 func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	if size == 0 {
 		return new(block), fill(nil)

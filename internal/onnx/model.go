@@ -48,8 +48,8 @@ func (m *Model) Lone() bool { return m.single }
 // Batch returns the number of samples of every Run.
 func (m *Model) Batch() int { return m.batch }
 
-// Run computes scores of samples. The argument in has Batch·InputLen values and holds the samples row by row. Run
-// writes the scores row by row to the argument out, which has Batch·Classes values. Several goroutines may call Run
+// Run computes scores of samples. The argument 'in' has Batch·InputLen values and holds the samples row by row. Run
+// writes the scores row by row to the argument 'out', which has Batch·Classes values. Several goroutines may call Run
 // concurrently. A sample's scores have the same bits in every batch, whatever the other samples of the batch are. Run
 // returns the scores unchanged, including NaN and infinities.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
@@ -70,8 +70,8 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample per call. The argument rows is the number of samples that a call of the
-// session takes; every row of the call gets a copy of the one sample. The argument batch is the number of samples per
+// runSingly makes the model run one sample per call. The argument 'rows' is the number of samples that a call of the
+// session takes; every row of the call gets a copy of the one sample. The argument 'batch' is the number of samples per
 // Run.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
@@ -147,7 +147,7 @@ func (m *Model) warn(code warning.Code, format string, args ...any) {
 }
 
 // Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either
-// the example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// the example or the input is flat and the other is an image, the argument 'layout' gives the order of the flat values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

@@ -70,7 +70,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 // and reused.
 type noisyCall struct {
 	bound   binding
-	bind    func(boundValue) error // the method bind of the binding
+	bind    func(boundValue) error // the method 'bind' of the binding
 	rows    tensors                // example, key, start, votes and scores
 	inputs  []boundValue           // example, key and start
 	example []int32                // [T]

@@ -62,7 +62,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// echo returns a model that returns its input as scores. The argument sizes gives the sizes of its input.
+// echo returns a model that returns its input as scores. The argument 'sizes' gives the sizes of its input.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {

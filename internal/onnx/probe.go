@@ -169,7 +169,7 @@ func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]S
 		return nil, d.broken(err)
 	}
 	var speeds []Speed
-	all, _ := d.each()
+	all, _ := d.singles()
 	for _, one := range all {
 		for _, precision := range one.provider.precisions {
 			speed := Speed{Device: one, Precision: precision}

@@ -137,7 +137,7 @@ func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, o
 	return s.run(ctx, one.tensors[:1], one.tensors[1:])
 }
 
-// run runs the graph once. The argument in holds all inputs. The argument out requests outputs, in any order.
+// run runs the graph once. The argument 'in' holds all inputs. The argument 'out' requests outputs, in any order.
 func (s *session) run(ctx context.Context, in, out []tensor) error {
 	if len(in) != len(s.inputs) {
 		return fmt.Errorf("the graph has %d inputs, %d are given", len(s.inputs), len(in))

@@ -236,7 +236,7 @@ func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]atta
 	return all, nil
 }
 
-// result returns the result of an attack. The argument found holds the outcomes of its examples.
+// result returns the result of an attack. The argument 'found' holds the outcomes of its examples.
 func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{

@@ -192,7 +192,7 @@ func (q *question) Finish(v smoothing.Votes) error {
 	return err
 }
 
-// Emit passes the answer to the function take.
+// Emit passes the answer to the function 'take'.
 func (q *question) Emit() error {
 	q.take(q.answer)
 	return nil

@@ -208,7 +208,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts an example. The argument turn is the example's position among the examples of the run.
+// startTurn starts an example. The argument 'turn' is the example's position among the examples of the run.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {

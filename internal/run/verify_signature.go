@@ -46,7 +46,7 @@ func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signatur
 }
 
 // judgeUnreadable judges a folder whose run cannot be read, by the signature in the folder. If the user gives a key and
-// the signature does not verify, the verdict is invalid. Otherwise judgeUnreadable returns the argument unreadable,
+// the signature does not verify, the verdict is invalid. Otherwise judgeUnreadable returns the argument 'unreadable',
 // which is the error of reading the run.
 func judgeUnreadable(ctx context.Context, path string, key *signature.PublicKey, spell param.Spelling, unreadable error) (Verdict, error) {
 	unreadable = spec.BadInput(unreadable)

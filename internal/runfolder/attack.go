@@ -91,8 +91,8 @@ func attackSeed(identity []byte) checksum.Seed {
 }
 
 // CreateAttack creates the folder of an attack. The document 'plan', indented by two spaces, becomes the folder's
-// plan.json. The argument identity determines the seed of the checksums of the lines. CreateAttack returns ErrExists if
-// the folder holds anything except the remains of a start that was interrupted before it wrote plan.json.
+// plan.json. The argument 'identity' determines the seed of the checksums of the lines. CreateAttack returns ErrExists
+// if the folder holds anything except the remains of a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -114,9 +114,9 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	return f, f.closeAfter(err)
 }
 
-// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an input.
-// ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It returns
-// a DamageError for any other damage.
+// ResumeAttack opens the folder of an attack to add examples. The argument 'values' is the number of values of an
+// input. ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It
+// returns a DamageError for any other damage.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {
@@ -275,8 +275,8 @@ func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	return f.lines.sync()
 }
 
-// EachInput calls visit with each input of the lines, in order. Each input has the given number of values. The
-// function visit may keep the slice.
+// EachInput calls visit with each input of the lines, in order. Each input has the given number of values. The function
+// 'visit' may keep the slice.
 func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, input int, x []float32) error) error {
 	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
 	if err != nil {

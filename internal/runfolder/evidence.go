@@ -118,7 +118,8 @@ func (e *Evidence) Supports(m Method) bool {
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
 // Votes returns the votes of the examples. The votes of a run must match its run.json. Votes returns an error that
-// names the line if an example appears twice, if a line cannot be decoded, or if the function usable rejects the votes.
+// names the line if an example appears twice, if a line cannot be decoded, or if the function 'usable' rejects the
+// votes.
 func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {

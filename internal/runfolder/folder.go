@@ -73,8 +73,8 @@ type Done struct {
 	Scores Samples // the example's saved scores; nil if the run keeps no scores
 }
 
-// Samples are the saved scores of an example. Each method passes the samples of one phase to the function take, a few
-// at a time. The slice probs holds k samples of m class probabilities each, and the next call of take reuses it.
+// Samples are the saved scores of an example. Each method passes the samples of one phase to the function 'take', a few
+// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of take reuses it.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error
@@ -131,7 +131,7 @@ func (f *Folder) create() error {
 }
 
 // Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
-// run in the folder differs from the argument run, and a DamageError for damage that an interruption cannot cause. If
+// run in the folder differs from the argument 'run', and a DamageError for damage that an interruption cannot cause. If
 // the folder is missing, or if the start of its run was interrupted, Resume creates the folder.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
@@ -172,7 +172,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 // same version of ONNX Runtime. Votes may then differ for samples near a tie. Each certificate holds for the device
 // and the library that ran the example.
 func (f *Folder) noteMove(then Run) error {
-	before := then.Runtime.now()
+	before := then.Runtime.latest()
 	f.otherLibrary = before.otherLibrary(f.run.Runtime)
 	if !slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
 		f.moved = before.kinds()

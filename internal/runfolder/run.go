@@ -243,8 +243,8 @@ type Resumption struct {
 	Runtime
 }
 
-// now returns the runtime after the last resumption that changed it, or r itself.
-func (r Runtime) now() Runtime {
+// latest returns the runtime after the last resumption that changed it, or r itself.
+func (r Runtime) latest() Runtime {
 	if n := len(r.Resumed); n > 0 {
 		return r.Resumed[n-1].Runtime
 	}
@@ -455,7 +455,7 @@ func (r Run) compatible(dir string, now Run) error {
 	if other := r.otherIdentity(now); other != "" && len(diff) == 0 {
 		diff = append(diff, param.Textf("what run.json says of model, data and noise differs: %s", other))
 	}
-	if a, b := r.Runtime.now().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
+	if a, b := r.Runtime.latest().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
 		diff = append(diff, param.Textf("the samples a call (%s), on which the last bits of scores may depend, were %d, now %d", param.Batch, a, b))
 	}
 	gaps := len(r.Data.Shards) > 0

@@ -36,11 +36,11 @@ type tensor struct {
 	name  string
 	typ   datatype
 	shape []int64
-	// values decodes the values. It returns an error if the number of values differs from the argument want.
+	// values decodes the values. It returns an error if the number of values differs from the argument 'want'.
 	values func(want int) ([]float32, error)
 }
 
-// newQuery checks a request and decodes its values. The argument certify is the value of the parameter, as
+// newQuery checks a request and decodes its values. The argument 'certify' is the value of the parameter, as
 // encoding/json decodes it.
 func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []string) (query, error) {
 	q := query{id: id, outputs: outputs}

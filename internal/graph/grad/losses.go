@@ -172,7 +172,7 @@ func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
 
-// lossOf adds nodes that compute the loss of logits z [E, m]. The argument own is the name of the truth values that
+// lossOf adds nodes that compute the loss of logits z [E, m]. The argument 'own' is the name of the truth values that
 // mark the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}

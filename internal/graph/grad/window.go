@@ -41,8 +41,8 @@ func windowOf(n *node, kernel, in, out []int64) window {
 	return w
 }
 
-// The method named even reports whether all strides equal the argument s and all dilations are 1.
-func (w window) even(s int64) bool {
+// uniform reports whether all strides equal s and all dilations are 1.
+func (w window) uniform(s int64) bool {
 	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
 }
 
@@ -66,7 +66,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	switch {
 	case slices.Max(w.strides) == 1:
 		return t.spreadDensely(v, d, weights, shape, w, groups)
-	case len(w.kernel) == 2 && w.even(s) && slices.Max(w.kernel) > 1:
+	case len(w.kernel) == 2 && w.uniform(s) && slices.Max(w.kernel) > 1:
 		return t.spreadByPhase(v, d, weights, shape, w, groups)
 	}
 	channels := shape[0]

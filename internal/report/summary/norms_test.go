@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns the examples of the function small, as a run on inputs of four bytes. One of the radii is 1.8 instead
-// of 1.
+// ofBytes returns the examples of the function 'small', as a run on inputs of four bytes. One of the radii is 1.8
+// instead of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8
