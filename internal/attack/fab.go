@@ -204,7 +204,7 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
 // adversarial input so far, and passes the inputs within ε to the method 'settle'. Each step estimates the boundary as
 // the point where the margin would be zero if the margin were linear. It tries a point slightly beyond this estimate.
-// This point is close to the boundary, and the classifier usually gets it wrong.
+// This point is close to the boundary, and the classifier usually gets the point wrong.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32

@@ -114,8 +114,8 @@ func (s *Search) other(scores []float32, y int) float64 {
 	return most
 }
 
-// raising is one ascent on one example. It raises the logarithm of the largest probability of a wrong class, called its
-// value. If a step would lower the value, the ascent does not take the step, and the next steps are shorter.
+// raising is one ascent on one example. The ascent raises its value, which is the logarithm of the largest probability
+// of a wrong class. If a step would lower the value, the ascent does not take the step, and the next steps are shorter.
 type raising struct {
 	*Search
 	*target

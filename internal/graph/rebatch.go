@@ -28,10 +28,10 @@ import (
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
 // position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no
-// position for a softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that
-// is computed from the whole tensor. The result of an operator without a rule has no position either. A Reshape may
-// leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those
-// that a later rule refuses.
+// position for a softmax or a sum over the batch, and none for a matrix product that sums over the batch. It also
+// returns none for a scale that is computed from the whole tensor. The result of an operator without a rule has no
+// position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries
+// all choices and drops those that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Under two conditions, every node then computes the
 // same values for a batch as for each sample alone. First, sizes that contain the batch must be free. Second, sizes

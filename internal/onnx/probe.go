@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// This file measures how a device computes. It finds the device's real precision, its speed, and the nodes that it does
-// not support.
+// This file measures how a device computes. It finds the device's real precision, the device's speed, and the nodes
+// that the device does not support.
 
 // The probe is a small convolutional net. It takes images [3,32,32], has three convolutions with 64 channels each, and
 // returns 10 scores.

@@ -285,8 +285,8 @@ func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder
 	return plan.Spec, r, err
 }
 
-// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if their
-// models, data or noise differ, or if their seeds are equal.
+// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if the
+// models, the data or the noise of the two runs differ, or if the seeds are equal.
 func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil

@@ -98,8 +98,8 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 }
 
 // keepResumed takes the seed, the choice of examples and the layout from the record of a resumed run, unless the plan
-// sets them. For a run with scores it also takes the batch size and the side that makes the noise (host or device),
-// because the last bits of scores may depend on these two settings.
+// sets them. For a run with scores, keepResumed also takes the batch size and the side that makes the noise (host or
+// device). The last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil

@@ -339,8 +339,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions checks certificates from scores that were not saved. They cannot be recomputed, so judgeConditions
-// checks only their conditions.
+// judgeConditions checks certificates from scores that were not saved. Such certificates cannot be recomputed, so
+// judgeConditions checks only their conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {

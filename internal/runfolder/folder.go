@@ -87,8 +87,8 @@ type votesLine struct {
 	Scores   string `json:"scores,omitempty"`
 }
 
-// size estimates the memory of a line in bytes. It adds up the line's counts, its other fields and its entry in the set
-// of indices.
+// size estimates the memory of a line in bytes. The estimate adds up the line's counts, the line's other fields and the
+// line's entry in the set of indices.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
 // Create creates the run folder dir. It refuses a run that Read would refuse. It returns ErrExists if the folder holds

@@ -38,7 +38,7 @@ type Listed struct {
 }
 
 // List returns the run folders at and below a folder, in the order of their paths. It does not follow links, and skips
-// hidden folders. It reads the certificates, but does not check them against the votes.
+// hidden folders. List reads the certificates, but does not check them against the votes.
 func List(ctx context.Context, root string) (runs []Listed, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

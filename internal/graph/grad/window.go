@@ -74,7 +74,8 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns windows of stride 1. They fit a result after insertZeros has put zeros between its elements.
+// dense returns windows of stride 1. These windows fit a result after insertZeros has put zeros between the result's
+// elements.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {

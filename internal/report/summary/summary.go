@@ -194,8 +194,8 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Certifies reports whether the numbers certify the classifier that ran. They do if the certificates are sound and
-// their arithmetic is exact.
+// Certifies reports whether the numbers certify the classifier that ran. The numbers certify this classifier if the
+// certificates are sound and the arithmetic of the certificates is exact.
 func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
