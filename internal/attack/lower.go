@@ -43,8 +43,8 @@ type Lowered struct {
 	Distance float64   // distance from the example, rounded up
 	// Class is the smoothed classifier's answer at Values, or −1. Lower leaves it 0.
 	Class int
-	// Before and After are the probabilities of the label at the example and at Values. They are means over the
-	// selection samples, which also chose Values. So After is smaller than the true probability on average.
+	// Before and After are the probabilities of the label at the example and at Values. Before and After are means over
+	// the selection samples, which also chose Values. So After is smaller than the true probability on average.
 	Before, After float64
 }
 

@@ -82,8 +82,8 @@ func (f form) add(s Seed, text []byte) []byte {
 	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
-// nearEnd is the number of bytes at the end of a line that verify searches for a damaged checksum. It is twice the
-// length of a checksum.
+// nearEnd is the number of bytes at the end of a line that verify searches for a damaged checksum. This number is twice
+// the length of a checksum.
 const nearEnd = 64
 
 func (f form) verify(s Seed, text []byte) ([]byte, State) {

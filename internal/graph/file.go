@@ -97,8 +97,8 @@ const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// Parse parses a model. The argument 'folder' names the folder with the files of external data. It is empty if the
-// model has no external data.
+// Parse parses a model. The argument 'folder' names the folder with the files of external data. The argument is empty
+// if the model has no external data.
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error

@@ -100,8 +100,8 @@ func (m *Model) Output() string { return m.adapted.Output }
 // values are not rounded.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
-// Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
-// file and the options.
+// Changes returns the edits of the model's graph that are part of the classifier, one per line. These edits depend only
+// on the file and the options.
 func (m *Model) Changes() []string { return slices.Clone(m.adapted.Changes) }
 
 // Notes returns harmless remarks about the model.
@@ -126,8 +126,8 @@ type Settings struct {
 	Batch     int               `json:"batch"`   // number of samples per Run
 	Call      int               `json:"call"`    // number of samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not affect each other. It is "" in runs of old versions of rscert,
-	// which did not prove independence.
+	// Independence says why inputs of one batch do not affect each other. Independence is "" in runs of old versions of
+	// rscert, which did not prove independence.
 	Independence Independence `json:"independence,omitempty"`
 }
 

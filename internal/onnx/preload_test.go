@@ -272,8 +272,8 @@ func TestDeviceCheck(t *testing.T) {
 	}
 }
 
-// The needed libraries must include cuDNN, even if the provider loads cuDNN by itself or works without it. They must
-// not include the driver, because the driver is not part of CUDA.
+// The needed libraries must include cuDNN, even if the provider loads cuDNN by itself or works without it. The needed
+// libraries must not include the driver, because the driver is not part of CUDA.
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

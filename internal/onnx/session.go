@@ -200,8 +200,8 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is how long rscert waits until a cancelled run of a model with loops stops. It is below 4 s, because the
-// program ends 4 s after a signal.
+// patience is how long rscert waits until a cancelled run of a model with loops stops. This time is below 4 s, because
+// the program ends 4 s after a signal.
 const patience = 3 * time.Second
 
 // abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its threads works

@@ -52,7 +52,7 @@ type AttackedNoise struct {
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`
 }
 
-// LoweredProbability holds means over all examples of an attack with attack.KeepAll. They are means of the label's
+// LoweredProbability holds means over all examples of an attack with attack.KeepAll. These means are of the label's
 // probability under noise, estimated by selection samples.
 type LoweredProbability struct {
 	Before float64 `json:"before"` // at the unperturbed examples

@@ -84,7 +84,7 @@ type TestResult struct {
 	// Margin is the result of a slack test: an upper bound on the margin of the class over the rival. Margin is absent
 	// if the bound is infinite.
 	Margin *float64 `json:"margin,omitempty"`
-	// Mean is the mean score of the class in the samples. It is set only for tests of a confidence.
+	// Mean is the mean score of the class in the samples. Mean is set only for tests of a confidence.
 	Mean     *float64 `json:"mean,omitempty"`
 	Rejected bool     `json:"rejected"`
 }

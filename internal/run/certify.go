@@ -36,10 +36,10 @@ type Outcome struct {
 	// Compared counts the samples that the run repeated in other batches: alone, and among other inputs. It covers all
 	// examples. All outputs were the same, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence. It is
-	// 0 if selection samples determined the tangent.
+	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence.
+	// TangentSamples is 0 if selection samples determined the tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
-	// SignedBy is the id of the key that signed the run. It is "" if the run is not signed.
+	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
 }
 

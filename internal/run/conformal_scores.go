@@ -47,8 +47,8 @@ func (s *scorer) eachRow(outputs []float32, do func(probabilities []float64)) {
 	}
 }
 
-// uniform returns the random number u in [0, 1) of an example. It is a pure function of the seed and the example, and
-// independent of the example's estimation samples.
+// uniform returns the random number u in [0, 1) of an example. This number is a pure function of the seed and the
+// example, and independent of the example's estimation samples.
 func uniform(seed uint64, index int) float64 {
 	var word [1]uint64
 	smoothing.NewStream(seed, index, smoothing.Selection).Words(word[:], smoothing.MaxSamples-1)

@@ -541,8 +541,8 @@ func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	return t, err
 }
 
-// ClassMethod returns the vote method by which the run certified the classes whose confidence it bounds. It is empty if
-// the run certified them from scores.
+// ClassMethod returns the vote method by which the run certified the classes whose confidence it bounds. The result is
+// empty if the run certified the classes from scores.
 func (e *Evidence) ClassMethod() certify.VoteMethod {
 	if e.Run == nil || !e.Run.Parameters.Scores {
 		return ""
@@ -551,8 +551,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the method by which scores bound a margin. This is *given if given is not nil, and otherwise the
-// run's method.
+// Combine returns the method by which scores bound a margin. The result is *given if given is not nil, and otherwise
+// the run's method.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

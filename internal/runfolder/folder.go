@@ -56,8 +56,8 @@ type Folder struct {
 type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
-	// Bounds are the bounds on the confidence under attack, one per radius. They are set if Parameters.ConfidenceRadii
-	// is set. A record that was read from a folder has no bounds.
+	// Bounds are the bounds on the confidence under attack, one per radius. Bounds is set only if
+	// Parameters.ConfidenceRadii is set. A record that was read from a folder has no bounds.
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
@@ -352,7 +352,7 @@ func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
 	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, law.L2)
 }
 
-// Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.
+// Dropped returns the number of examples that an interrupted run left incomplete. These examples must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }
 
 // Scores returns the writer of the scores, or nil if the run does not keep scores. The scores of an example must be

@@ -33,7 +33,8 @@ type Listed struct {
 	Shard    string  `json:"shard,omitempty"` // empty for a whole run
 	Done     int     `json:"done"`            // number of certified examples
 	Examples int     `json:"examples"`        // number of examples in the run
-	// Accuracy is the certified accuracy at radius 0 of the certified examples. It is nil if there are none.
+	// Accuracy is the certified accuracy at radius 0 of the certified examples. Accuracy is nil if there are no
+	// certified examples.
 	Accuracy *float64 `json:"certified_accuracy_at_0,omitempty"`
 }
 

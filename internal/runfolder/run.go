@@ -67,7 +67,7 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
-	// Recipe is the SHA-256 of the text in the model's file that says how the model was trained. It is empty for an
+	// Recipe is the SHA-256 of the text in the model's file that says how the model was trained. Recipe is empty for an
 	// ensemble, whose Members have recipes of their own.
 	Recipe string `json:"recipe,omitempty"`
 	// Changes are the graph edits that are part of the classifier, one line per edit.

@@ -19,8 +19,8 @@ type Loss string
 const (
 	// CrossEntropy is −ln softmax(z)_y.
 	CrossEntropy Loss = "ce"
-	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). It is positive where another class wins. Its gradient does
-	// not vanish where the model is confident.
+	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). Margin is positive where another class wins. Its gradient
+	// does not vanish where the model is confident.
 	Margin Loss = "margin"
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
 	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change DLR. DLR needs three classes.

@@ -41,8 +41,8 @@ func (t *tape) standardise(v, x string, axes []int64, epsilon float64) (h, inver
 	return t.mul(centred, inverse), inverse
 }
 
-// standardiseSlope adds nodes that compute the gradient in x (see standardise). It is (e − mean(e) − h·mean(e·h))/sd,
-// where e is the gradient in h.
+// standardiseSlope adds nodes that compute the gradient in x (see standardise). This gradient is (e − mean(e) −
+// h·mean(e·h))/sd, where e is the gradient in h.
 func (t *tape) standardiseSlope(e, h, inverse string, axes []int64) string {
 	along := t.mul(h, t.mean(t.mul(e, h), axes...))
 	return t.mul(inverse, t.Op("Sub", t.Op("Sub", e, t.mean(e, axes...)), along))

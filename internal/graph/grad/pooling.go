@@ -23,7 +23,7 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns the reciprocal of the number of elements that each window averages. It counts the elements of the
+// shares returns the reciprocal of the number of elements that each window averages. shares counts the elements of the
 // input and, if padded is true, the elements of the padding. It never counts elements beyond the padding.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}

@@ -73,8 +73,8 @@ func gatherND(t *tape, n *node) error {
 	return nil
 }
 
-// withBatch adds nodes that turn indices within each batch into indices of the whole tensor. They put the coordinates
-// of the batch axes in front of the indices.
+// withBatch adds nodes that turn indices within each batch into indices of the whole tensor. These nodes put the
+// coordinates of the batch axes in front of the indices.
 func (t *tape) withBatch(indices string, shape []int64, axes int) string {
 	if axes == 0 {
 		return indices

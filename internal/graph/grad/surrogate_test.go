@@ -24,8 +24,8 @@ func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradie
 	return d.run(t, x)
 }
 
-// TestKinks checks the gradients at points where a function has no derivative. They must be zero exactly where
-// PyTorch's gradients are zero.
+// TestKinks checks the gradients at points where a function has no derivative. These gradients must be zero exactly
+// where PyTorch's gradients are zero.
 func TestKinks(t *testing.T) {
 	limits := func(f *function) []string { return in("x", f.floats(nil, 0), f.floats(nil, 1)) }
 	for _, c := range []struct {

@@ -85,8 +85,8 @@ func (w window) dense() window {
 	return w
 }
 
-// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. They use a product
-// with a mask.
+// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. These nodes use a
+// product with a mask.
 func (t *tape) insertZeros(v, d string, channels int64, w window) string {
 	split, mask := []int64{-1, channels}, []int64{1, 1}
 	joined, starts, ends, axes := []int64{-1, channels}, []int64{}, []int64{}, []int64{}
@@ -171,8 +171,8 @@ func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, grou
 	return t.pad(v, t.interleave(phases, groups*c, s, rows), cropBefore, cropAfter)
 }
 
-// interleave adds nodes that do the same as DepthToSpace in mode CRD. They exchange neighbouring axes twice. On ONNX
-// Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
+// interleave adds nodes that do the same as DepthToSpace in mode CRD. These nodes exchange neighbouring axes twice. On
+// ONNX Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
 func (t *tape) interleave(phases string, channels, s int64, rows []int64) string {
 	height, width := rows[0], rows[1]
 	x := t.transpose(t.reshape(phases, []int64{-1, s, height * width}), []int64{0, 2, 1}) // interleaves the columns

@@ -90,7 +90,7 @@ type Votes struct {
 	// over the examples of Σ_k max(0, a_k − b_k), where a_k and b_k are the two runs' votes for class k. Votes that
 	// change in opposite directions cancel in the counts, so the true number can be far larger.
 	AtLeast int64 `json:"at_least"`
-	// AtMost is an upper bound on the number of samples with different votes. It is set only for a comparison of
+	// AtMost is an upper bound on the number of samples with different votes. AtMost is set only for a comparison of
 	// scores. It is AtLeast plus the number of samples whose votes are unknown because their largest scores are tied.
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
