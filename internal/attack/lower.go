@@ -54,9 +54,9 @@ type Lowered struct {
 // itself.
 //
 // Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
-// al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall as those of Candidates do. Each
-// restart ends with the lattice point within Epsilon that lies farthest along its perturbation. All restarts and the
-// example are compared by the same s.Samples selection samples.
+// al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall in the same way as the step
+// lengths of Candidates. Each restart ends with the lattice point within Epsilon that lies farthest along its
+// perturbation. All restarts and the example are compared by the same s.Samples selection samples.
 func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return best, 0, err

@@ -94,7 +94,7 @@ type SmoothedSearch struct {
 	Probabilities bool
 }
 
-// firstPoll is the number of selection samples that the method poll draws before it counts votes for the first time.
+// firstPoll is the number of selection samples that the method 'poll' draws before it counts votes for the first time.
 const firstPoll = 256
 
 // ladder holds the distances of the candidates, as multiples of the smallest distance at which the label loses. A

@@ -185,7 +185,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill checks the argument sizes against the dimensions, and returns the sizes. It returns false if a dimension is
+// fill checks the argument 'sizes' against the dimensions, and returns the sizes. It returns false if a dimension is
 // fixed at a different size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {

@@ -31,7 +31,7 @@ import (
 // position for a softmax or a sum over the batch, and none for a matrix product that sums over the batch. It also
 // returns none for a scale that is computed from the whole tensor. The result of an operator without a rule has no
 // position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries
-// all choices and drops those that a later rule refuses.
+// all choices and drops the choices that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Under two conditions, every node then computes the
 // same values for a batch as for each sample alone. First, sizes that contain the batch must be free. Second, sizes

@@ -131,7 +131,7 @@ const (
 	requiredVersion = "1.24"
 )
 
-// apiBase is the OrtApiBase of the library that the function ask opened last.
+// apiBase is the OrtApiBase of the library that the function 'ask' opened last.
 var apiBase *C.ApiBase
 
 // ask opens the library at path. It returns the library's version and its built-in execution providers. The library

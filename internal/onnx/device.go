@@ -75,7 +75,7 @@ func (d Device) singles() (all []Device, named bool) {
 		}
 		return all, true
 	}
-	for i := range max(1, len(p.names())) { // if no device is found, device 0 is tried, and its error gives the reason
+	for i := range max(1, len(p.names())) { // if no device is found, rscert tries device 0, whose error gives the reason
 		all = append(all, Device{p, strconv.Itoa(i)})
 	}
 	return all, false

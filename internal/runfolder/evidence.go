@@ -216,7 +216,7 @@ func readAll[T any](path string, open func(path string) (*valueReader[T], error)
 	return c, err
 }
 
-// hold reads a file of lines up to the first damaged line, which it reports in the result.
+// hold reads a file of lines up to the first damaged line, and reports this line in the result.
 func hold[T any](path string, open func(path string) (*valueReader[T], error)) (content[T], error) {
 	r, err := open(path)
 	if err != nil {

@@ -56,7 +56,7 @@ type Run struct {
 	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
-	// Preset names the preset whose parameters the run took, except for those that the user gave.
+	// Preset names the preset from which the run took its parameters, except for the parameters that the user gave.
 	Preset string `json:"preset,omitempty"`
 }
 
@@ -72,7 +72,7 @@ type Model struct {
 	Recipe string `json:"recipe,omitempty"`
 	// Changes are the graph edits that are part of the classifier, one line per edit.
 	Changes []string `json:"changes,omitempty"`
-	// Denoiser is the model that runs before this one. The classifier consists of both models.
+	// Denoiser is the model that runs before this model. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
 	// Members are the models of an ensemble, in order. For an ensemble, SHA256 is graph.EnsembleDigest of the members.
 	Members []Member `json:"members,omitempty"`
@@ -501,7 +501,7 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences returns the conditions in which r and the argument other differ. It considers only conditions that
+// Differences returns the conditions in which r and the argument 'other' differ. It considers only conditions that
 // determine the results.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {

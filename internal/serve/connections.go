@@ -93,7 +93,7 @@ func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.open[route]
-	if n == nil { // another connection has just replaced this one
+	if n == nil { // another connection has just replaced this connection
 		return func() {}
 	}
 	n.requests++

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file holds the rules of those operators of scikit-learn's models (ai.onnx.ml) that have gradients. The results
-// of these operators are float32.
+// This file holds rules of operators of scikit-learn's models (ai.onnx.ml). It covers only the operators that have
+// gradients. The results of these operators are float32.
 
 // These are field numbers of AttributeProto that rscert's onnx.proto omits.
 const (
