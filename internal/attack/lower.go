@@ -48,10 +48,10 @@ type Lowered struct {
 	Before, After float64
 }
 
-// Lower searches for the perturbation of at most Epsilon that lowers the probability of the label under noise most.
-// Unlike Candidates, Lower returns an input for every example, even if the label keeps the most votes, and even if the
-// label has already lost at the example itself. If no perturbation lowers the probability, the input is the example
-// itself.
+// Lower searches for the perturbation of at most Epsilon that makes the probability of the label under noise as small
+// as possible. Unlike Candidates, Lower returns an input for every example, even if the label keeps the most votes, and
+// even if the label has already lost at the example itself. If no perturbation lowers the probability, the input is the
+// example itself.
 //
 // Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
 // al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall in the same way as the step

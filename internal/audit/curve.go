@@ -50,10 +50,10 @@ type Levels struct {
 //
 //	upper = UCB(#{Broken > ρ}; n, δ) + γ, lower = LCB(#{Certified ≥ ρ}; n, δ) − α
 //
-// Here UCB and LCB are upper and lower confidence bounds on a proportion. For one radius they are Clopper–Pearson
-// bounds. For all radii they come from the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's constant,
-// one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is robust at
-// radius ρ if the answer is the label for every perturbation of norm at most ρ.
+// Here UCB and LCB are upper and lower confidence bounds on a proportion. For one radius UCB and LCB are
+// Clopper–Pearson bounds. For all radii they come from the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's
+// constant, one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is
+// robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
 // The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. This bound
 // holds at the familywise level of Chains, unless one of the verified answers behind the fields Listed is wrong.

@@ -56,7 +56,7 @@ type Denoiser struct {
 	Timestep int
 	AlphaBar float64
 	// Mean and Std normalise the classifier's input to (x − Mean)/Std. Each holds one value or one value per channel.
-	// If they are empty, the input is not normalised.
+	// If Mean and Std are empty, the input is not normalised.
 	Mean, Std []float64
 }
 

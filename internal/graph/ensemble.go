@@ -51,8 +51,8 @@ func (a Average) Outputs() OutputKind {
 // Ensemble holds the parameters for joining classifiers.
 type Ensemble struct {
 	Average Average
-	// Outputs is the kind of the scores of every member. If it is OutputsAuto, Join derives the kind of each member
-	// from the member's graph.
+	// Outputs is the kind of the scores of every member. If Outputs is OutputsAuto, Join derives the kind of each
+	// member from the member's graph.
 	Outputs OutputKind
 	// Output names the output with the scores in every member, and in the ensemble. If the name is empty, each member
 	// needs one output that can hold scores.

@@ -339,9 +339,9 @@ func randomSamples(size int) [][]float32 {
 const dark = 4
 
 // companions returns samples that are very different from the random samples. The companions are dark, bright, flat,
-// extreme or sparse. The trial runs put these samples into the same batch as random samples. In some models, they then
-// change the scores of the random samples, for example because the model divides all inputs by the brightest value of
-// the batch.
+// extreme or sparse. The trial runs put these samples into the same batch as random samples. In some models, the
+// companions then change the scores of the random samples, for example because the model divides all inputs by the
+// brightest value of the batch.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },

@@ -24,8 +24,8 @@ import (
 type VerifiedAttack struct {
 	Examples int `json:"examples"`
 	Inputs   int `json:"inputs"` // number of replayed inputs
-	// Classes says whether the classes were replayed. Classes is false for an attack on the smoothed classifier, because
-	// the classes of this classifier depend on noise.
+	// Classes says whether the classes were replayed. Classes is false for an attack on the smoothed classifier,
+	// because this classifier's answers depend on noise.
 	Classes  bool            `json:"classes"`
 	Wrong    []AttackProblem `json:"wrong"` // the first problems
 	Problems int             `json:"problems"`

@@ -174,8 +174,8 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 	return nil
 }
 
-// total returns the gradient in a value. This is the sum of the gradients that come from the nodes that use the value.
-// If there are no such gradients, total returns "".
+// total returns the gradient in a value. This gradient is the sum of the gradients that come from the nodes that use
+// the value. If there are no such gradients, total returns "".
 func (t *tape) total(v string) string {
 	switch parts := t.pending[v]; len(parts) {
 	case 0:

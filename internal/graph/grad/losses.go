@@ -73,9 +73,9 @@ type Objective struct {
 	// TargetedDLR and Difference need no negation.
 	Targeted bool
 	Examples int
-	// Copies is the number of noisy copies of each example. If it is above 1, the loss uses the logarithm of the mean
-	// softmax of the copies instead of the logits. For CrossEntropy this is the loss of SmoothAdv (Salman et al. 2019,
-	// equation 7). The model's batch size is Examples·Copies.
+	// Copies is the number of noisy copies of each example. If Copies is above 1, the loss uses the logarithm of the
+	// mean softmax of the copies instead of the logits. For CrossEntropy this is the loss of SmoothAdv (Salman et al.
+	// 2019, equation 7). The model's batch size is Examples·Copies.
 	Copies int
 	// Probabilities says that the scores are probabilities. Their logarithms then serve as logits.
 	Probabilities bool
