@@ -8,8 +8,9 @@
 
 The first command trains with Gaussian noise, the consistency term and SmoothAdv, with three seeds each. The second
 fine-tunes the SmoothAdv models by SmoothAdv (the control), Brier-ACT and ACCE-ACT, with the same epochs, samples and
-steps. Both export the models and certify the first test digits. An interrupted command continues. The third prints the
-tables. No setting was chosen by results on these test digits.
+steps. These two commands export the models and certify the first test digits. If such a command was interrupted, the
+next call continues its work. The third command prints the tables. No setting was chosen by results on these test
+digits.
 
 The script needs the Python package rscert[train] and its program (make wheel).
 """

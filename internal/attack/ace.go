@@ -127,7 +127,7 @@ func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, s
 	}
 }
 
-// shorten returns the example plus the candidate's perturbation multiplied by the argument share.
+// shorten returns the example plus the candidate's perturbation multiplied by the argument 'share'.
 func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
 	x := make([]float32, len(candidate))
 	for i, v := range t.Values {
@@ -181,7 +181,8 @@ func (c *gradual) watch(scores []float32) {
 }
 
 // observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it goes back to
-// the last point with this class. It ignores the loss, its second argument, because the value c.here is more accurate.
+// the last point with this class. observe ignores its second argument, the loss, because the value c.here is more
+// accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

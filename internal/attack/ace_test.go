@@ -11,7 +11,7 @@ import (
 )
 
 // softmaxGradients computes gradients in closed form for a linear model with the scores [0, z]. The loss is −ln p_y,
-// where p_k is the probability of class k and y is the label. If the field other is set, the loss is ln p_k for the
+// where p_k is the probability of class k and y is the label. If the field 'other' is set, the loss is ln p_k for the
 // class k ≠ y.
 type softmaxGradients struct {
 	*linear
@@ -64,7 +64,7 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 // TestACELinear: for a linear model of two classes the best confidence is known. The model's value z is positive for
 // one class and negative for the other. Raising the probability of the predicted class moves z away from 0 to the edge
 // of the ball. Lowering the probability moves z to the opposite edge, but at most to the boundary between the classes,
-// where the confidence is ½. If the attack uses the true label, a misclassified example moves in the opposite
+// where the confidence is ½. If the attack uses the true label, it moves a misclassified example in the opposite
 // direction. The attack changes no class.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {

@@ -95,8 +95,8 @@ func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, poin
 	return lengths, points, a
 }
 
-// lossesOf returns 101 losses. The first is 0. If the function better returns true for a step, the loss of this step is
-// 1 larger than the previous loss. Otherwise the loss of this step is 1 smaller than the previous loss.
+// lossesOf returns 101 losses. The first is 0. If the function 'better' returns true for a step, the loss of this step
+// is 1 larger than the previous loss. Otherwise the loss of this step is 1 smaller than the previous loss.
 func lossesOf(better func(step int) bool) []float64 {
 	all := []float64{0}
 	for step := 1; step <= 100; step++ {
@@ -251,7 +251,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores is the classifier several without its gradients.
+// severalScores is the classifier 'several' without its gradients.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {
@@ -276,8 +276,8 @@ func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, s
 	return nil
 }
 
-// TestTargets: a targeted attack aims at up to Targets other classes, in the order of the example's scores. It finds a
-// boundary even if the first class that it aims at has no boundary within reach.
+// TestTargets: a targeted attack aims at up to Targets other classes, in the order of the example's scores. The attack
+// finds a boundary even if no boundary of its first target class is within reach.
 func TestTargets(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{PGD, APGDT} {
@@ -410,7 +410,7 @@ func (c countingGradients) Run(ctx context.Context, x []float32, labels, targets
 	return c.linearGradients.Run(ctx, x, labels, targets, scores, losses, gradient)
 }
 
-// fixedAscent stays at its example for a number of steps. It checks that the loss it observes is the loss of its own
+// fixedAscent stays at its example for a number of steps. It checks that each loss that it gets is the loss of its own
 // example.
 type fixedAscent struct {
 	t      *testing.T

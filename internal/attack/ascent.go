@@ -12,18 +12,18 @@ type ascent interface {
 	// point returns the input at which the ascent needs the loss and its gradient next. After the end of the ascent,
 	// point returns the candidate: the input that the ascent has found.
 	point() []float32
-	// observe gets the loss and the gradient at the point. The argument wrong says whether the classifier gets the
-	// point wrong. observe then takes a step, and reports whether the ascent has ended. It must not keep the slice
-	// gradient.
+	// observe gets the loss and the gradient at the point. The argument 'wrong' says whether the classifier gets the
+	// point wrong. observe then takes a step, and reports whether the ascent has ended. observe must not keep the slice
+	// 'gradient'.
 	observe(wrong bool, loss float64, gradient []float32) (done bool)
 }
 
-// watcher is an ascent that also needs the scores at its point. The method watch gets them before each call of observe,
-// and must not keep the slice.
+// watcher is an ascent that also needs the scores at its point. The method watch receives these scores before each call
+// of observe, and must not keep their slice.
 type watcher interface{ watch(scores []float32) }
 
 // ascend runs one ascent for each target that the attack still has to break, and passes the candidates to the method
-// settle.
+// 'settle'.
 func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	targets = standing(targets)
 	candidates, scores, err := s.candidates(ctx, targets, begin)
@@ -90,7 +90,7 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 	}
 }
 
-// step moves x along the gradient. The argument length is the size of the step. For Linf every value moves by this
+// step moves x along the gradient. The argument 'length' is the size of the step. For Linf every value moves by this
 // size, in the direction of the sign of the value's partial derivative. For L2 this size is the Euclidean norm of the
 // step. If the gradient is zero or not finite, step does not move x and returns false.
 func (s *Search) step(x, gradient []float32, length float64) bool {

@@ -338,7 +338,7 @@ func TestSquares(t *testing.T) {
 		for c := range 3 {
 			for column := range 10 {
 				for row := range 8 {
-					if v := first[w.at(c, row, column)]; v != first[w.at(c, 0, column)] || v != .25 && v != -.25 {
+					if v := first[w.offset(c, row, column)]; v != first[w.offset(c, 0, column)] || v != .25 && v != -.25 {
 						t.Fatalf("%v: no stripes of ±ε: %g", shape, v)
 					}
 				}
@@ -350,7 +350,7 @@ func TestSquares(t *testing.T) {
 			changed := 0
 			for row := range 8 {
 				for column := range 10 {
-					if second[w.at(c, row, column)] != 0 {
+					if second[w.offset(c, row, column)] != 0 {
 						changed++
 					}
 				}

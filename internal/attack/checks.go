@@ -29,8 +29,8 @@ func Flat(found []Found) (examples int) {
 }
 
 // BrokenByScores counts the examples that attacks by scores broke after attacks by gradients had failed to break them.
-// The argument stages lists the attacks in the order in which they ran. The result warn is true if the count is more
-// than 0.2 % of all examples.
+// The argument 'stages' lists the attacks in the order in which they ran. The result 'warn' is true if the count is
+// more than 0.2 % of all examples.
 func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 	after := make(map[Method]bool) // marks attacks by scores that ran after an attack by gradients
 	gradients := false

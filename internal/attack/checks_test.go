@@ -44,7 +44,7 @@ func TestFlat(t *testing.T) {
 }
 
 // shaky is a classifier of two classes. In every second call its first score is the second score times the field
-// amount. In the other calls the first score is 0.
+// 'amount'. In the other calls the first score is 0.
 type shaky struct {
 	*linear
 	calls  *int

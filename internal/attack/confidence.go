@@ -10,7 +10,7 @@ type Altered struct {
 	Distance   float64 // distance from the example, rounded up
 }
 
-// alteredBy returns a candidate as an altered input. The argument scores holds the classifier's scores for the
+// alteredBy returns a candidate as an altered input. The argument 'scores' holds the classifier's scores for the
 // candidate.
 func (s *Search) alteredBy(t *target, candidate []float32, class int, scores []float32) (Altered, error) {
 	distance, err := s.allowed(t, candidate)

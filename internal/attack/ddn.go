@@ -48,7 +48,7 @@ func (s *SmoothedSearch) restarts(ctx context.Context, run runRestart) (found []
 }
 
 // descend runs one restart of DDN. The first restart starts at the example, and the others start at random points
-// around it. The result flat is the number of steps with a gradient of zero.
+// around it. The result 'flat' is the number of steps with a gradient of zero.
 func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
 	blurred, err := s.newBlurred(x)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (d
 	return delta, flat, nil
 }
 
-// anneal returns the factor by which the length of a step is below that of the first step.
+// anneal returns the ratio of the length of the given step to the length of the first step.
 func (s *SmoothedSearch) anneal(step int) float64 {
 	return ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
 }
@@ -94,7 +94,7 @@ func (s *SmoothedSearch) start(x Example, restart int, radius float64) []float64
 	return delta
 }
 
-// rescale scales the perturbation delta of x so that its norm is the argument radius. It then clips x + delta to the
+// rescale scales the perturbation delta of x so that its norm is the argument 'radius'. It then clips x + delta to the
 // box.
 func (s *SmoothedSearch) rescale(delta []float64, x []float32, radius float64) {
 	factor := radius / length(delta)

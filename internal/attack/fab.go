@@ -44,11 +44,11 @@ type chase struct {
 	rivals []int     // a step may cross the boundary between the label and one of these classes
 	x      []float32 // the current point
 	// These fields describe the boundary nearest to x, under the approximation that the logits are linear. The boundary
-	// contains all x + d with difference + slope·d = 0, and the field away is its distance from x. If the gradients of
-	// all differences are zero or not finite, slope is nil.
+	// contains all x + d with difference + slope·d = 0. The field 'away' is the boundary's distance from x. If the
+	// gradients of all differences are zero or not finite, slope is nil.
 	slope            []float64
 	difference, away float64
-	// best is the closest adversarial input so far; it is nil if there is none. The field distance is the distance of
+	// best is the closest adversarial input so far; it is nil if there is none. The field 'distance' is the distance of
 	// best from the example.
 	best     []float32
 	distance float64
@@ -202,9 +202,9 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 }
 
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
-// adversarial input so far, and passes the inputs within ε to the method settle. Each step estimates the boundary as
+// adversarial input so far, and passes the inputs within ε to the method 'settle'. Each step estimates the boundary as
 // the point where the margin would be zero if the margin were linear. It tries a point slightly beyond this estimate.
-// This point is close to the boundary, and the classifier usually gets it wrong.
+// This point is close to the boundary, and the classifier usually gets the point wrong.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -249,7 +249,7 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. Its ends, inner and outer, are norms of
-// perturbations. They are given as shares of the distance between the example and the input in the field end.
+// perturbations. They are given as shares of the distance between the example and the input in the field 'end'.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1
@@ -269,7 +269,7 @@ func (c *section) share() float64 {
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow moves one end of the section to the norm that the method share returns. The arguments are the input at this
+// narrow moves one end of the section to the norm that the method 'share' returns. The arguments are the input at this
 // norm and the scores of this input.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)

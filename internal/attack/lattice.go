@@ -50,8 +50,8 @@ func (l Lattice) Within(t Threat) Lattice {
 // Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the
 // gain |direction| to the cost 2|k|+1 comes first. A search that starts at k = 0 and adds single units in this order
 // passes through the rounded λ·direction. Move therefore returns the result of this search. Let u be the first unit
-// that would break the bound. For every allowed k, Σ k·direction is at most this sum for the result of Move, plus the
-// gain of u.
+// that would break the bound. For every allowed k, the sum Σ k·direction is at most S plus the gain of u, where S is
+// this sum for the result of Move.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {
@@ -118,15 +118,15 @@ func (l Lattice) length(square int64) float64 {
 	return d
 }
 
-// mover is a coordinate that can move by whole units, which are steps of the lattice. The field units is the current
-// number of units, and the field room is the largest possible number.
+// mover is a coordinate that can move by whole units, which are steps of the lattice. The field 'units' is the current
+// number of units, and the field 'room' is the largest possible number.
 type mover struct {
 	place       int
 	gain        float64 // gain in Σ k·direction of one unit
 	units, room int64
 }
 
-// scaled returns the number of units for a factor λ: the product λ·gain, rounded, but at most the field room.
+// scaled returns the number of units for a factor λ: the product λ·gain, rounded, but at most the field 'room'.
 func (m mover) scaled(lambda float64) int64 {
 	return int64(math.Floor(min(lambda*m.gain, float64(m.room)) + .5))
 }
@@ -135,7 +135,7 @@ func (m mover) scaled(lambda float64) int64 {
 func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
 
 // scale sets the units of each coordinate to λ times the coordinate's gain, rounded. It takes the largest λ for which
-// the squares of all units sum to at most the argument budget.
+// the squares of all units sum to at most the argument 'budget'.
 func scale(all []mover, budget int64) {
 	fits := func(lambda float64) bool {
 		sum := int64(0)

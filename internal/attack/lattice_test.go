@@ -48,8 +48,8 @@ func dot(k []int64, direction []float64) (sum float64) {
 }
 
 // digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction.
-// Like a gradient, the direction has a few large values. If the argument tails is 0, all
-// values of the direction have the same size.
+// Like a gradient, the direction has a few large values. If the argument 'tails' is 0, all values of the direction have
+// the same size.
 func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64) {
 	for range 784 {
 		k := 0

@@ -43,19 +43,20 @@ type Lowered struct {
 	Distance float64   // distance from the example, rounded up
 	// Class is the smoothed classifier's answer at Values, or −1. Lower leaves it 0.
 	Class int
-	// Before and After are the probabilities of the label at the example and at Values. They are means over the
-	// selection samples, which also chose Values. So After is smaller than the true probability on average.
+	// Before and After are the probabilities of the label at the example and at Values. Before and After are means over
+	// the selection samples, which also chose Values. So After is smaller than the true probability on average.
 	Before, After float64
 }
 
-// Lower searches for the perturbation of at most Epsilon that lowers the probability of the label under noise most.
-// Unlike Candidates, it returns an input for every example: also if the label keeps the most votes, and also if it has
-// lost already at the example. If no perturbation lowers the probability, the input is the example itself.
+// Lower searches for the perturbation of at most Epsilon that makes the probability of the label under noise as small
+// as possible. Unlike Candidates, Lower returns an input for every example, even if the label keeps the most votes, and
+// even if the label has already lost at the example itself. If no perturbation lowers the probability, the input is the
+// example itself.
 //
 // Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
-// al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall as those of Candidates do. Each
-// restart ends with the lattice point within Epsilon that lies farthest along its perturbation. All restarts and the
-// example are compared by the same s.Samples selection samples.
+// al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall in the same way as the step
+// lengths of Candidates. Each restart ends with the lattice point within Epsilon that lies farthest along its
+// perturbation. All restarts and the example are compared by the same s.Samples selection samples.
 func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return best, 0, err

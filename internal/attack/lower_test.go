@@ -21,8 +21,8 @@ func blurredProbability(l *linear, x []float32) float64 {
 }
 
 // TestLower: for a linear classifier, the input with the smallest probability of the label lies at distance ε along the
-// weights. Lower goes at least 98 % as far in this direction, also if the label has lost already at the example. The
-// norm is at most ε, and the values are bytes. The reported probabilities are those of the formula, up to the error of
+// weights. Lower goes at least 98 % as far in this direction, even if the label has already lost at the example. The
+// norm is at most ε, and the values are bytes. The reported probabilities agree with the formula, up to the error of
 // 20,000 samples.
 func TestLower(t *testing.T) {
 	l, all, distances := wideLinear(4)

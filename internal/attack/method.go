@@ -60,7 +60,7 @@ type definition struct {
 	norms     []Norm
 	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error
-	preset    []Stage // the attacks of a preset, for which the field run is nil
+	preset    []Stage // the attacks of a preset, for which the field 'run' is nil
 	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
 	// already gets wrong.
 	confidence bool
@@ -174,7 +174,7 @@ func (m Method) UsesGradients() bool {
 }
 
 // Loss returns the loss that a single attack raises. If users may choose the loss of this attack, Loss returns the
-// user's choice, the argument chosen. The argument targeted says whether the attack aims at classes.
+// user's choice, the argument 'chosen'. The argument 'targeted' says whether the attack aims at classes.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {

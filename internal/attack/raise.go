@@ -114,8 +114,8 @@ func (s *Search) other(scores []float32, y int) float64 {
 	return most
 }
 
-// raising is one ascent on one example. It raises the logarithm of the largest probability of a wrong class, called its
-// value. If a step would lower the value, the ascent does not take the step, and the next steps are shorter.
+// raising is one ascent on one example. The ascent raises its value, which is the logarithm of the largest probability
+// of a wrong class. If a step would lower the value, the ascent does not take the step, and the next steps are shorter.
 type raising struct {
 	*Search
 	*target
@@ -144,7 +144,7 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe continues from x or, if the value is smaller at x, from c.at. It ignores the loss, its second argument,
+// observe continues from x or, if the value is smaller at x, from c.at. observe ignores its second argument, the loss,
 // because the value c.here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {

@@ -11,9 +11,9 @@ import (
 // score of another class minus the label's score. ScoreGradients estimates the variance v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // writes the model's input for the values, without noise, to the slice in
-	// Slope converts a gradient. The argument in holds the gradient with respect to the model's input. Slope replaces
-	// it by the gradient with respect to the example's values.
+	Feed       func(in, values []float32) // writes the model's input for the values, without noise, to the slice 'in'
+	// Slope converts a gradient. The argument 'in' holds the gradient with respect to the model's input. Slope replaces
+	// this gradient by the gradient with respect to the example's values.
 	Slope func(values, in []float32)
 	// Size is the number of noisy copies per Run. The estimate ignores copies that vote for no class.
 	Size int

@@ -18,7 +18,7 @@ import (
 type Classifier = smoothing.Classifier
 
 // Gradients computes the scores and losses of a batch of inputs, and the gradient of each loss with respect to its
-// input. The method Examples returns the size of the batch. The argument targets holds the classes that a targeted
+// input. The method Examples returns the size of the batch. The argument 'targets' holds the classes that a targeted
 // attack aims at; losses without a target ignore this argument. Several goroutines may call Run at the same time.
 type Gradients interface {
 	Examples() int
@@ -178,8 +178,8 @@ func (s *Search) rounds(targets []*target, f func(round int) error) error {
 // workers is the number of goroutines that run the model.
 func (s *Search) workers() int { return max(1, s.Workers) }
 
-// random returns the random numbers of an example for one restart. They do not depend on which other examples are
-// attacked.
+// random returns the random numbers of an example for one restart. These numbers do not depend on which other examples
+// are attacked.
 func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }

@@ -94,7 +94,7 @@ type SmoothedSearch struct {
 	Probabilities bool
 }
 
-// firstPoll is the number of selection samples that the method poll draws before it counts votes for the first time.
+// firstPoll is the number of selection samples that the method 'poll' draws before it counts votes for the first time.
 const firstPoll = 256
 
 // ladder holds the distances of the candidates, as multiples of the smallest distance at which the label loses. A
@@ -346,7 +346,7 @@ func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smo
 	return votes, nil
 }
 
-// count adds the votes of the samples with the numbers first, …, end − 1 to the argument votes.
+// count adds the votes of the samples with the numbers first, …, end − 1 to the argument 'votes'.
 func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int, votes []int) error {
 	scores, err := s.scores(ctx, input, stream, first, end)
 	for m := s.Classifier.Classes(); len(scores) > 0; scores = scores[m:] {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// firstShare is the share of an image that a square changes at first. It is p in the paper.
+// firstShare is the share of an image that a square changes at first. This share is p in the paper.
 const firstShare = .8
 
 // square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so
@@ -20,7 +20,7 @@ func (s *Search) square(ctx context.Context, targets []*target) error {
 }
 
 // walk changes random parts of each target's best input so far. It keeps a change if the loss falls. It passes each new
-// input to the function take, which reports whether the target needs no more queries.
+// input to the function 'take', which reports whether the target needs no more queries.
 func (s *Search) walk(
 	ctx context.Context, targets []*target, loss func(scores []float32, label int) float64,
 	take func(w *walk, x, scores []float32) (done bool, err error),
@@ -81,8 +81,8 @@ func (s *Search) newWalk(t *target) *walk {
 	return w
 }
 
-// at returns the index of a value in the input.
-func (w *walk) at(channel, row, column int) int {
+// offset returns the index of a value in the input.
+func (w *walk) offset(channel, row, column int) int {
 	if w.last {
 		return (row*w.width+column)*w.channels + channel
 	}
@@ -129,7 +129,7 @@ func (w *walk) change(s *Search, x []float32, channel, top, bottom, left, right 
 	}
 	for row := top; row < bottom; row++ {
 		for column := left; column < right; column++ {
-			i := w.at(channel, row, column)
+			i := w.offset(channel, row, column)
 			x[i] = float32(float64(w.Values[i]) + epsilon)
 		}
 	}

@@ -48,7 +48,7 @@ func (w *walk) tile(s *Search) []float32 {
 			form, at := w.form(height, width), rectangle{row, column, height, width}
 			for c := range w.channels {
 				sign := w.sign()
-				for k, i := range w.within(c, at) {
+				for k, i := range w.offsets(c, at) {
 					d[i] = sign * form[k]
 				}
 			}
@@ -97,23 +97,23 @@ func (w *walk) place(height, width int) rectangle {
 // sign draws 1 or −1.
 func (w *walk) sign() float64 { return float64(2*int(w.rng.Uint64()&1) - 1) }
 
-// within returns the indices of a rectangle's values in a channel, row by row.
-func (w *walk) within(channel int, r rectangle) []int {
+// offsets returns the indices of a rectangle's values in a channel, row by row.
+func (w *walk) offsets(channel int, r rectangle) []int {
 	all := make([]int, 0, r.height*r.width)
 	for row := r.row; row < r.row+r.height; row++ {
 		for column := r.column; column < r.column+r.width; column++ {
-			all = append(all, w.at(channel, row, column))
+			all = append(all, w.offset(channel, row, column))
 		}
 	}
 	return all
 }
 
 // gather changes one channel of the perturbation d. It sets the window "from" to 0. The window "into" gets the squared
-// norm of both windows plus the argument unused. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
+// norm of both windows plus the argument 'unused'. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
 // windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values in the window "into", η is the form and ρ is a
 // random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
-	places := w.within(channel, into)
+	places := w.offsets(channel, into)
 	nu := make([]float64, len(places))
 	for k, i := range places {
 		nu[k] = d[i]
@@ -129,7 +129,7 @@ func (w *walk) gather(d []float64, channel int, into, from rectangle, form []flo
 	for _, i := range places {
 		d[i] = 0
 	}
-	for _, i := range w.within(channel, from) { // in the overlap, d is 0 by now
+	for _, i := range w.offsets(channel, from) { // in the overlap, d is 0 by now
 		available += d[i] * d[i]
 		d[i] = 0
 	}

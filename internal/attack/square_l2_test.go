@@ -201,7 +201,7 @@ func TestTile(t *testing.T) {
 	for row := range 28 {
 		for column := range 28 {
 			inside := row >= 1 && row < 26 && column >= 1 && column < 26
-			if v := x[w.at(0, row, column)]; (v != 0) != inside {
+			if v := x[w.offset(0, row, column)]; (v != 0) != inside {
 				t.Fatalf("row %d, column %d: %g", row, column, v)
 			}
 		}
@@ -211,7 +211,7 @@ func TestTile(t *testing.T) {
 	for k := range 25 {
 		for c := range 3 {
 			got := make([]float64, 0, 25)
-			for _, i := range w.within(c, rectangle{1 + k/5*5, 1 + k%5*5, 5, 5}) {
+			for _, i := range w.offsets(c, rectangle{1 + k/5*5, 1 + k%5*5, 5, 5}) {
 				got = append(got, float64(x[i])/scale)
 			}
 			form := upright

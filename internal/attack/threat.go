@@ -82,7 +82,7 @@ func (t Threat) Distance(a, x []float32) float64 {
 	return most
 }
 
-// sign is 0 if the argument sum is 0, and 1 otherwise. Equal inputs therefore have distance 0.
+// sign is 0 if the argument 'sum' is 0, and 1 otherwise. Equal inputs therefore have distance 0.
 func sign(sum float64) float64 {
 	if sum == 0 {
 		return 0
@@ -111,7 +111,7 @@ func (t Threat) Project(a, x []float32) {
 	}
 	if t.Norm == Linf {
 		for i, v := range a {
-			a[i] = t.within(v, x[i])
+			a[i] = t.nearest(v, x[i])
 		}
 		return
 	}
@@ -133,8 +133,8 @@ func (t Threat) Project(a, x []float32) {
 	}
 }
 
-// within returns the number nearest to v among the numbers at most Epsilon away from x.
-func (t Threat) within(v, x float32) float32 {
+// nearest returns the number nearest to v among the numbers at most Epsilon away from x.
+func (t Threat) nearest(v, x float32) float32 {
 	if magnitude(float64(v), float64(x)) <= t.Epsilon {
 		return v
 	}

@@ -24,8 +24,8 @@ func ChancePValue(k, n int64, rate float64) float64 {
 	return binomial.Tail(n, k, rate).Upper
 }
 
-// Threshold returns the smallest number of contradictions among n examples that is significant at the level. It is the
-// smallest k with P(Bin(n, rate) ≥ k) ≤ level.
+// Threshold returns the smallest number of contradictions among n examples that is significant at the level. The result
+// is the smallest k with P(Bin(n, rate) ≥ k) ≤ level.
 func Threshold(n int64, rate, level float64) (int64, error) {
 	k, err := binomial.FailureQuantile(n, rate, level)
 	return k + 1, err

@@ -8,8 +8,8 @@ import (
 
 // Outcome holds the statements of the certificate and of the attack about one labelled example.
 type Outcome struct {
-	// Certified is the radius within which the certificate says that the answer is the label. It is negative if there
-	// is no such radius.
+	// Certified is the radius within which the certificate says that the answer is the label. Certified is negative if
+	// there is no such radius.
 	Certified float64
 	// Broken is the distance of the nearest input at which a test has verified that the answer differs from the label.
 	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
@@ -50,13 +50,13 @@ type Levels struct {
 //
 //	upper = UCB(#{Broken > ρ}; n, δ) + γ, lower = LCB(#{Certified ≥ ρ}; n, δ) − α
 //
-// Here UCB and LCB are upper and lower confidence bounds on a proportion. For one radius they are Clopper–Pearson
-// bounds. For all radii they come from the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's constant,
-// one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is robust at
-// radius ρ if the answer is the label for every perturbation of norm at most ρ.
+// Here UCB and LCB are upper and lower confidence bounds on a proportion. For one radius UCB and LCB are
+// Clopper–Pearson bounds. For all radii they come from the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's
+// constant, one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is
+// robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
-// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. It holds at
-// the familywise level of Chains, unless one of the verified answers behind the fields Listed is wrong.
+// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. This bound
+// holds at the familywise level of Chains, unless one of the verified answers behind the fields Listed is wrong.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }

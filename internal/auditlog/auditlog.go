@@ -179,7 +179,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.file.Sync(), l.lock.Unlock(), l.file.Close())
 }
 
-// Read passes the lines of a log to the function visit. It skips an incomplete last line.
+// Read passes the lines of a log to the function 'visit'. It skips an incomplete last line.
 func Read(path string, seed checksum.Seed, visit func(Line) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -198,7 +198,7 @@ var errTorn = errors.New("the last line is incomplete")
 // maxLine limits the memory for one line.
 const maxLine = 64 << 20
 
-// read passes each line, and the offset at which the line ends, to the function visit.
+// read passes each line, and the offset at which the line ends, to the function 'visit'.
 func read(r io.Reader, seed checksum.Seed, visit func(line Line, end int64) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)

@@ -82,8 +82,8 @@ func (f form) add(s Seed, text []byte) []byte {
 	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
-// nearEnd is the number of bytes at the end of a line that verify searches for a damaged checksum. It is twice the
-// length of a checksum.
+// nearEnd is the number of bytes at the end of a line that verify searches for a damaged checksum. This number is twice
+// the length of a checksum.
 const nearEnd = 64
 
 func (f form) verify(s Seed, text []byte) ([]byte, State) {
@@ -100,7 +100,7 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 }
 
 // cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum itself in
-// the result cell.
+// the result 'cell'.
 func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	at := len(text) - len(f.before) - cellLen - len(f.after)
 	if at < 2 || text[0] != '{' {
@@ -114,9 +114,9 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 }
 
 // VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
-// or if the last cell only resembles a checksum. The state is also Bad if the last cell is a checksum but the header's
-// last column is not Column, if the checksum follows a tab, or if the checksum is alone on its line. The state is
-// Foreign if the checksum is right for another Seed.
+// or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
+// checksum but the header's last column is not Column, the checksum follows a tab, or the checksum is alone on its
+// line. The state is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

@@ -22,9 +22,9 @@ func NewSeed(digest []byte) Seed {
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
 }
 
-// seed returns the Seed whose upper 16 bits are the argument first. The number of ones among its 32 bits is even. The
-// polynomial of CRC-32C is a multiple of x+1. So if the start value has an even number of ones, the numbers of ones in
-// the CRC and in the text are equal modulo 2.
+// seed returns the Seed whose upper 16 bits are the argument 'first'. The number of 1 bits among the 32 bits of this
+// Seed is even. The polynomial of CRC-32C is a multiple of x+1. So if the start value has an even number of 1 bits, the
+// numbers of 1 bits in the CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
 	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the upper bits changes many of the lower bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1

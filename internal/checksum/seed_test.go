@@ -29,8 +29,8 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// There must be 65535 different seeds. No seed is 0, and each seed has an even number of ones. A random value is a seed
-// with probability 2⁻¹⁶.
+// There must be 65535 different seeds. No seed is 0, and each seed has an even number of 1 bits. A random value is a
+// seed with probability 2⁻¹⁶.
 func TestSeeds(t *testing.T) {
 	seen := map[Seed]bool{}
 	for first := range 1 << 16 {

@@ -157,7 +157,8 @@ func (a *Array) Same(other *Array) error {
 	return nil
 }
 
-// Resume takes the settings that may change between submissions from the array other. It writes the script again.
+// Resume copies, from the array 'other', the settings that may change between submissions. It then writes the script
+// again.
 func (a *Array) Resume(other *Array) error {
 	a.Dir, a.Program, a.Options, a.AtOnce = other.Dir, other.Program, other.Options, other.AtOnce
 	if err := durable.WriteFile(a.Script(), []byte(a.Text())); err != nil {

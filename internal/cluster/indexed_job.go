@@ -130,8 +130,8 @@ type claim struct {
 const containerName = "rscert"
 
 // Manifest returns the Job that samples the shards. Kubernetes restarts a failed shard up to Retries times, and the
-// shard resumes where it stopped. Wrong input (exit code 2) is not retried, and a pod lost with its node does not count
-// as a failure.
+// shard resumes where it stopped. Kubernetes does not retry a shard with wrong input (exit code 2), and does not count
+// a pod lost with its node as a failure.
 func (j IndexedJob) Manifest() Manifest {
 	words := []string{"rscert", "certify"}
 	for _, flag := range j.Certify {

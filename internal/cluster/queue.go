@@ -15,7 +15,7 @@ type Task struct {
 	Signal int    // signal that ended the task; 0 means none
 }
 
-// The list ended holds the final states of a task. In any other state the task may still write to its folder.
+// The list 'ended' holds the final states of a task. In any other state the task may still write to its folder.
 var ended = []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
 	"PREEMPTED", "REVOKED"}
 

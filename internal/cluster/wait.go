@@ -20,7 +20,7 @@ import (
 // Queue is a scheduler of job arrays.
 type Queue interface {
 	Submit(ctx context.Context, a *Array, shards []int) (Job, error)
-	// Tasks returns the tasks of a job by their numbers. It may omit tasks that ended long ago.
+	// Tasks returns the tasks of a job by their numbers. The result may omit tasks that ended long ago.
 	Tasks(ctx context.Context, j Job) (map[int]Task, error)
 }
 

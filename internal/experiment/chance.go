@@ -57,8 +57,8 @@ func upper(n, k int, p float64) float64 { return binomial.Tail(int64(n), int64(k
 // lower returns P(Bin(n, p) ≤ k) = P(Bin(n, 1−p) ≥ n−k).
 func lower(n, k int, p float64) float64 { return binomial.Tail(int64(n), int64(n-k), 1-p).Upper }
 
-// differences compares the model with a classifier that always answers the class common. The result lost counts the
-// examples that only this classifier gets right, and the result gained counts the examples that only the model gets
+// differences compares the model with a classifier that always answers the class 'common'. The result 'lost' counts the
+// examples that only this classifier gets right, and the result 'gained' counts the examples that only the model gets
 // right.
 func differences(predicted, labels []int, common int) (lost, gained int64) {
 	for i, k := range predicted {

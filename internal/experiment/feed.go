@@ -9,12 +9,12 @@ import (
 // This file feeds the model for attacks, without noise or with the experiment's noise.
 
 // Feed computes the model's input for an example: (x − mean)/std for each value x, in the model's order. It writes the
-// input to the argument in.
+// input to the argument 'in'.
 func (e *Experiment) Feed(in, values []float32) { e.noise.float.feed(in, values) }
 
 // Pull converts a gradient with respect to the model's input into a gradient with respect to the example's values. It
-// reads the gradient with respect to the model's input from the argument in, and writes the result to the argument
-// values.
+// reads the gradient with respect to the model's input from the argument 'in', and writes the result to the argument
+// 'values'.
 func (e *Experiment) Pull(values, in []float32) {
 	n := e.noise.float
 	for j, g := range in {

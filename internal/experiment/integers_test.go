@@ -45,8 +45,9 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes must receive exactly 255·x. Without noise these values are bytes. With noise they are integers. The
-// model's graph clamps integers outside 0…255. With a finer lattice the model receives the float32 nearest to 255·x.
+// A model of bytes must receive exactly 255·x. Without noise these values are bytes. With noise the values are
+// integers. The model's graph clamps integers outside 0…255. With a finer lattice the model receives the float32
+// nearest to 255·x.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {

@@ -18,8 +18,9 @@ type relabelling map[int]int
 
 // judgeOrder tests whether the labels are in the order of the model's classes. It looks for a relabelling under which
 // clearly more answers are right. It first adds 1 to all labels, and then subtracts 1. It then derives a relabelling
-// from the confusion matrix of one half of the examples, tests it on the other half, and repeats this with the halves
-// exchanged. Each of these four tests is McNemar's exact test with Bonferroni's correction.
+// from the confusion matrix of one half of the examples, and tests this relabelling on the other half. It repeats the
+// derivation and the test with the halves exchanged. Each of these four tests is McNemar's exact test with Bonferroni's
+// correction.
 func judgeOrder(predicted, labels []int) Finding {
 	for _, shift := range []int{1, -1} {
 		by := relabelling{}

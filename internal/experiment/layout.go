@@ -8,7 +8,7 @@ import (
 )
 
 // chooseLayout maps the examples onto the model's input. If the data are flat rows and Spec.ModelLayout is set, it
-// first sets Spec.Layout to the layout of the model's input. It also sets e.other.
+// first sets Spec.Layout to the layout of the model's input. chooseLayout also sets e.other.
 func (e *Experiment) chooseLayout() (graph.Arrangement, error) {
 	shape := e.data.Shape()
 	if own, ok := e.model.Layout(); ok && e.Spec.ModelLayout && len(shape) == 1 {
@@ -32,7 +32,7 @@ func otherLayout(l graph.Layout) graph.Layout {
 	return graph.CHW
 }
 
-// layoutText describes the order of flat values. The result matters is true if another order of the flat values would
+// layoutText describes the order of flat values. The result 'matters' is true if another order of the flat values would
 // give other inputs.
 func (e *Experiment) layoutText() (text param.Text, matters bool) {
 	if e.other == nil {

@@ -34,7 +34,7 @@ type noise struct {
 	high     float64
 	rounds   bool // inputs off the lattice move to lattice points
 
-	// These fields are for noise with a scale for each column. For such noise, the field lattice is nil.
+	// These fields are for noise with a scale for each column. For such noise, the field 'lattice' is nil.
 	columns *smoothing.ColumnNoise
 	parts   []runfolder.NoiseColumn
 
@@ -168,7 +168,7 @@ func (n *noise) moved(example dataset.Example) float64 {
 }
 
 // integers rounds values to lattice points, and returns the amount by which this reduces every radius. If the field
-// rounds is set, the amount is the distance that the values moved.
+// 'rounds' is set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -246,8 +246,8 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels returns the values of mean or std for the channels. Without values it returns the argument absent. Otherwise
-// it returns an error unless there is one value, or one value per channel.
+// channels returns the values of mean or std for the channels. Without values it returns the argument 'absent'.
+// Otherwise it returns an error unless there is one value, or one value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
@@ -258,7 +258,7 @@ func channels(of param.Name, values []float64, absent float64, a graph.Arrangeme
 	return values, spec.CheckChannelValues(of, values)
 }
 
-// repeat returns a value for each of n channels. It repeats a single value.
+// repeat returns n values, one for each channel. If there is only one value, repeat repeats it.
 func repeat(values []float64, n int) []float64 {
 	values = slices.Clone(values)
 	for len(values) < n {

@@ -11,7 +11,7 @@ import (
 )
 
 // placeNoise makes the models generate the noise if the spec asks for it. If one model cannot generate noise, or if the
-// bits of its noise differ from the host's noise, the host generates all noise. The error why then gives the reason.
+// bits of its noise differ from the host's noise, the host generates all noise. The error 'why' then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())

@@ -25,8 +25,8 @@ func processorTime() time.Duration {
 
 // BenchmarkNoiseOn compares two variants: noise and votes in the model's graph, and noise and votes on the host. Both
 // variants use the same CPU cores. An op is one round with both variants, each of half a second or more. The metric
-// 'ratio' is the processor time with noise on the host, divided by the processor time with noise in the graph. It is
-// the median over rounds.
+// 'ratio' is the processor time with noise on the host, divided by the processor time with noise in the graph. The
+// metric is the median over rounds.
 func BenchmarkNoiseOn(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

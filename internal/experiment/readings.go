@@ -104,8 +104,8 @@ func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Ti
 	return found, nil
 }
 
-// compared counts right answers. The result right counts them for the data as given, and the result now counts them
-// under a reading.
+// compared counts right answers. The result 'right' counts the right answers for the data as given, and the result
+// 'now' counts the right answers under a reading.
 func compared(x looked, answers []int) (right, now int) {
 	n := len(answers)
 	right, _ = agreement(x.predicted[:n], x.labels[:n], nil)
@@ -113,7 +113,7 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// better reports whether clearly more answers are right under a reading. The argument readings is the number of
+// better reports whether clearly more answers are right under a reading. The argument 'readings' is the number of
 // readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
@@ -173,7 +173,7 @@ func channelValue(values []float64, channel int, absent float64) float64 {
 	return values[channel]
 }
 
-// usualScales lists common normalisations of values in [0,1]. The field channels is the number of channels that the
+// usualScales lists common normalisations of values in [0,1]. The field 'channels' is the number of channels that the
 // input must have; 0 means any number.
 var usualScales = []struct {
 	what      string

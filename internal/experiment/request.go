@@ -12,7 +12,7 @@ import (
 
 // Request returns the example for the values of a request, in the order of the data. Values that are not finite, or
 // outside the range of the noise, are InputErrors. Values off the lattice are InputErrors too, unless the argument
-// round is true. If round is true, such values move to the nearest lattice points, and the example's Quantisation
+// 'round' is true. If round is true, such values move to the nearest lattice points, and the example's Quantisation
 // bounds the distance.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise

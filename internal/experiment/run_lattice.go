@@ -48,8 +48,8 @@ func (n *noise) roundedRange() (low, high float32) {
 	return at(n.data.Low), at(n.data.High)
 }
 
-// roundTo sets the slice integers to the lattice points nearest to the values, and returns an upper bound on the
-// distance that the values move, in the norm of the law.
+// roundTo sets the slice 'integers' to the lattice points nearest to the values. It returns an upper bound, in the norm
+// of the law, on the distance that the values move.
 func (n *noise) roundTo(integers []int32, values []float32) float64 {
 	step, _ := n.data.Step.Float64()
 	norm, sum := n.law.Norm(), 0.

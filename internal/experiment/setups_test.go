@@ -155,7 +155,7 @@ func look(t *testing.T, model string, s images, changes ...func(*spec.Spec)) ([]
 	return lookAt(t, model, s.save(t), changes...)
 }
 
-// lookAt is look for data in a file.
+// lookAt does the same as look, for data in a file.
 func lookAt(t *testing.T, model, data string, changes ...func(*spec.Spec)) ([]Finding, float64) {
 	t.Helper()
 	p := quick(data, func(p *spec.Spec) { p.Model, p.Sigma, p.ModelLayout = model, 0.5, true })
@@ -184,7 +184,7 @@ func suspects(findings []Finding) (aspects []Aspect) {
 	return aspects
 }
 
-// Look must find each of these mistakes (docs/first-model.md lists them). The field wants is the aspect that must be
+// Look must find each of these mistakes (docs/first-model.md lists them). The field 'wants' is the aspect that must be
 // suspect.
 func TestWrongSetups(t *testing.T) {
 	digits := readImages(t, bundled+"mnist", 200, dataset.Options{})

@@ -32,9 +32,10 @@ type Adaptation struct {
 	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph, and notes the labels of its classes. It removes ZipMap nodes, so that the output is a tensor and not a list of maps. It
-// also joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
-// argument columns lists the names of the data's columns; it is nil if the columns are unnamed.
+// adapt edits the model's graph, and notes the labels of its classes. It removes ZipMap nodes, so that the output is a
+// tensor and not a list of maps. It also joins one-column inputs, and rounds values for integer inputs. The argument
+// 'info' describes the file. The argument 'columns' lists the names of the data's columns; it is nil if the columns are
+// unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.noteLabels(classLabels(m.Graph))
@@ -51,7 +52,7 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 }
 
 // Adapt returns a copy of the model that is ready to run. The copy has one input of rows of floats, and one output with
-// the scores. The argument output names that output; if it is empty, Adapt chooses the output. The argument columns
+// the scores. The argument 'output' names that output; if it is empty, Adapt chooses the output. The argument 'columns'
 // lists the names of the data's columns; it is nil if the columns are unnamed. Adapt refuses a model that cannot take
 // this form. It also refuses a model that draws random numbers or has unknown operators.
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {

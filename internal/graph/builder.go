@@ -20,7 +20,7 @@ type Builder struct {
 	initializing bool
 }
 
-// NewBuilder returns a builder whose constants are nodes. It gets new names by calling the argument name.
+// NewBuilder returns a builder whose constants are nodes. The builder gets new names by calling the function 'name'.
 func NewBuilder(name func() string) *Builder { return &Builder{name: name} }
 
 // NewInitializing returns a builder whose constants are initializers.

@@ -56,7 +56,7 @@ type Denoiser struct {
 	Timestep int
 	AlphaBar float64
 	// Mean and Std normalise the classifier's input to (x − Mean)/Std. Each holds one value or one value per channel.
-	// If they are empty, the input is not normalised.
+	// If Mean and Std are empty, the input is not normalised.
 	Mean, Std []float64
 }
 
@@ -192,7 +192,7 @@ func isStep(in TensorInfo) bool {
 }
 
 // agree reports whether the sizes of a and b are compatible. In each dimension the two sizes must be equal, or at least
-// one of them must be free. In the second dimension, the size of b is first multiplied by the argument channels.
+// one of them must be free. In the second dimension, the size of b is first multiplied by the argument 'channels'.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false

@@ -64,8 +64,8 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	return in, out
 }
 
-// castNode returns a node that converts a value to type t. The argument from is the name of the value, and the argument
-// to is the name of the result.
+// castNode returns a node that converts a value to type t. The argument 'from' is the name of the value, and the
+// argument 'to' is the name of the result.
 func castNode(from, to string, t ElemType) *onnxpb.NodeProto {
 	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
 }

@@ -236,7 +236,7 @@ func tensorSize(t *onnxpb.TensorProto) (int64, error) {
 	return int64(size/8 + (size%8+7)/8), nil // less than 2⁶²
 }
 
-// readExternalFile reads a file in the model's folder and subtracts the file's size from the variable room.
+// readExternalFile reads a file in the model's folder and subtracts the file's size from the variable 'room'.
 func readExternalFile(root *os.Root, name string, room *int64) (e externalFile, err error) {
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)

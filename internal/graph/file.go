@@ -52,9 +52,9 @@ func (f *File) Learned() bool {
 }
 
 // ReadModel reads a model's file and the external files that hold its weights, or a model that is part of the program
-// (package builtin). It refuses everything except regular
-// files, because reading a device, a pipe or a folder may never end. It refuses files above ONNX's limit of 2 GiB. It
-// also refuses files that together exceed a third of the memory (see modelCopies).
+// (package builtin). It refuses everything except regular files, because reading a device, a pipe or a folder may never
+// end. It refuses files above ONNX's limit of 2 GiB. It also refuses files that together exceed a third of the memory
+// (see modelCopies).
 func ReadModel(path string) (*File, error) {
 	if name, ok := builtin.Name(path); ok {
 		return readBuiltin(name)
@@ -97,8 +97,8 @@ const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// Parse parses a model. The argument folder names the folder with the files of external data. It is empty if the model
-// has no external data.
+// Parse parses a model. The argument 'folder' names the folder with the files of external data. The argument is empty
+// if the model has no external data.
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error
@@ -128,7 +128,7 @@ func roomForModels() int64 {
 }
 
 // readOpen reads an open file of at most `most` bytes and returns its SHA-256 in hex. It subtracts the file's size from
-// the variable room.
+// the variable 'room'.
 func readOpen(f *os.File, most int64, room *int64) (*block, string, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -35,7 +35,7 @@ type Arrangement struct {
 	size     int
 }
 
-// Arrange copies the example's values, in the model's order, to the argument in.
+// Arrange copies the example's values, in the model's order, to the argument 'in'.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -46,9 +46,9 @@ func (a Arrangement) Arrange(in, example []float32) {
 	}
 }
 
-// Reindexed returns an arrangement for images [C,H,W] of the given shape. The function from maps coordinates to
-// coordinates. If a takes a value of the input from the coordinates p, the returned arrangement takes this value from
-// the coordinates from(p).
+// Reindexed returns an arrangement for images [C,H,W] of the given shape. The function 'from' maps coordinates to
+// coordinates. Suppose that the arrangement a takes a value of the input from the coordinates p. The returned
+// arrangement then takes this value from the coordinates from(p).
 func (a Arrangement) Reindexed(shape []int, from func(c, row, column int) (int, int, int)) Arrangement {
 	h, w := shape[1], shape[2]
 	perm := make([]int, a.size)
@@ -73,8 +73,8 @@ func (a Arrangement) Channel(j int) int {
 }
 
 // Fit maps an example of the given shape onto a model's input, and returns the shape of one sample of the input. The
-// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
-// example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// argument 'dims' holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
+// example or the input is flat and the other is an image, the argument 'layout' gives the order of the flat values.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
 	size := Product(example)
 	if size == 0 {
@@ -185,7 +185,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill checks the argument sizes against the dimensions, and returns the sizes. It returns false if a dimension is
+// fill checks the argument 'sizes' against the dimensions, and returns the sizes. It returns false if a dimension is
 // fixed at a different size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {

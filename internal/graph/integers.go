@@ -66,7 +66,7 @@ func (a *Adaptation) rounded(input TensorInfo) {
 	a.Change("input '%s': values are rounded to integers, half up, and clamped to %.0f…%.0f", quote.Name(input.Name), r[0], r[1])
 }
 
-// The method round adds nodes that round a float32 value and clamp it to the range of type t.
+// The method 'round' adds nodes that round a float32 value and clamp it to the range of type t.
 func (e *editor) round(from, to string, t ElemType) {
 	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
 	r := integerRanges[t]

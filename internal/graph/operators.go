@@ -24,21 +24,21 @@ type opKey struct{ domain, op string }
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const microsoft = "com.microsoft"
 
-// The list named draws holds the operators that always draw random numbers.
-var draws = []opKey{
+// alwaysRandom lists the operators that always draw random numbers.
+var alwaysRandom = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
-// The map named drops holds the operators that draw random numbers only in training. It maps each operator to the
+// The map randomInTraining holds the operators that draw random numbers only in training. It maps each operator to the
 // position of its training input. If the training input is absent, the operator runs in inference mode.
-var drops = map[opKey]int{
+var randomInTraining = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }
 
-// The list foreign holds operators of ONNX Runtime that keep a state or change weights in place. It also holds
+// statefulOrExternal lists operators of ONNX Runtime that keep a state or change weights in place. It also lists
 // operators that run code or a compiled graph from outside the model's nodes.
-var foreign = []opKey{
+var statefulOrExternal = []opKey{
 	{"org.pytorch.aten", "ATen"}, {microsoft, "ATen"}, {microsoft, "PythonOp"}, {microsoft, "PythonOpGrad"}, {microsoft, "EPContext"},
 	{microsoft, "Snpe"}, {microsoft, "YieldOp"}, {microsoft, "Send"}, {microsoft, "Recv"}, {microsoft, "InPlaceAccumulator"},
 	{microsoft, "InPlaceAccumulatorV2"}, {microsoft, "ZeroGradient"}, {microsoft, "SGDOptimizer"}, {microsoft, "SGDOptimizerV2"},
@@ -56,9 +56,9 @@ func checkOperators(m *onnxpb.ModelProto) error {
 	local := localFunctions(m)
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
 		key := opKey{domainOf(n.GetDomain()), n.GetOpType()}
-		training, drop := drops[key]
+		training, drop := randomInTraining[key]
 		switch {
-		case slices.Contains(draws, key):
+		case slices.Contains(alwaysRandom, key):
 			return refuse("the model draws random numbers", s, n, InferenceHint)
 		case drop && len(n.Input) > training && n.Input[training] != "":
 			switch on, known := boolOf(s.constant(n.Input[training])); {
@@ -67,7 +67,7 @@ func checkOperators(m *onnxpb.ModelProto) error {
 			case on:
 				return refuse("the model draws random numbers (it is in training mode)", s, n, InferenceHint)
 			}
-		case slices.Contains(foreign, key):
+		case slices.Contains(statefulOrExternal, key):
 			return refuse("the model keeps a state or runs code beside its graph", s, n, InferenceHint)
 		case !slices.Contains(knownDomains, key.domain) && !local[key]:
 			return refuse(fmt.Sprintf("the model has an operator of the unknown domain '%s'", quote.Name(key.domain)), s, n,

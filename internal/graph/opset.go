@@ -43,8 +43,8 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 
 const opsetHint = "export the models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
-// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The arguments are
-// the old version, from, and the new version, to.
+// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The argument
+// 'from' is the old version, and the argument 'to' is the new version.
 func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	changes, newest := opsetChanges()
 	known, ok := changes[n.GetOpType()]
@@ -87,8 +87,8 @@ func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	return from
 }
 
-// joinOpsets raises models to common operator sets and returns these sets. The argument least is the oldest version of
-// ONNX's own operators that joinOpsets may return.
+// joinOpsets raises models to common operator sets and returns these sets. The argument 'least' is the oldest version
+// of ONNX's own operators that joinOpsets may return.
 func joinOpsets(least int64, models ...*onnxpb.ModelProto) ([]*onnxpb.OperatorSetIdProto, error) {
 	to := least
 	for _, m := range models {

@@ -36,13 +36,13 @@ var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", 
 var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
-// The list classifiers holds operators of scikit-learn's classifiers. They usually output the probabilities of all
+// The list 'classifiers' holds operators of scikit-learn's classifiers. They usually output the probabilities of all
 // classes, but some nodes output other scores.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
 // TellOutputs derives the kind of the model's scores from the node that computes them. It then checks whether the
-// scores are of this kind. The argument scores holds the model's scores for random samples, in rows of m values. If the
-// node and the scores do not settle the kind, TellOutputs returns OutputsAuto and the reason.
+// scores are of this kind. The argument 'scores' holds the model's scores for random samples, in rows of m values. If
+// the node and the scores do not settle the kind, TellOutputs returns OutputsAuto and the reason.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := Producer(g, output)
 	softmax := node == "Softmax"
@@ -96,7 +96,7 @@ func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 }
 
 // Producer returns the operator that computes the value. It goes back past operators that only reshape or convert the
-// value, and past the operators in the argument more.
+// value, and past the operators in the argument 'more'.
 func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {

@@ -28,10 +28,10 @@ import (
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
 // position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no
-// position for a softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that
-// is computed from the whole tensor. The result of an operator without a rule has no position either. A Reshape may
-// leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those
-// that a later rule refuses.
+// position for a softmax or a sum over the batch, and none for a matrix product that sums over the batch. It also
+// returns none for a scale that is computed from the whole tensor. The result of an operator without a rule has no
+// position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries
+// all choices and drops the choices that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Under two conditions, every node then computes the
 // same values for a batch as for each sample alone. First, sizes that contain the batch must be free. Second, sizes
@@ -78,7 +78,7 @@ func (e Edits) FixSizes() bool {
 	return false
 }
 
-// An edit describes the changes to one node. The field rank is the number of dimensions of the repeated inputs.
+// An edit describes the changes to one node. The field 'rank' is the number of dimensions of the repeated inputs.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
 	target    []int64 // sizes for input 1 of Reshape or Expand, or input 3 of Resize (where the batch replaces target[0])
@@ -94,8 +94,8 @@ type Facts struct {
 }
 
 // rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch dimension,
-// which is the first dimension of the input. The argument known describes a run with a batch of n. If the proof fails,
-// the error names the node at which it fails.
+// which is the first dimension of the input. The argument 'known' describes a run with a batch of n. If the proof
+// fails, the error names the node at which it fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (Edits, error) {
 	if name, sorted := sortNodes(m.Graph); !sorted {
 		return nil, fmt.Errorf("%s needs its own result", name)
@@ -271,8 +271,8 @@ func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	}
 }
 
-// If a node returns the sizes of a tensor, the method sizes returns the constant that replaces the node. It returns nil
-// for other nodes.
+// If a node returns the sizes of a tensor, the method 'sizes' returns the constant that replaces the node. It returns
+// nil for other nodes.
 func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	shape := r.shape(n, 0)
 	switch n.GetOpType() {
@@ -426,8 +426,8 @@ func attribute(n *onnxpb.NodeProto, name string) *onnxpb.AttributeProto {
 	return nil
 }
 
-// Apply edits the graph. The graph's nodes must be in the same order as when the edits were found. The argument size is
-// the new size of the graph's batch dimension.
+// Apply edits the graph. The graph's nodes must be in the same order as when the edits were found. The argument 'size'
+// is the new size of the graph's batch dimension.
 func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	freeSizes(g, input, size)
 	e := newEditor(g)
@@ -462,8 +462,8 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd adds nodes that compute a vector of sizes. The first sizes of the vector come from the argument before. The
-// next size is the number of samples of the input. The last sizes come from the argument after.
+// batchAnd adds nodes that compute a vector of sizes. The first sizes of the vector come from the argument 'before'.
+// The next size is the number of samples of the input. The last sizes come from the argument 'after'.
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

@@ -21,7 +21,7 @@ func init() { // in init, so that one line can list all operators of a rule
 	}
 	add("", `Identity Cast Dropout Relu LeakyRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Tanh Gelu Erf Exp Log Sqrt Neg Abs
 		Reciprocal Floor Ceil Round Sign Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Softplus Softsign Mish Swish
-		Shrink ThresholdedRelu Clip Not IsNaN IsInf`, (*rebatching).same)
+		Shrink ThresholdedRelu Clip Not IsNaN IsInf`, (*rebatching).elementwiseFirst)
 	add("", "Add Sub Mul Div Pow Max Min Sum Mean Mod PRelu Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor", (*rebatching).broadcast)
 	add("", `Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool BatchNormalization
 		InstanceNormalization GroupNormalization LRN DepthToSpace SpaceToDepth ConvInteger QLinearConv`, (*rebatching).images)
@@ -52,8 +52,8 @@ func init() { // in init, so that one line can list all operators of a rule
 	add("", "Attention", (*rebatching).attention)
 	add(machineLearning, `TreeEnsembleClassifier TreeEnsembleRegressor TreeEnsemble LinearClassifier LinearRegressor SVMClassifier
 		SVMRegressor Scaler Normalizer Imputer Binarizer ArrayFeatureExtractor FeatureVectorizer`, (*rebatching).tableRows)
-	add(machineLearning, "LabelEncoder", (*rebatching).same)
-	add(microsoft, "Gelu FastGelu QuickGelu QLinearSigmoid QLinearLeakyRelu", (*rebatching).same)
+	add(machineLearning, "LabelEncoder", (*rebatching).elementwiseFirst)
+	add(microsoft, "Gelu FastGelu QuickGelu QLinearSigmoid QLinearLeakyRelu", (*rebatching).elementwiseFirst)
 	add(microsoft, "BiasGelu", (*rebatching).broadcast)
 	add(microsoft, "QLinearAdd QLinearMul", (*rebatching).qLinearBinary)
 	add(microsoft, "QLinearAveragePool QLinearGlobalAveragePool", (*rebatching).images)
@@ -66,8 +66,8 @@ func to(at position) []option { return []option{{places: []position{at}}} }
 // moved returns the same position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// The method own reports whether the batch is the only index in its dimension.
-func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
+// alone reports whether the batch is the only index in its dimension.
+func (p position) alone() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. A negative value of the attribute
 // counts from the last axis.
@@ -82,9 +82,9 @@ func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	return int(min(max(axis, -1), int64(rank)))
 }
 
-// The rule same is for operators that are elementwise in the first input. No other input may depend on the model's
-// input.
-func (r *rebatching) same(n *onnxpb.NodeProto) []option {
+// The rule elementwiseFirst is for operators that are elementwise in the first input. No other input may depend on the
+// model's input.
+func (r *rebatching) elementwiseFirst(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
 		return nil
@@ -92,7 +92,7 @@ func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The rule broadcast is for operators that are elementwise in all inputs and broadcast them. The inputs' shapes are
+// The rule 'broadcast' is for operators that are elementwise in all inputs and broadcast them. The inputs' shapes are
 // aligned at the last dimension.
 func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	rank := len(r.result(n))
@@ -117,8 +117,8 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 }
 
 // sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result. The
-// argument rank is the number of the result's dimensions, and the argument dim is the dimension that holds the batch.
-// Input k is aligned at the last dimension. It must depend on the model's input, or have size 1 along the batch.
+// argument 'rank' is the number of the result's dimensions, and the argument 'dim' is the dimension that holds the
+// batch. Input k is aligned at the last dimension. It must depend on the model's input, or have size 1 along the batch.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -128,7 +128,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	return known && (d < 0 || sizes[d] == 1)
 }
 
-// The rule images is for operators on [N, C, …] that accept any N.
+// The rule 'images' is for operators on [N, C, …] that accept any N.
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
@@ -217,8 +217,8 @@ func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
 	return to(at.moved(0))
 }
 
-// The rule softmax is for a softmax over one axis. Before operator set 13, a softmax runs over all dimensions from the
-// axis on.
+// The rule 'softmax' is for a softmax over one axis. Before operator set 13, a softmax runs over all dimensions from
+// the axis on.
 func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	last := r.rank(n, 0)
@@ -266,10 +266,10 @@ func before(sizes []int64, at position) int64 {
 	return p
 }
 
-// The rule reshape divides the row of values into new dimensions. One of the new dimensions must hold the whole batch.
-// The size of this dimension must be outer·batch·inner for whole numbers outer and inner. The indices that ran slower
-// than the batch must still run slower. If several dimensions qualify, the search first tries dimensions that hold the
-// batch alone. It tries the last dimension last, because most operators sum over the last dimension.
+// The rule 'reshape' divides the row of values into new dimensions. One of the new dimensions must hold the whole
+// batch. The size of this dimension must be outer·batch·inner for whole numbers outer and inner. The indices that ran
+// slower than the batch must still run slower. If several dimensions qualify, the search first tries dimensions that
+// hold the batch alone. It tries the last dimension last, because most operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
@@ -290,7 +290,7 @@ func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
 			place := position{j, outer, s / (outer * r.batch)}
 			o := option{[]position{place}, &edit{target: target, reshape: n.GetOpType() != "Reshape"}}
 			switch {
-			case place.own():
+			case place.alone():
 				own = append(own, o)
 			case j == len(sizes)-1:
 				last = append(last, o)
@@ -380,8 +380,8 @@ func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// The rule concat allows concatenation along any dimension except the batch dimension. Its edit repeats constant parts
-// for every sample.
+// The rule 'concat' allows concatenation along any dimension except the batch dimension. Its edit repeats constant
+// parts for every sample.
 func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	var found *position
 	rank := len(r.result(n))
@@ -404,7 +404,7 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 		return to(*found)
 	}
 	e.dim = found.dim
-	if !found.own() || r.batch != 1 {
+	if !found.alone() || r.batch != 1 {
 		return nil
 	}
 	for _, k := range e.repeats {
@@ -415,7 +415,7 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// The rule split is for operators along one axis. The axis is an attribute of the node. If the attribute is missing,
+// The rule 'split' is for operators along one axis. The axis is an attribute of the node. If the attribute is missing,
 // the operator's default axis applies, which is usually 0.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
@@ -439,7 +439,7 @@ func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The rule slice allows slices along other dimensions than the batch dimension. It also allows slices that take the
+// The rule 'slice' allows slices along other dimensions than the batch dimension. It also allows slices that take the
 // whole batch dimension.
 func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	at, fed := r.position(n, 0)
@@ -487,7 +487,7 @@ func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64
 	return r.constant(n, k)
 }
 
-// The rule gather allows constant indices along a dimension other than the batch dimension. It also allows a batch of
+// The rule 'gather' allows constant indices along a dimension other than the batch dimension. It also allows a batch of
 // indices into a constant table.
 func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	axis := axisOf(n, 0, r.rank(n, 0))
@@ -560,7 +560,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	return p.without(axes)
 }
 
-// The rule expand is for the operator Expand. Where the target size is 1, Expand keeps the size of its input.
+// The rule 'expand' is for the operator Expand. Where the target size is 1, Expand keeps the size of its input.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
@@ -572,7 +572,7 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{at}, &edit{target: target}}}
 }
 
-// The rule resize allows constant sizes of images. It also allows scales that leave the batch unchanged.
+// The rule 'resize' allows constant sizes of images. It also allows scales that leave the batch unchanged.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	sizes := r.result(n)
@@ -596,7 +596,7 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !at.own() {
+	if !at.alone() {
 		return nil
 	}
 	return []option{{[]position{at}, &edit{target: slices.Clone(sizes)}}}
@@ -608,7 +608,7 @@ func plainResize(n *onnxpb.NodeProto) bool {
 	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
 }
 
-// The rule einsum requires that the batch has its own letter in the equation. This letter must be the same in all
+// The rule 'einsum' requires that the batch has its own letter in the equation. This letter must be the same in all
 // inputs that hold the batch. The letter must not occur in the other inputs, and must occur in the result.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
@@ -642,7 +642,7 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// The rule recurrent is for sequences [time, batch, …] that all have the same length. Its edit repeats a constant
+// The rule 'recurrent' is for sequences [time, batch, …] that all have the same length. Its edit repeats a constant
 // initial state for every sample.
 func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	const lengths, firstState, lastState = 4, 5, 6 // inputs
@@ -655,7 +655,7 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 		state, depends := r.position(n, k)
 		switch isState := k == firstState || k == lastState; {
 		case n.Input[k] == "", !isState && !depends, isState && depends && state == at:
-		case isState && !depends && at.own() && r.batch == 1:
+		case isState && !depends && at.alone() && r.batch == 1:
 			e.repeats = append(e.repeats, k)
 		default:
 			return nil
@@ -669,7 +669,7 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	return []option{o}
 }
 
-// The rule attention is for queries, keys and values [batch, …], with a constant mask or no mask.
+// The rule 'attention' is for queries, keys and values [batch, …], with a constant mask or no mask.
 func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 	const mask = 3
 	at, _ := r.position(n, 0)

@@ -5,11 +5,12 @@ import (
 	"encoding/hex"
 )
 
-// recipeKey is the key of a model's recipe in the metadata of its file. The Python function rscert.export writes it.
+// recipeKey is the key of a model's recipe in the metadata of its file. The Python function rscert.export writes the
+// recipe under this key.
 const recipeKey = "rscert.recipe"
 
-// RecipeSHA256 returns the SHA-256, in hex, of the text that says how the model was trained. It is empty if the file
-// has no such text.
+// RecipeSHA256 returns the SHA-256, in hex, of the text that says how the model was trained. The result is empty if the
+// file has no such text.
 func (f *File) RecipeSHA256() string {
 	for _, p := range f.Model.MetadataProps {
 		if p.GetKey() == recipeKey {

@@ -61,7 +61,7 @@ func saturatedProduct(sizes []int64) int64 {
 const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
 
 // checkSizes refuses a model with a tensor that declares more elements than it holds. It also refuses a model whose
-// nodes compute constants of more bytes in total than the argument limit.
+// nodes compute constants of more bytes in total than the argument 'limit'.
 func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {
@@ -115,7 +115,7 @@ func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	return v
 }
 
-// sizeScope holds the known values of a graph. The field outer points to the scope around the graph.
+// sizeScope holds the known values of a graph. The field 'outer' points to the scope around the graph.
 type sizeScope struct {
 	function string
 	values   map[string]knownValue

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// constants returns a model with the constants and nodes that the function build adds.
+// constants returns a model with the constants and nodes that the function 'build' adds.
 func constants(build func(b *Builder)) *onnxpb.ModelProto {
 	b := NewInitializing(Numbered("c"))
 	build(b)

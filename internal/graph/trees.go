@@ -137,7 +137,7 @@ func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// A mark is the state of a node while the method check runs.
+// A mark is the state of a node while the method 'check' runs.
 const (
 	unseen = iota
 	open   // on the path to the current node
@@ -159,7 +159,7 @@ func (b branching) check() error {
 			marks[at] = open
 			if next[at] == 2 {
 				marks[at], path = closed, path[:len(path)-1]
-				if height[at] = 1 + b.below(at, height); height[at] > maxTreeDepth {
+				if height[at] = 1 + b.childHeight(at, height); height[at] > maxTreeDepth {
 					return fmt.Errorf("with more than %d nodes on a path", maxTreeDepth)
 				}
 				continue
@@ -178,8 +178,8 @@ func (b branching) check() error {
 	return nil
 }
 
-// below returns the larger of the heights of a node's two children. It returns 0 for a leaf.
-func (b branching) below(at int32, height []int32) (most int32) {
+// childHeight returns the larger of the heights of a node's two children. It returns 0 for a leaf.
+func (b branching) childHeight(at int32, height []int32) (most int32) {
 	for _, child := range b[at] {
 		if child != noChild {
 			most = max(most, height[child])

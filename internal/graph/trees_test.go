@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// tree is one node of a test's tree: the node's number and the numbers of its two children. In a leaf, the field yes
-// equals the constant leaf.
+// tree is one node of a test's tree: the node's number and the numbers of its two children. In a leaf, the field 'yes'
+// equals the constant 'leaf'.
 type tree struct{ id, yes, no int64 }
 
 const leaf = -9

@@ -30,7 +30,7 @@ func (s *scope) constant(name string) *onnxpb.TensorProto {
 	return nil
 }
 
-// eachNode calls the function visit for every node of the model, and returns the first error.
+// eachNode calls the function 'visit' for every node of the model, and returns the first error.
 func eachNode(m *onnxpb.ModelProto, visit func(*scope, *onnxpb.NodeProto) error) error {
 	if err := visitGraph(m.Graph, nil, visit); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // either, because the block is a copy of the file's bytes. The block is unmapped once nothing refers to it any more.
 type block struct{ bytes []byte }
 
-// fillBlock creates a block of the given size in bytes. It calls the function fill, which must write all these bytes.
+// fillBlock creates a block of the given size in bytes. It calls the function 'fill', which must write all these bytes.
 func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	if size == 0 {
 		return new(block), fill(nil)
@@ -37,10 +37,10 @@ func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	return b, unix.Mprotect(memory, unix.PROT_READ)
 }
 
-// readBlock reads exactly the given number of bytes. It also writes these bytes to the writer seen.
+// readBlock reads exactly the given number of bytes. It also writes these bytes to the writer 'seen'.
 func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 	return fillBlock(size, func(to []byte) error {
-		const piece = 1 << 20 // small enough to stay in the processor's cache until the writer seen has read it
+		const piece = 1 << 20 // small enough to stay in the processor's cache until the writer 'seen' has read it
 		for len(to) > 0 {
 			part := to[:min(piece, len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Available returns the memory, in bytes, that this process can still take without swapping. This is MemAvailable of
-// Linux, within the limits of the process's control groups (containers, pods, services). The result ok is false if the
-// system does not provide this information.
+// Available returns the memory, in bytes, that this process can still take without swapping. This amount is
+// MemAvailable of Linux, within the limits of the process's control groups (containers, pods, services). The result ok
+// is false if the system does not provide this information.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
 // available computes Available for a system with the files of root.
@@ -41,8 +41,8 @@ var hierarchies = []hierarchy{
 	{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
-// groups returns the folders of the process's group and of the group's ancestors. Each group has its own
-// limit. In a container there is only one group, at the mount itself.
+// groups returns the folders of the process's group and of the group's ancestors. Each group has its own limit. In a
+// container there is only one group, at the mount itself.
 func (h hierarchy) groups(root fs.FS) []string {
 	folders := []string{h.mount}
 	text, err := fs.ReadFile(root, "proc/self/cgroup")

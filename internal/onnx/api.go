@@ -131,7 +131,7 @@ const (
 	requiredVersion = "1.24"
 )
 
-// apiBase is the OrtApiBase of the library that the function ask opened last.
+// apiBase is the OrtApiBase of the library that the function 'ask' opened last.
 var apiBase *C.ApiBase
 
 // ask opens the library at path. It returns the library's version and its built-in execution providers. The library
@@ -199,7 +199,7 @@ func apiError(problem *C.char) error {
 }
 
 // pointerIn returns the ONNX Runtime pointer that a value of the Go binding keeps in unexported fields. The argument
-// names is the path of field names that leads to the pointer.
+// 'names' is the path of field names that leads to the pointer.
 func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 	v := reflect.ValueOf(thing)
 	for _, name := range names {

@@ -16,11 +16,11 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// The map company holds models in which the inputs of a batch affect each other, as in some real exports. Each model
-// computes a function of the whole tensor or along the batch, before or after a small convolutional net. The field node
-// names the node at which the proof of independence fails. If the field is "", the proof succeeds with an edit of the
-// graph. After this edit, the graph computes the same scores for an input in a batch as for the input alone.
-var company = map[string]struct {
+// mixingModels holds models in which the inputs of a batch affect each other, as in some real exports. Each model
+// computes a function of the whole tensor or along the batch, before or after a small convolutional net. The field
+// 'node' names the node at which the proof of independence fails. If the field is "", the proof succeeds with an edit
+// of the graph. After this edit, the graph computes the same scores for an input in a batch as for the input alone.
+var mixingModels = map[string]struct {
 	node  string
 	build func() *modelBuilder
 }{
@@ -84,10 +84,10 @@ var company = map[string]struct {
 			node("MatMul", "gram f", "m").weights("w", graph.Float32, 48, 4).node("MatMul", "m w", "y").output("y", graph.Float32, "N", 4)
 	}},
 	"loop": {"Loop 'z'", func() *modelBuilder { // the loop's body uses x, which is not an input of the node
-		return companyOf().subgraph("Loop", "trips keep x", "z").int64s("trips", 2).on("keep").scored("z")
+		return companyOf().subgraph("Loop", "trips keep x", "z").int64s("trips", 2).trueConstant("keep").scored("z")
 	}},
 	"branch": {"If 'max'", func() *modelBuilder { // a constant condition hides that the node depends on x
-		return companyOf().subgraph("If", "keep", "max").on("keep").node("Div", "x max", "z").scored("z")
+		return companyOf().subgraph("If", "keep", "max").trueConstant("keep").node("Div", "x max", "z").scored("z")
 	}},
 	"own_relu": {"Relu 'z'", func() *modelBuilder { // the model's own function, named like an operator
 		b := companyOf().node("Relu", "x", "z").scored("z")
@@ -121,10 +121,10 @@ var company = map[string]struct {
 }
 
 func init() {
-	for name, c := range company {
+	for name, c := range mixingModels {
 		testModels["company_"+name] = c.build
 	}
-	testModels["company_brightest_image"] = func() *modelBuilder { // a denoiser, for the testscript company
+	testModels["company_brightest_image"] = func() *modelBuilder { // a denoiser, for the testscript 'company'
 		return companyOf().node("ReduceMax", "x", "max", integer("keepdims", 0)).node("Div", "x max", "y").output("y", graph.Float32, "N", 3, 4, 4)
 	}
 }
@@ -146,8 +146,8 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// The method on adds a constant of type bool with the value true.
-func (b *modelBuilder) on(name string) *modelBuilder {
+// trueConstant adds a constant of type bool with the value true.
+func (b *modelBuilder) trueConstant(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b
 }
@@ -186,9 +186,9 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// The function named unlike returns images that differ strongly. Every other image is dark, and some images are flat,
-// sparse or extreme.
-func unlike(n int) [][]float32 {
+// contrastingImages returns images that differ strongly. Every other image is dark, and some images are flat, sparse or
+// extreme.
+func contrastingImages(n int) [][]float32 {
 	all := images(n)
 	for i, x := range all {
 		for j := range x {
@@ -211,8 +211,8 @@ func unlike(n int) [][]float32 {
 // must then have the same bits for every batch size, row, set of other samples and number of workers. Each model must
 // give one warning.
 func TestCompany(t *testing.T) {
-	xs := unlike(40)
-	for name, c := range company {
+	xs := contrastingImages(40)
+	for name, c := range mixingModels {
 		t.Run(name, func(t *testing.T) {
 			var want [][]float32
 			for _, batch := range []int{1, 16, 20, 33} {
@@ -268,8 +268,8 @@ func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 // TestCompanyFixed tests the models of TestCompany with a batch dimension fixed at 1. The loader must not free this
 // dimension.
 func TestCompanyFixed(t *testing.T) {
-	xs := unlike(20)
-	for name, c := range company {
+	xs := contrastingImages(20)
+	for name, c := range mixingModels {
 		b := c.build()
 		for _, v := range slices.Concat(b.Graph.Input[:1], b.Graph.Output) {
 			v.GetType().GetTensorType().GetShape().Dim[0] = &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}}
@@ -320,12 +320,12 @@ func TestCompanyDevices(t *testing.T) {
 }
 
 // TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare batches of very
-// different inputs. Without the proof, the trial runs detect all models of the map company except three. In the model
+// different inputs. Without the proof, the trial runs detect all models of mixingModels except three. In the model
 // lookup, other samples rarely change which offset is chosen. For the model own_relu, ONNX Runtime uses its own
 // operator Relu instead of the function Relu that the model defines. In the model sizes_of_values, the sizes never
 // change.
 func TestCompanyTrial(t *testing.T) {
-	for name, c := range company {
+	for name, c := range mixingModels {
 		l := prover(t, c.build().bytes(t))
 		l.tried = true // as if the proof had succeeded
 		original, err := l.session(false, 1)
@@ -348,9 +348,9 @@ func TestCompanyTrial(t *testing.T) {
 
 // TestCompanyOpenVINO repeats TestCompany on OpenVINO, which compiles graphs anew.
 func TestCompanyOpenVINO(t *testing.T) {
-	xs := unlike(20)
+	xs := contrastingImages(20)
 	r, d := openOpenVINO(t)
-	for name, c := range company {
+	for name, c := range mixingModels {
 		var want [][]float32
 		for _, batch := range []int{1, 16} {
 			m, err := r.LoadContext(t.Context(), c.build().bytes(t), LoadOptions{Device: d, Batch: batch, Workers: 2})
@@ -366,7 +366,7 @@ func TestCompanyOpenVINO(t *testing.T) {
 }
 
 // freeGraph returns a random graph with a free batch dimension and with operators that may mix samples. The function
-// next returns the numbers that determine the graph.
+// 'next' returns the numbers that determine the graph.
 func freeGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, "N", 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
@@ -388,7 +388,7 @@ func freeGraph(next func(n int) int) []byte {
 	return model
 }
 
-// mixer adds nodes that compute y from v. v and y have the shape [N,2,3,2]. The argument kind selects one of 16 kinds
+// mixer adds nodes that compute y from v. v and y have the shape [N,2,3,2]. The argument 'kind' selects one of 16 kinds
 // of nodes.
 func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	axis := int64(next(4))

@@ -62,9 +62,9 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// The method named each returns one Device for each single device that d covers. The result named says whether the user
-// chose these devices; all of them must then work.
-func (d Device) each() (all []Device, named bool) {
+// singles returns one Device for each single device that d covers. The result 'named' says whether the user chose these
+// devices. If the user chose them, all of them must work.
+func (d Device) singles() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {
 		return []Device{d}, true
@@ -75,7 +75,7 @@ func (d Device) each() (all []Device, named bool) {
 		}
 		return all, true
 	}
-	for i := range max(1, len(p.names())) { // if no device is found, device 0 is tried, and its error gives the reason
+	for i := range max(1, len(p.names())) { // if no device is found, rscert tries device 0, whose error gives the reason
 		all = append(all, Device{p, strconv.Itoa(i)})
 	}
 	return all, false
@@ -87,7 +87,7 @@ func (d Device) checkIndices() error {
 		return nil
 	}
 	names := d.provider.names()
-	all, _ := d.each()
+	all, _ := d.singles()
 	for _, one := range all {
 		if i, err := strconv.Atoi(one.unit); err == nil && i >= len(names) && len(names) > 0 {
 			return hint.Add(fmt.Errorf("there is no device %s: %d are here, from %s:0 (%s) on", one, len(names), d.provider.device, names[0]),

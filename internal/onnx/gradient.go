@@ -117,7 +117,7 @@ func (g *Gradient) OnHost() error { return g.onHost }
 
 // Run computes the scores [Examples·Copies·m] and the losses [Examples] of the examples x. It also computes the
 // gradient of each loss with respect to the loss's example. All gradients together have the size of x. The argument
-// labels has the objective's LabelShape. The argument noise [Examples·Copies·values] is nil if there is one copy.
+// 'labels' has the objective's LabelShape. The argument 'noise' [Examples·Copies·values] is nil if there is one copy.
 func (g *Gradient) Run(ctx context.Context, x, noise []float32, labels []int64, scores, loss, gradient []float32) error {
 	in := []Tensor{Held(g.names.Input, g.in, x), Held(g.names.Labels, g.labels, labels)}
 	if g.names.Noise != "" {

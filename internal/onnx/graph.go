@@ -21,7 +21,7 @@ func Held[T ort.TensorData](name string, shape []int64, data []T) Tensor {
 // Graph is a graph that is open on ONNX Runtime's CPU provider.
 type Graph struct{ *session }
 
-// OpenGraph opens a graph for runs with the given inputs and outputs. The argument weights holds the graph's external
+// OpenGraph opens a graph for runs with the given inputs and outputs. The argument 'weights' holds the graph's external
 // weights.
 func OpenGraph(m *onnxpb.ModelProto, weights graph.Weights, inputs, outputs []string) (*Graph, error) {
 	model, err := proto.Marshal(m)
@@ -38,7 +38,7 @@ func OpenGraph(m *onnxpb.ModelProto, weights graph.Weights, inputs, outputs []st
 	return &Graph{s}, nil
 }
 
-// Run runs the graph once. The argument in holds all inputs. Run writes the outputs that the argument out requests.
+// Run runs the graph once. The argument 'in' holds all inputs. Run writes the outputs that the argument 'out' requests.
 func (g *Graph) Run(ctx context.Context, in, out []Tensor) error { return g.run(ctx, in, out) }
 
 // Close frees the graph.

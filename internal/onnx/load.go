@@ -36,7 +36,7 @@ type LoadOptions struct {
 	Columns   []string         // names of the values of one data example; nil if unnamed
 }
 
-// Load does the same as LoadFile for a model in memory. The argument model is the content of the model's only file.
+// Load does the same as LoadFile for a model in memory. The argument 'model' is the content of the model's only file.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 	return r.LoadContext(context.Background(), model, opt)
 }
@@ -116,7 +116,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 		if err := d.checkIndices(); err != nil {
 			return nil, err
 		}
-		all, named := d.each()
+		all, named := d.singles()
 		if named {
 			all = all[:1]
 		}
@@ -134,7 +134,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 		} else if err := r.works(d); err != nil {
 			broken = d.broken(err)
 		} else {
-			all, _ := d.each()
+			all, _ := d.singles()
 			devices = append(devices, all...)
 		}
 	}
@@ -259,7 +259,7 @@ type sessionKey struct {
 	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// session opens the model's graph. The argument tile is the number of samples per call.
+// session opens the model's graph. The argument 'tile' is the number of samples per call.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -338,9 +338,10 @@ func randomSamples(size int) [][]float32 {
 // dark is the index of a dark sample among the companions.
 const dark = 4
 
-// companions returns samples that are very different from the random samples. They are dark, bright, flat, extreme or
-// sparse. The trial runs put these samples into the same batch as random samples. In some models, they then change the
-// scores of the random samples, for example because the model divides all inputs by the brightest value of the batch.
+// companions returns samples that are very different from the random samples. The companions are dark, bright, flat,
+// extreme or sparse. The trial runs put these samples into the same batch as random samples. In some models, the
+// companions then change the scores of the random samples, for example because the model divides all inputs by the
+// brightest value of the batch.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },
@@ -486,8 +487,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session. The argument tile is the number of samples in a call of the session. The number
-// of samples in a batch is the argument want, rounded up to a multiple of tile.
+// use makes the model run the session. The argument 'tile' is the number of samples in a call of the session. The
+// number of samples in a batch is the argument 'want', rounded up to a multiple of tile.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -499,7 +500,7 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of a given number of samples, the argument want. If any bit of the scores
+// runBatched makes the model run in calls of a given number of samples, the argument 'want'. If any bit of the scores
 // then differs from the scores in calls of the reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
@@ -635,7 +636,7 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples. The argument tile is the number of samples per call. canonical
+// canonical returns the scores of the pool's samples. The argument 'tile' is the number of samples per call. canonical
 // returns an error if a sample's scores depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
@@ -657,9 +658,9 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements plans the calls in which the samples run. The argument tile is the number of samples per call, and row i
+// placements plans the calls in which the samples run. The argument 'tile' is the number of samples per call, and row i
 // of a call holds the sample with the number call[i]. The n samples are poolSize random samples, followed by the
-// companions (see the method companions). Each random sample occurs in several rows. The other rows of the call hold
+// companions (see the method 'companions'). Each random sample occurs in several rows. The other rows of the call hold
 // varying random samples, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
@@ -735,7 +736,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 	return nil
 }
 
-// readOutputs determines the kind of the outputs. The argument scores holds the scores of random samples.
+// readOutputs determines the kind of the outputs. The argument 'scores' holds the scores of random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	if l.lone != graph.OutputsAuto {
 		l.outputs = l.lone

@@ -42,8 +42,8 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// measure lets all workers run calls concurrently. The argument tile is the number of samples per call. The method
-// measure returns the number of samples per second and the duration of a call.
+// measure lets all workers run calls concurrently. The argument 'tile' is the number of samples per call. The method
+// 'measure' returns the number of samples per second and the duration of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)

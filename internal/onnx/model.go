@@ -48,8 +48,8 @@ func (m *Model) Lone() bool { return m.single }
 // Batch returns the number of samples of every Run.
 func (m *Model) Batch() int { return m.batch }
 
-// Run computes scores of samples. The argument in has Batch·InputLen values and holds the samples row by row. Run
-// writes the scores row by row to the argument out, which has Batch·Classes values. Several goroutines may call Run
+// Run computes scores of samples. The argument 'in' has Batch·InputLen values and holds the samples row by row. Run
+// writes the scores row by row to the argument 'out', which has Batch·Classes values. Several goroutines may call Run
 // concurrently. A sample's scores have the same bits in every batch, whatever the other samples of the batch are. Run
 // returns the scores unchanged, including NaN and infinities.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
@@ -70,8 +70,8 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample per call. The argument rows is the number of samples that a call of the
-// session takes; every row of the call gets a copy of the one sample. The argument batch is the number of samples per
+// runSingly makes the model run one sample per call. The argument 'rows' is the number of samples that a call of the
+// session takes; every row of the call gets a copy of the one sample. The argument 'batch' is the number of samples per
 // Run.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
@@ -100,8 +100,8 @@ func (m *Model) Output() string { return m.adapted.Output }
 // values are not rounded.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
-// Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
-// file and the options.
+// Changes returns the edits of the model's graph that are part of the classifier, one per line. These edits depend only
+// on the file and the options.
 func (m *Model) Changes() []string { return slices.Clone(m.adapted.Changes) }
 
 // Notes returns harmless remarks about the model.
@@ -126,8 +126,8 @@ type Settings struct {
 	Batch     int               `json:"batch"`   // number of samples per Run
 	Call      int               `json:"call"`    // number of samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not affect each other. It is "" in runs of old versions of rscert,
-	// which did not prove independence.
+	// Independence says why inputs of one batch do not affect each other. Independence is "" in runs of old versions of
+	// rscert, which did not prove independence.
 	Independence Independence `json:"independence,omitempty"`
 }
 
@@ -147,7 +147,7 @@ func (m *Model) warn(code warning.Code, format string, args ...any) {
 }
 
 // Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either
-// the example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// the example or the input is flat and the other is an image, the argument 'layout' gives the order of the flat values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

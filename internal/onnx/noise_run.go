@@ -70,7 +70,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 // and reused.
 type noisyCall struct {
 	bound   binding
-	bind    func(boundValue) error // the method bind of the binding
+	bind    func(boundValue) error // the method 'bind' of the binding
 	rows    tensors                // example, key, start, votes and scores
 	inputs  []boundValue           // example, key and start
 	example []int32                // [T]
@@ -328,7 +328,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice places long enough for count examples of d coordinates each.
+// makeRoom makes the slice 'places' long enough for count examples of d coordinates each.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

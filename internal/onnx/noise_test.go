@@ -62,7 +62,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// echo returns a model that returns its input as scores. The argument sizes gives the sizes of its input.
+// echo returns a model that returns its input as scores. The argument 'sizes' gives the sizes of its input.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
@@ -162,8 +162,8 @@ func TestNoisyInputs(t *testing.T) {
 			inputs := testInputs(t, noise, 5, m.InputLen(), c.channel)
 			draw := newDrawing(m)
 			for round := range c.rounds {
-				// The rows of a batch belong to 1 to 5 examples. They cover both phases of sampling, and the smallest
-				// and the largest sample numbers.
+				// The rows of a batch belong to 1 to 5 examples. The rows cover both phases of sampling, and the
+				// smallest and the largest sample numbers.
 				for i := range c.batch {
 					in := inputs[(i*(round+1)/c.batch)%len(inputs)]
 					phase := smoothing.Phase((i / 3) % 2)

@@ -71,7 +71,7 @@ func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
 }
 
 // TestOpenVINOSameNet runs models that compute the convolutional net. The scores must match the reference convnetScores
-// within the precision. They must have the same bits for every batch size and number of workers.
+// within the precision. The scores must have the same bits for every batch size and number of workers.
 func TestOpenVINOSameNet(t *testing.T) {
 	xs := images(40)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {

@@ -111,7 +111,7 @@ func (p *preloader) load(provider string) error {
 // libraryPath is the absolute path of the library that Open opened last.
 var libraryPath string
 
-// The map preloads holds the results of preloading, by provider file.
+// The map 'preloads' holds the results of preloading, by provider file.
 var preloads sync.Map
 
 // preloadCUDA loads the libraries that the CUDA provider of the opened ONNX Runtime needs. It loads the libraries only

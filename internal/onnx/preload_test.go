@@ -42,8 +42,8 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting returns the C source of a library. When this library is loaded, it appends a line with the argument name to a
-// file.
+// noting returns the C source of a library. When this library is loaded, it appends a line with the argument 'name' to
+// a file.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
@@ -272,8 +272,8 @@ func TestDeviceCheck(t *testing.T) {
 	}
 }
 
-// The needed libraries must include cuDNN, even if the provider loads cuDNN by itself or works without it. They must
-// not include the driver, because the driver is not part of CUDA.
+// The needed libraries must include cuDNN, even if the provider loads cuDNN by itself or works without it. The needed
+// libraries must not include the driver, because the driver is not part of CUDA.
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

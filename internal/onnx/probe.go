@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// This file measures how a device computes. It finds the device's real precision, its speed, and the nodes that it does
-// not support.
+// This file measures how a device computes. It finds the device's real precision, the device's speed, and the nodes
+// that the device does not support.
 
 // The probe is a small convolutional net. It takes images [3,32,32], has three convolutions with 64 channels each, and
 // returns 10 scores.
@@ -169,7 +169,7 @@ func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]S
 		return nil, d.broken(err)
 	}
 	var speeds []Speed
-	all, _ := d.each()
+	all, _ := d.singles()
 	for _, one := range all {
 		for _, precision := range one.provider.precisions {
 			speed := Speed{Device: one, Precision: precision}

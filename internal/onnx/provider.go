@@ -16,24 +16,24 @@ import (
 )
 
 // A provider is one of ONNX Runtime's execution providers, together with rscert's settings for it. A new provider needs
-// a file with a value of this type, and a line in the function providers.
+// a file with a value of this type, and a line in the function 'providers'.
 type provider struct {
 	device  string       // name of the device in --device
 	name    string       // ONNX Runtime's name of the provider
 	library ortlib.Build // the build of ONNX Runtime that contains the provider
 	auto    bool         // --device auto may choose the provider if it works
 	units   []string     // texts that may follow the device's name and ':'; the default comes first
-	// The function names returns the names of the provider's devices on this machine. The field names is nil if the
+	// The function names returns the names of the provider's devices on this machine. The field 'names' is nil if the
 	// provider does not number its devices. A run uses all these devices, or the devices whose indices follow the
 	// device's name.
 	names      func() []string
 	precisions []Precision // supported precisions
 	hint       param.Text  // advice on how to get a library that works
-	// The function options adds the provider to a session's options. It returns the provider's options for run.json.
+	// The function 'options' adds the provider to a session's options. It returns the provider's options for run.json.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
-	// The field reference is the batch size that defines a model's results. Another batch size is used only if it gives
-	// the same bits. Otherwise a Run is cut into calls of the reference size. On the CPU this size is small, so that a
-	// call has only a few rows more than the user requests. On CUDA it is large enough to keep a GPU busy.
+	// The field 'reference' is the batch size that defines a model's results. Another batch size is used only if it
+	// gives the same bits. Otherwise a Run is cut into calls of the reference size. On the CPU this size is small, so
+	// that a call has only a few rows more than the user requests. On CUDA it is large enough to keep a GPU busy.
 	reference int
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
@@ -154,7 +154,7 @@ func (r *Runtime) works(d Device) error {
 		var o *ort.SessionOptions
 		if o, err = ort.NewSessionOptions(); err == nil {
 			defer o.Destroy()
-			all, _ := d.each()
+			all, _ := d.singles()
 			_, err = d.provider.options(o, settings{unit: all[0].unit, workers: 1})
 		}
 	})

@@ -386,7 +386,7 @@ func counting(n int64) (v []int64) {
 	return v
 }
 
-// The method second adds an output to the last node.
+// The method 'second' adds an output to the last node.
 func (b *modelBuilder) second(name string) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Output = append(n.Output, name)
@@ -414,7 +414,7 @@ func (b *modelBuilder) sequence(x string) *modelBuilder {
 	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
 }
 
-// The method hidden sets the size of the states and the number of directions of the last node, a recurrent layer.
+// The method 'hidden' sets the size of the states and the number of directions of the last node, a recurrent layer.
 func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	direction := "forward"
 	if directions == 2 {
@@ -434,7 +434,7 @@ func text(name, v string) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(v)}
 }
 
-// randomGraph builds a graph with a batch of 1. The function next returns the numbers that determine the graph.
+// randomGraph builds a graph with a batch of 1. The function 'next' returns the numbers that determine the graph.
 func randomGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, 1, 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)

@@ -65,7 +65,7 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 }
 
 // offerSmaller finds the smaller batches that the model offers, if the options ask for them. Their sizes are 1, 2, 4, …
-// times the reference size. The argument scores holds the scores of the pool's samples at the reference size.
+// times the reference size. The argument 'scores' holds the scores of the pool's samples at the reference size.
 // offerSmaller leaves out a call size that changes any bit of these scores. A model that runs one sample per call needs
 // no scores.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {

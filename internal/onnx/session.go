@@ -126,7 +126,8 @@ func plain(err error) error {
 	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
-// scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
+// scores runs the graph once. It uses the slice 'in' as the first input, and writes the first output to the slice
+// 'out'.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
 	one := &struct { // allocate all parts together, because a call of a tiny model takes only microseconds
 		in, out held[float32]
@@ -136,7 +137,7 @@ func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, o
 	return s.run(ctx, one.tensors[:1], one.tensors[1:])
 }
 
-// run runs the graph once. The argument in holds all inputs. The argument out requests outputs, in any order.
+// run runs the graph once. The argument 'in' holds all inputs. The argument 'out' requests outputs, in any order.
 func (s *session) run(ctx context.Context, in, out []tensor) error {
 	if len(in) != len(s.inputs) {
 		return fmt.Errorf("the graph has %d inputs, %d are given", len(s.inputs), len(in))
@@ -199,12 +200,12 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is how long rscert waits until a cancelled run of a model with loops stops. It is below 4 s, because the
-// program ends 4 s after a signal.
+// patience is how long rscert waits until a cancelled run of a model with loops stops. This time is below 4 s, because
+// the program ends 4 s after a signal.
 const patience = 3 * time.Second
 
-// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its
-// threads works until the process ends.
+// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its threads works
+// until the process ends.
 var abandoned atomic.Bool
 
 // abandonedSessions keeps the memory of abandoned sessions alive.

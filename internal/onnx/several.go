@@ -70,7 +70,7 @@ func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {
 		asked = Device{provider: first.provider}
 	}
-	all, named := asked.each()
+	all, named := asked.singles()
 	i := slices.Index(all, first) // the devices before the first model's device have failed
 	return all[i+1:], named
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // units returns a provider for tests. It is ONNX Runtime's CPU provider, but it pretends to have several devices with
-// the given names. A device fails if the function open returns an error for it.
+// the given names. A device fails if the function 'open' returns an error for it.
 func units(names []string, open func(unit string) error) *provider {
 	p := cpuProvider
 	p.device, p.names = "units", func() []string { return names }

@@ -11,12 +11,12 @@ import (
 
 // A tensor is the value of one of a graph's inputs or outputs.
 type tensor interface {
-	// The method label returns the name of the input or output.
+	// The method 'label' returns the name of the input or output.
 	label() string
-	// The method open makes the value for a run, from memory that it pins. If it returns nil, ONNX Runtime allocates
+	// The method 'open' makes the value for a run, from memory that it pins. If it returns nil, ONNX Runtime allocates
 	// memory for the output.
 	open(*runtime.Pinner) (ort.Value, error)
-	// The method take gets the output value after a run. The run has written into the value or allocated it.
+	// The method 'take' gets the output value after a run. The run has written into the value or allocated it.
 	take(ort.Value) error
 }
 

@@ -46,7 +46,7 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 		"say so with %s logits (class 1 above 0) or %s probabilities (class 1 above ½)", param.Outputs, param.Outputs)
 }
 
-// rangeOf returns the range of the finite numbers. The result finite reports whether any number is finite.
+// rangeOf returns the range of the finite numbers. The result 'finite' reports whether any number is finite.
 func rangeOf(numbers []float32) (low, high float32, finite bool) {
 	for _, v := range numbers {
 		if v-v != 0 {

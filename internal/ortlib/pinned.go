@@ -48,7 +48,7 @@ func pinnedIn(folder, source string) map[string][]string {
 // hashing takes about 20 ms for the plain build of 28 MB, and 100 ms for the 160 MB of OpenVINO.
 func CheckPinned(path string) error { return checkPinned(path, "") }
 
-// checkPinned does the work of CheckPinned. The argument 'sum' is the library's SHA-256. If it is "", checkPinned
+// checkPinned does the work of CheckPinned. The argument 'sum' is the library's SHA-256. If 'sum' is "", checkPinned
 // hashes the library.
 func checkPinned(path, sum string) error {
 	root, err := cacheRoot()

@@ -31,7 +31,7 @@ type Text struct {
 // Textf returns a Text. The format follows fmt.Errorf.
 func Textf(format string, args ...any) Text {
 	if false {
-		_ = fmt.Errorf(format, args...) // lets go vet check the callers' formats
+		_ = fmt.Errorf(format, args...) // lets 'go vet' check the callers' formats
 	}
 	return Text{format, args}
 }

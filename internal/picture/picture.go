@@ -86,8 +86,8 @@ type canvas interface {
 // Margin is the free space at the edges of a picture.
 const Margin = 3 * vg.Millimeter
 
-// Draw makes a picture. The function 'paint' draws on the canvas within the margin. The text alt describes the picture
-// in words, for readers who cannot see it. The same input gives the same bytes.
+// Draw makes a picture. The function 'paint' draws on the canvas within the margin. The text 'alt' describes the
+// picture in words, for readers who cannot see it. The same input gives the same bytes.
 func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte, error) {
 	width, height := vg.Length(size.Width)*vg.Centimeter, vg.Length(size.Height)*vg.Centimeter
 	var c canvas

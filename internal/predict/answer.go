@@ -49,7 +49,7 @@ type row struct {
 	Moved   float64  `parquet:"moved"`
 	Radius  *float64 `parquet:"radius,optional"`
 	// These columns hold the certificate's class, the norm of the radius, and the claim, for example "answer" or "right
-	// or silent". They are nil without a certificate.
+	// or silent". These columns are nil without a certificate.
 	CertifiedClass *int64  `parquet:"certified_class,optional"`
 	Norm           *string `parquet:"norm,optional"`
 	Claim          *string `parquet:"claim,optional"`

@@ -216,8 +216,8 @@ func (l *Leader) strike() {
 	}
 }
 
-// Decided reports whether the rule needs no more votes. If the rule has struck out every outcome, it has decided, but
-// it has no answer.
+// Decided reports whether the rule needs no more votes. A rule that has struck out every outcome has decided, but has
+// no answer.
 func (l *Leader) Decided() bool { return l.decided }
 
 // Answer returns the answer so far. It is a class, or Abstained while the votes do not decide.

@@ -8,7 +8,7 @@ import (
 )
 
 // TestUnanimous checks how many votes the rule needs if all votes are for the same class. This number is the smallest n
-// with C(2n, n)/2ⁿ ≥ 1/α. It does not depend on the number of classes.
+// with C(2n, n)/2ⁿ ≥ 1/α. The number does not depend on the number of classes.
 func TestUnanimous(t *testing.T) {
 	for _, c := range []struct {
 		alpha float64
@@ -118,8 +118,8 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// TestLeaderMeans compares the mean number of votes in a simulation with figures from a separate simulation in Python. They must
-// agree within four standard errors.
+// TestLeaderMeans compares the mean number of votes in a simulation with figures from a separate simulation in Python.
+// The two means must agree within four standard errors.
 func TestLeaderMeans(t *testing.T) {
 	for _, c := range []struct {
 		m        int

@@ -39,8 +39,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// Start shows a bar. The argument 'total' is the number of units of the task. It is negative if this number is unknown.
-// The argument 'done' is the number of units that an earlier run has finished.
+// Start shows a bar. The argument 'total' is the number of units of the task. The argument is negative if this number
+// is unknown. The argument 'done' is the number of units that an earlier run has finished.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}

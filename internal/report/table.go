@@ -29,7 +29,7 @@ const (
 type Column struct {
 	Name  string
 	Align Align
-	// Decimals is the number of digits after the point. If it is Shortest, numbers are printed in full.
+	// Decimals is the number of digits after the point. If Decimals is Shortest, numbers are printed in full.
 	Round    Rounding
 	Decimals int
 	Percent  bool // print 100 times the number

@@ -37,8 +37,8 @@ type AttackPlan struct {
 	keep attack.Keep // of an attack on a smoothed classifier
 }
 
-// gradientExamples is the number of examples in one call of the gradient. It is fixed, so that results do not depend
-// on the batch size.
+// gradientExamples is the number of examples in one call of the gradient. This number is fixed, so that results do not
+// depend on the batch size.
 const gradientExamples = 8
 
 // attackLevel is the confidence level of the Clopper–Pearson intervals.
@@ -236,7 +236,7 @@ func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]atta
 	return all, nil
 }
 
-// result returns the result of an attack. The argument found holds the outcomes of its examples.
+// result returns the result of an attack. The argument 'found' holds the outcomes of its examples.
 func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{

@@ -114,7 +114,7 @@ func (a *attacking) attackRest(ctx context.Context, console experiment.Console) 
 	return nil
 }
 
-// store appends examples to the folder. It keeps them in memory without the values of their inputs.
+// store appends examples to the folder. store keeps the examples in memory without the values of their inputs.
 func (a *attacking) store(found []attack.Found) error {
 	var lines []runfolder.Attacked
 	var inputs [][][]float32

@@ -52,7 +52,7 @@ type AttackedNoise struct {
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`
 }
 
-// LoweredProbability holds means over all examples of an attack with attack.KeepAll. They are means of the label's
+// LoweredProbability holds means over all examples of an attack with attack.KeepAll. These means are of the label's
 // probability under noise, estimated by selection samples.
 type LoweredProbability struct {
 	Before float64 `json:"before"` // at the unperturbed examples
@@ -244,7 +244,7 @@ func (v *verification) lower(ctx context.Context, x attack.Example, f attack.Fou
 }
 
 // beats reports whether a binomial test at a level shows that one class is more probable than another. The arguments
-// votes and other are the numbers of votes of the two classes.
+// 'votes' and 'other' are the numbers of votes of the two classes.
 func beats(votes, other int, level float64) bool {
 	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
 }
@@ -265,8 +265,9 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. The arguments models and data replace the
-// paths in the run's record, unless they are empty. The attack's noise has another seed than the run's noise.
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. The arguments 'models' and 'data' replace
+// the paths in the run's record. If an argument is empty, the recorded path stays. The attack's noise has another seed
+// than the run's noise.
 func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {
@@ -284,8 +285,8 @@ func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder
 	return plan.Spec, r, err
 }
 
-// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if their
-// models, data or noise differ, or if their seeds are equal.
+// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if the
+// models, the data or the noise of the two runs differ, or if the seeds are equal.
 func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil

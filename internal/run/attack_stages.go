@@ -214,9 +214,9 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	return pairs
 }
 
-// countStages counts, for each stage, the examples that the stage broke: those for which it found an adversarial input.
-// It also sets the robust accuracy after each stage: the share of all examples that are classified correctly and that
-// no stage has broken so far.
+// countStages counts, for each stage, the examples that the stage broke. A stage breaks an example if it finds an
+// adversarial input. It also sets the robust accuracy after each stage: the share of all examples that are classified
+// correctly and that no stage has broken so far.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {
@@ -235,7 +235,7 @@ func countStages(stages []AttackStage, found []attack.Found) {
 	}
 }
 
-// warnings returns a warning for each failed check. The argument random is the number of examples with random scores.
+// warnings returns a warning for each failed check. The argument 'random' is the number of examples with random scores.
 func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Found, random int) (all []attack.Warning) {
 	warn := func(check warning.Code, examples int, format string, args ...any) {
 		all = append(all, attack.Warning{Check: check, Examples: examples, Text: fmt.Sprintf(format, args...)})

@@ -24,7 +24,8 @@ import (
 type VerifiedAttack struct {
 	Examples int `json:"examples"`
 	Inputs   int `json:"inputs"` // number of replayed inputs
-	// Classes is false for an attack on the smoothed classifier. Its classes depend on noise and are not replayed.
+	// Classes says whether the classes were replayed. Classes is false for an attack on the smoothed classifier,
+	// because this classifier's answers depend on noise.
 	Classes  bool            `json:"classes"`
 	Wrong    []AttackProblem `json:"wrong"` // the first problems
 	Problems int             `json:"problems"`
@@ -48,8 +49,8 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 
 // VerifyAttack replays a finished attack: the model classifies every example and every stored input again. VerifyAttack
 // compares the classes, and checks each input's norm and box. For an attack on the smoothed classifier it compares no
-// classes. The spec names the device. It also names the model and
-// the data if they are no longer at the recorded paths. All other settings come from the record in the folder.
+// classes. The spec names the device. It also names the model and the data if they are no longer at the recorded paths.
+// All other settings come from the record in the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
 	if err != nil {
@@ -128,7 +129,7 @@ type attackVerifier struct {
 	keeps      bool // the attack must not change classes
 	archives   map[string]*archive
 	waiting    []float32   // inputs to classify
-	checks     []func(int) // for each input in waiting: the function that checks its class
+	checks     []func(int) // for each input in the field 'waiting': the function that checks the input's class
 	found      VerifiedAttack
 }
 
@@ -271,7 +272,7 @@ func sumOf(values []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(block))
 }
 
-// classify queues the input x and the function check. As soon as the queue fills a batch, the model classifies the
+// classify queues the input x and the function 'check'. As soon as the queue fills a batch, the model classifies the
 // queued inputs, and each function is called with the class of its input. If no classes are replayed, classify does
 // nothing.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {

@@ -15,7 +15,7 @@ const auditBins = 15
 
 // AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
 // certified at this radius. The certified Brier score (CBS) and the certified calibration error (CCE) are maxima over
-// all confidences within the tested bounds. They can be false only if a bound is false. A test of the bounds is
+// all confidences within the tested bounds. CBS and CCE can be false only if a bound is false. A test of the bounds is
 // therefore also a test of CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`

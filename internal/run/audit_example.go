@@ -19,7 +19,7 @@ import (
 
 // The error probability of an example's tests is split into three shares. flipShare is for the tests of the candidates
 // in all rounds, cleanShare is for the tests of the example itself, and confidenceShare is for the tests of the bounds
-// on its confidence. The shares add up to 1.
+// on the example's confidence. The shares add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25
@@ -131,8 +131,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class with the most votes among the classes other than the class a. If the argument none is true
-// and the samples that vote for no class outnumber the votes for this class, topOther returns −1.
+// topOther returns the class with the most votes among the classes other than the class a. If the argument 'none' is
+// true and the samples that vote for no class outnumber the votes for this class, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -217,8 +217,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink moves the input "to" towards the example x until its distance from x is at most radius. The argument distance
-// is the distance between x and "to".
+// shrink moves the input "to" towards the example x until its distance from x is at most radius. The argument
+// 'distance' is the distance between x and "to".
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -257,7 +257,7 @@ func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []Au
 // testsPerExample is the maximum number of tests of an example. Each test has its own stream of noise.
 const testsPerExample = 1 << 8
 
-// test carries out one test. The argument turn numbers the tests that share the seed, so that each test has its own
+// test carries out one test. The argument 'turn' numbers the tests that share the seed, so that each test has its own
 // noise.
 func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if turn >= testsPerExample {

@@ -81,9 +81,10 @@ type TestResult struct {
 	Against int64 `json:"against"` // votes for the rival
 	// LogEvidence is the maximum of the logarithm of the evidence during a sequential test (flip or confidence).
 	LogEvidence float64 `json:"log_evidence,omitempty"`
-	// Margin is the upper bound on the margin that a slack test found. It is absent if it is infinite.
+	// Margin is the result of a slack test: an upper bound on the margin of the class over the rival. Margin is absent
+	// if the bound is infinite.
 	Margin *float64 `json:"margin,omitempty"`
-	// Mean is the mean score of the class in the samples. It is set only for tests of a confidence.
+	// Mean is the mean score of the class in the samples. Mean is set only for tests of a confidence.
 	Mean     *float64 `json:"mean,omitempty"`
 	Rejected bool     `json:"rejected"`
 }

@@ -313,8 +313,8 @@ func (a *auditor) resumed(then AuditHeader) error {
 	return nil
 }
 
-// target returns the class that the audit tries to change. This is the certified class or, without a certificate, the
-// label. target returns −1 if the example has neither.
+// target returns the class that the audit tries to change. This class is the certified class or, without a certificate,
+// the label. target returns −1 if the example has neither.
 func target(c certify.Certificate) int {
 	if c.Prediction != certify.Abstained {
 		return c.Prediction

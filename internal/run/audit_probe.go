@@ -133,8 +133,8 @@ func (a *auditor) byScores() bool {
 	return scores
 }
 
-// flip tests whether the rival is more probable than the class at an input. If scores certify the run, it tests
-// whether the rival has the larger mean score. The argument most is the maximum number of samples.
+// flip tests whether the rival is more probable than the class at an input. If scores certify the run, it tests whether
+// the rival has the larger mean score. The argument 'most' is the maximum number of samples.
 func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
 	level := a.level(t.Level, most)
 	p := &probe{stream: stream, input: input, first: 64, most: most}

@@ -36,10 +36,10 @@ type Outcome struct {
 	// Compared counts the samples that the run repeated in other batches: alone, and among other inputs. It covers all
 	// examples. All outputs were the same, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence. It is
-	// 0 if selection samples determined the tangent.
+	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence.
+	// TangentSamples is 0 if selection samples determined the tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
-	// SignedBy is the id of the key that signed the run. It is "" if the run is not signed.
+	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
 }
 
@@ -98,8 +98,8 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 }
 
 // keepResumed takes the seed, the choice of examples and the layout from the record of a resumed run, unless the plan
-// sets them. For a run with scores it also takes the batch size and the side that makes the noise (host or device),
-// because the last bits of scores may depend on these two settings.
+// sets them. For a run with scores, keepResumed also takes the batch size and the side that makes the noise (host or
+// device). The last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil

@@ -375,7 +375,7 @@ func TestQuantisedRuns(t *testing.T) {
 	}
 }
 
-// rebuild applies the function change to the records of a run, and writes a run folder with the changed records.
+// rebuild applies the function 'change' to the records of a run, and writes a run folder with the changed records.
 func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolder.Record) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rebuilt")

@@ -39,8 +39,8 @@ type CheckVerdict struct {
 }
 
 // CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If the argument
-// picture is not empty, CheckRun writes a noisy example to this path, as PNG. The argument spell formats the names of
-// parameters in the verdict.
+// 'picture' is not empty, CheckRun writes a noisy example to this path, as PNG. The argument 'spell' formats the names
+// of parameters in the verdict.
 func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {

@@ -28,8 +28,8 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples is the number of the N samples that determined the tangent. It is 0 if selection samples
-	// determined the tangent.
+	// TangentSamples is the number of the N samples that determined the tangent. TangentSamples is 0 if selection
+	// samples determined the tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 

@@ -147,9 +147,9 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 }
 
 // chargeLattice raises the miss if inputs off the lattice are rounded to it. The lattice was chosen because all
-// calibration examples are on it. If it had been chosen by the examples and the clean query together, the promise would
-// hold with the predictor's miss. The choices differ only if the query alone changes the lattice. For exchangeable
-// examples this has a probability of at most dataset.LatticeChanges/(n+1).
+// calibration examples are on it. If the lattice had been chosen by the examples and the clean query together, the
+// promise would hold with the predictor's miss. The choices differ only if the query alone changes the lattice. For
+// exchangeable examples this has a probability of at most dataset.LatticeChanges/(n+1).
 //
 // The certified size does not allow for the distances that attacked inputs move.
 func (a *applying) chargeLattice() error {
@@ -252,8 +252,8 @@ func (a *applying) disjoint(then, now runfolder.Run) error {
 		"take other data, or fit with %s 0/2 and apply with %s 1/2", param.Shard, param.Shard)
 }
 
-// originals returns the positions of the inputs in the calibration's data file: if the inputs are from this file, or if
-// they are in the folder of an attack on this file. The result known is false for other inputs.
+// originals returns the positions of the inputs in the calibration's data file. It knows these positions if the inputs
+// are from this file, or from the folder of an attack on this file. The result 'known' is false for other inputs.
 func (a *applying) originals(then, now runfolder.Run) (positions []int, known bool) {
 	if then.Data.SHA256 == now.Data.SHA256 {
 		return a.experiment.Positions(), true
@@ -267,8 +267,9 @@ func (a *applying) originals(then, now runfolder.Run) (positions []int, known bo
 	return positions, all != nil
 }
 
-// attackedPositions returns the positions of the inputs in the data file that an attack changed, if the argument file is
-// an archive in the folder of an attack on the data file with this SHA-256. Otherwise it returns nil.
+// attackedPositions returns the positions of the inputs of an archive in the data file that an attack changed. The
+// archive is the argument 'file', and must be in the folder of an attack on the data file with this SHA-256. Otherwise
+// attackedPositions returns nil.
 func attackedPositions(file, sum string) (positions []int) {
 	name, archive := strings.CutSuffix(filepath.Base(file), ".npz")
 	if !archive {

@@ -84,7 +84,7 @@ func (a *applying) calibrationFile() error {
 }
 
 // sameNoise refuses the scores of a run if its noise or its temperature differs from the predictor's. The predictor was
-// fitted on a file that names no model, so sameNoise cannot compare models. The argument run is nil for a file of
+// fitted on a file that names no model, so sameNoise cannot compare models. The argument 'run' is nil for a file of
 // scores that belongs to no run.
 func (a *applying) sameNoise(run *runfolder.Run) error {
 	if run == nil {

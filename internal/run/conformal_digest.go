@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// exampleDigest identifies the scores of a set of examples. It depends neither on their order, nor on their labels and
-// indices, nor on the compression of their file.
+// exampleDigest identifies the scores of a set of examples. The digest does not depend on the order, the labels or the
+// indices of the examples, or on the compression of their file.
 type exampleDigest struct {
 	rows    []string // SHA-256 of the scores of each example
 	current hash.Hash

@@ -207,7 +207,7 @@ func TestGroupRows(t *testing.T) {
 		for rows := 5; rows <= 7; rows++ {
 			fit.Groups = make([]string, rows)
 			_, err := FitConformal(t.Context(), fit, new(said).console())
-			ok := rows == 6 || fit.Saved == copied && rows == 7 // the indices in the file copied may come from 7 examples
+			ok := rows == 6 || fit.Saved == copied && rows == 7 // the indices in the copied file may come from 7 examples
 			if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "groups")) {
 				t.Errorf("%q with %d groups: %v", fit.Saved, rows, err)
 			}

@@ -289,7 +289,7 @@ func (p *calibrationPoint) Goal(smoothing.Votes) (int64, error) { return p.desig
 
 // Observe collects the scores of the label.
 func (p *calibrationPoint) Observe(_ smoothing.Phase, outputs []float32) error {
-	p.scorer.each(outputs, func(probabilities []float64) {
+	p.scorer.eachRow(outputs, func(probabilities []float64) {
 		p.point.Scores = append(p.point.Scores, p.scorer.Score(probabilities, p.point.Label, p.scorer.u))
 	})
 	return nil

@@ -36,10 +36,10 @@ func newTally(p *conformal.Predictor, s scorer, group string, certify bool) *tal
 	return t
 }
 
-// observe counts the scores of k samples. The slice outputs holds m outputs for each sample. observe ignores samples
+// observe counts the scores of k samples. The slice 'outputs' holds m outputs for each sample. observe ignores samples
 // beyond the number that the sets need.
 func (t *tally) observe(outputs []float32) {
-	t.scorer.each(outputs, func(probabilities []float64) {
+	t.scorer.eachRow(outputs, func(probabilities []float64) {
 		counts := t.seen < t.predictor.QueryM && !t.decided
 		certifies := t.certify && t.seen < t.predictor.M
 		t.seen++
@@ -115,7 +115,7 @@ func (a *applying) start(example experiment.Example) (*query, error) {
 	return &query{applying: a, example: example, group: group, tally: a.tally(a.experiment.Spec.Seed, example.Index, group)}, err
 }
 
-// tally returns an empty tally for an example. The argument seed is the seed of the example's noise.
+// tally returns an empty tally for an example. The argument 'seed' is the seed of the example's noise.
 func (a *applying) tally(seed uint64, index int, group string) *tally {
 	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(seed, index)}
 	return newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
@@ -164,7 +164,7 @@ func (a *applying) finish(t *tally, example experiment.Example, group string) (s
 	return s, nil
 }
 
-// Emit passes the prediction set to the function take.
+// Emit passes the prediction set to the function 'take'.
 func (q *query) Emit() error {
 	q.take(q.set)
 	return nil

@@ -241,7 +241,7 @@ func (c *savedCalibration) add(index, label int) error {
 	c.digest.next()
 	err = c.scores.Estimation(func(rows []float32) error {
 		c.digest.add(rows)
-		c.scorer.each(rows, func(probabilities []float64) {
+		c.scorer.eachRow(rows, func(probabilities []float64) {
 			if int64(len(point.Scores)) < c.design.M {
 				point.Scores = append(point.Scores, c.scorer.Score(probabilities, label, c.scorer.u))
 			}

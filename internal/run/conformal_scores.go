@@ -13,7 +13,7 @@ import (
 // scorer computes the conformal scores of one example. It is not safe for concurrent use.
 type scorer struct {
 	conformal.Scorer
-	outputs     graph.OutputKind // logits or probabilities: the content of the rows that the method each gets
+	outputs     graph.OutputKind // logits or probabilities: the content of the rows that eachRow gets
 	classes     int
 	temperature float64 // temperature of the softmax, for logits
 	u           float64 // the example's random number, for scores that need one
@@ -22,10 +22,10 @@ type scorer struct {
 	probabilities []float64
 }
 
-// each calls the function do with the class probabilities of each of the k rows in outputs. Each row has m values. If a
-// row has no answer, its probabilities become NaN, which gives them the lowest score, −∞. Files of scores record such a
-// row as zeros, so a row of zeros also becomes NaN. All calls of do get the same slice.
-func (s *scorer) each(outputs []float32, do func(probabilities []float64)) {
+// eachRow calls the function 'do' with the class probabilities of each of the k rows in outputs. Each row has m values.
+// If a row has no answer, its probabilities become NaN, which gives them the lowest score, −∞. Files of scores record
+// such a row as zeros, so a row of zeros also becomes NaN. All calls of do get the same slice.
+func (s *scorer) eachRow(outputs []float32, do func(probabilities []float64)) {
 	m := s.classes
 	if s.probabilities == nil {
 		s.row, s.probabilities = make([]float32, m), make([]float64, m)
@@ -47,8 +47,8 @@ func (s *scorer) each(outputs []float32, do func(probabilities []float64)) {
 	}
 }
 
-// uniform returns the random number u in [0, 1) of an example. It is a pure function of the seed and the example, and
-// independent of the example's estimation samples.
+// uniform returns the random number u in [0, 1) of an example. This number is a pure function of the seed and the
+// example, and independent of the example's estimation samples.
 func uniform(seed uint64, index int) float64 {
 	var word [1]uint64
 	smoothing.NewStream(seed, index, smoothing.Selection).Words(word[:], smoothing.MaxSamples-1)

@@ -31,7 +31,7 @@ func TestScorerRows(t *testing.T) {
 	} {
 		s := scorer{Scorer: conformal.NewScorer(conformal.THR), outputs: tt.outputs, classes: 2, temperature: tt.temperature}
 		var got []float64
-		s.each(tt.rows, func(p []float64) { got = append(got, s.Scores(nil, p, 0)...) })
+		s.eachRow(tt.rows, func(p []float64) { got = append(got, s.Scores(nil, p, 0)...) })
 		if !slices.EqualFunc(got, tt.want, func(a, b float64) bool {
 			return b == -1 && math.IsInf(a, -1) || math.Abs(a-b) < 1e-6
 		}) {

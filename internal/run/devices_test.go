@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that may fail. The field from is the number of the first call that fails; all
+// unsteady is a slow model on a device that may fail. The field 'from' is the number of the first call that fails; all
 // later calls fail too. If from is 0, the device never fails.
 type unsteady struct {
 	smoothing.NoiseMaker
@@ -144,9 +144,9 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail as the argument failFrom says (see certifyOn), and compares the
-// results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it and
-// makes the noise on the host instead of the device, or on the device instead of the host.
+// checkDevices carries out a plan on devices that fail as the argument 'failFrom' says (see certifyOn), and compares
+// the results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with
+// the noise made on the other side: on the host instead of the device, or on the device instead of the host.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)

@@ -25,7 +25,7 @@ type Plan struct {
 	Preset  string // name of the preset, for run.json
 	Resume  bool   // continue Out with its seed and examples; with scores, also with its batch size and NoiseOn
 
-	// Sign signs the finished run. If it is nil, the run is not signed. Sign is not part of the run's record.
+	// Sign signs the finished run. If Sign is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
 
 	// Radii are the radii of the summary. If Radii is nil, the radii are chosen automatically. PerClass adds the

@@ -57,7 +57,7 @@ func (p *polls) next(e certify.ScoreExample) (*poll, error) {
 	return &poll{p.certifier, p.run[p.turn-1], true}, nil
 }
 
-// count counts the votes of samples. The slice probs holds the class probabilities of one sample after another.
+// count counts the votes of samples. The slice 'probs' holds the class probabilities of one sample after another.
 func (p *poll) count(probs []float32, selection bool) {
 	if p.given {
 		return

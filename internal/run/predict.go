@@ -32,7 +32,7 @@ type PredictPlan struct {
 	N      int64   // votes of the fixed rule
 	Round  bool    // round inputs that are off the run's lattice to this lattice
 
-	// Conformal is the path of a conformal.json. If it is not empty, each answer also gets a prediction set.
+	// Conformal is the path of a conformal.json. If Conformal is not empty, each answer also gets a prediction set.
 	Conformal string
 
 	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates

@@ -52,7 +52,8 @@ func (a *answering) startKeyed(example experiment.Example, seed uint64) *questio
 // not affect the answer, which is the most probable class among the samples that vote.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
-// vote returns the class that a sample with these outputs votes for. It is negative if the sample votes for no class.
+// vote returns the class that a sample with these outputs votes for. The result is negative if the sample votes for no
+// class.
 func (q *question) vote(outputs []float32) int {
 	if q.voter != nil {
 		return q.voter(outputs)
@@ -192,7 +193,7 @@ func (q *question) Finish(v smoothing.Votes) error {
 	return err
 }
 
-// Emit passes the answer to the function take.
+// Emit passes the answer to the function 'take'.
 func (q *question) Emit() error {
 	q.take(q.answer)
 	return nil

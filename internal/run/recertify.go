@@ -87,7 +87,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the saved votes, and returns an error if some of them cannot be certified. If the argument needed is
+// votes reads the saved votes, and returns an error if some of them cannot be certified. If the argument 'needed' is
 // false, it reads nothing.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
@@ -134,12 +134,12 @@ type SavedScores struct {
 	Votes certify.VoteMethod
 }
 
-// CertifyScores certifies every example of saved scores and calls the function take with the results of each example.
+// CertifyScores certifies every example of saved scores and calls the function 'take' with the results of each example.
 func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
 	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
 }
 
-// certifyScores does the same as CertifyScores. Before it certifies anything, it calls the function samples with the
+// certifyScores does the same as CertifyScores. Before it certifies anything, it calls the function 'samples' with the
 // numbers of samples per example.
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {

@@ -32,7 +32,7 @@ func specOf(run runfolder.Run) (spec.Spec, error) {
 	}, nil
 }
 
-// reopen returns the spec of a recorded run's classifier for other data. The argument given supplies the paths, the
+// reopen returns the spec of a recorded run's classifier for other data. The argument 'given' supplies the paths, the
 // options for reading labels, the seed, the choice of examples and the settings of speed. If round is true, the
 // classifier rounds inputs to the run's lattice.
 func reopen(recorded runfolder.Run, given spec.Spec, round bool) (s spec.Spec, err error) {
@@ -80,7 +80,7 @@ func latticeOf(run runfolder.Run) *spec.RunLattice {
 
 // sameClassifier returns an error if the recorded run (then) and the present run (now) smooth different classifiers.
 // The classifiers differ if the model, denoiser, adaptation, law, σ, normalisation, precision, noise table or provider
-// differs. The version of ONNX Runtime and the GPU model may differ. The result different lists these differences.
+// differs. The version of ONNX Runtime and the GPU model may differ. The result 'different' lists these differences.
 func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	then.Parameters.Certification = now.Parameters.Certification
 	for _, d := range then.Differences(now) {

@@ -45,8 +45,8 @@ type running struct {
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
 
-// takeDone counts the examples of a resumed folder. It certifies their votes and saved scores again. The results must
-// match the folder.
+// takeDone counts the examples of a resumed folder. It certifies the votes and the saved scores of these examples
+// again. The results must match the folder.
 func (r *running) takeDone(ctx context.Context) error {
 	err := r.folder.EachDone(func(done runfolder.Done) error {
 		if err := ctx.Err(); err != nil {
@@ -208,7 +208,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts an example. The argument turn is the example's position among the examples of the run.
+// startTurn starts an example. The argument 'turn' is the example's position among the examples of the run.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {

@@ -20,7 +20,7 @@ func (p Plan) checkScaled() error {
 	return nil
 }
 
-// refuseScaled returns an error if a run has a scale for each column. The argument what names the results of the
+// refuseScaled returns an error if a run has a scale for each column. The argument 'what' names the results of the
 // command in the error.
 func refuseScaled(run runfolder.Run, path, what string) error {
 	if !run.Parameters.Scaled() {

@@ -192,8 +192,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswerWrong simulates the votes for three classes, two of which are nearly equally probable. The function answer
-// must hardly ever return a wrong class.
+// TestAnswerWrong simulates the votes for three classes, two of which are nearly equally probable. The function
+// 'answer' must hardly ever return a wrong class.
 func TestAnswerWrong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	wrong, answered := 0, 0

@@ -80,7 +80,7 @@ const (
 	checkAgain        = "sampled again"
 )
 
-// VerifyChecks returns the names of all checks. It includes the checks that need the model only if the argument model
+// VerifyChecks returns the names of all checks. It includes the checks that need the model only if the argument 'model'
 // is true.
 func VerifyChecks(model bool) []string {
 	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches, checkSignature}
@@ -114,15 +114,15 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a skipped check. The argument why is a format string for args. The arguments args may be names of
+// skip adds a skipped check. The argument 'why' is a format string for args. The arguments args may be names of
 // parameters.
 func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
 
 // Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
-// that can be recomputed from the folder. If the argument again is not nil, Verify also resamples examples with the
-// model. If the argument key is not nil, the run must have a signature by this key. The function spell formats the
+// that can be recomputed from the folder. If the argument 'again' is not nil, Verify also resamples examples with the
+// model. If the argument 'key' is not nil, the run must have a signature by this key. The function 'spell' formats the
 // names of parameters in the verdict. Verify returns an error if there is no run to verify.
 func Verify(ctx context.Context, path string, again *Again, key *signature.PublicKey, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
@@ -339,8 +339,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions checks certificates from scores that were not saved. They cannot be recomputed, so judgeConditions
-// checks only their conditions.
+// judgeConditions checks certificates from scores that were not saved. Such certificates cannot be recomputed, so
+// judgeConditions checks only their conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {

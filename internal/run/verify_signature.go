@@ -45,9 +45,9 @@ func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signatur
 	return nil
 }
 
-// judgeUnreadable judges a folder whose run cannot be read, by the signature in the folder. If the user gives a key and
-// the signature does not verify, the verdict is invalid. Otherwise judgeUnreadable returns the argument unreadable,
-// which is the error of reading the run.
+// judgeUnreadable judges a folder by its signature if the folder's run cannot be read. If the user gives a key and the
+// signature does not verify, the verdict is invalid. Otherwise judgeUnreadable returns the argument 'unreadable', which
+// is the error of reading the run.
 func judgeUnreadable(ctx context.Context, path string, key *signature.PublicKey, spell param.Spelling, unreadable error) (Verdict, error) {
 	unreadable = spec.BadInput(unreadable)
 	dir, err := runfolder.FolderOf(path)

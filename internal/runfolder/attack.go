@@ -45,7 +45,7 @@ type AttackedInput struct {
 	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
 	Confidence *float64 `json:"confidence,omitempty"`
 	// Probability is the label's probability under noise; present only for inputs that a smoothed attack keeps for all
-	// examples. The line's Probability is the same at the unperturbed example.
+	// examples. The field Probability of the line is this probability at the unperturbed example.
 	Probability *float64 `json:"label_probability,omitempty"`
 	Sum         string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }
@@ -90,9 +90,9 @@ func attackSeed(identity []byte) checksum.Seed {
 	return checksum.NewSeed(digest[:])
 }
 
-// CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json. The
-// argument identity determines the seed of the checksums of the lines. CreateAttack returns ErrExists if the folder
-// holds anything except the remains of a start that was interrupted before it wrote plan.json.
+// CreateAttack creates the folder of an attack. The document 'plan', indented by two spaces, becomes the folder's
+// plan.json. The argument 'identity' determines the seed of the checksums of the lines. CreateAttack returns ErrExists
+// if the folder holds anything except the remains of a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -114,9 +114,9 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	return f, f.closeAfter(err)
 }
 
-// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an input.
-// ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It returns
-// a DamageError for any other damage.
+// ResumeAttack opens the folder of an attack to add examples. The argument 'values' is the number of values of an
+// input. ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It
+// returns a DamageError for any other damage.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {
@@ -275,8 +275,8 @@ func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	return f.lines.sync()
 }
 
-// EachInput calls visit with each input of the lines, in order. Each input has the given number of values. The
-// function visit may keep the slice.
+// EachInput calls visit with each input of the lines, in order. Each input has the given number of values. The function
+// 'visit' may keep the slice.
 func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, input int, x []float32) error) error {
 	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
 	if err != nil {

@@ -51,8 +51,8 @@ const (
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv, the bounds on the confidence under attack, with one row per example and radius. The
-// argument examples is the number of sampled examples, and n is the norm of the radii. The checksums of the rows start
-// from the zero seed, so they do not identify a run.
+// argument 'examples' is the number of sampled examples, and n is the norm of the radii. The checksums of the rows
+// start from the zero seed, so they do not identify a run.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int, n law.Norm) error {
 	_, err := w.Write(appendBounds([]byte(headerOf(n)+"\n"), 0, rows, examples, n))
 	return err

@@ -118,7 +118,8 @@ func (e *Evidence) Supports(m Method) bool {
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
 // Votes returns the votes of the examples. The votes of a run must match its run.json. Votes returns an error that
-// names the line if an example appears twice, if a line cannot be decoded, or if the function usable rejects the votes.
+// names the line if an example appears twice, if a line cannot be decoded, or if the function 'usable' rejects the
+// votes.
 func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {
@@ -215,7 +216,7 @@ func readAll[T any](path string, open func(path string) (*valueReader[T], error)
 	return c, err
 }
 
-// hold reads a file of lines up to the first damaged line, which it reports in the result.
+// hold reads a file of lines up to the first damaged line, and reports this line in the result.
 func hold[T any](path string, open func(path string) (*valueReader[T], error)) (content[T], error) {
 	r, err := open(path)
 	if err != nil {
@@ -540,8 +541,8 @@ func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	return t, err
 }
 
-// ClassMethod returns the vote method by which the run certified the classes whose confidence it bounds. It is empty if
-// the run certified them from scores.
+// ClassMethod returns the vote method by which the run certified the classes whose confidence it bounds. The result is
+// empty if the run certified the classes from scores.
 func (e *Evidence) ClassMethod() certify.VoteMethod {
 	if e.Run == nil || !e.Run.Parameters.Scores {
 		return ""
@@ -550,8 +551,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the method by which scores bound a margin. This is *given if given is not nil, and otherwise the
-// run's method.
+// Combine returns the method by which scores bound a margin. The result is *given if given is not nil, and otherwise
+// the run's method.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

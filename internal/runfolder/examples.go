@@ -16,7 +16,7 @@ type holding struct {
 	whole        int   // number of examples, from the first on, that have votes, a certificate and all rows of bounds
 	ends         sizes // lengths of the files up to the end of the whole examples
 	header       string
-	moreBounds   bool  // bounds.csv has further intact rows after those of the whole examples
+	moreBounds   bool  // bounds.csv has further intact rows after the rows of the whole examples
 	padded       error // the lines hold bytes that rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage

@@ -56,8 +56,8 @@ type Folder struct {
 type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
-	// Bounds are the bounds on the confidence under attack, one per radius. They are set if Parameters.ConfidenceRadii
-	// is set. A record that was read from a folder has no bounds.
+	// Bounds are the bounds on the confidence under attack, one per radius. Bounds is set only if
+	// Parameters.ConfidenceRadii is set. A record that was read from a folder has no bounds.
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
@@ -73,8 +73,8 @@ type Done struct {
 	Scores Samples // the example's saved scores; nil if the run keeps no scores
 }
 
-// Samples are the saved scores of an example. Each method passes the samples of one phase to the function take, a few
-// at a time. The slice probs holds k samples of m class probabilities each, and the next call of take reuses it.
+// Samples are the saved scores of an example. Each method passes the samples of one phase to the function 'take', a few
+// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of take reuses it.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error
@@ -87,8 +87,8 @@ type votesLine struct {
 	Scores   string `json:"scores,omitempty"`
 }
 
-// size estimates the memory of a line in bytes. It adds up the line's counts, its other fields and its entry in the set
-// of indices.
+// size estimates the memory of a line in bytes. The estimate adds up the line's counts, the line's other fields and the
+// line's entry in the set of indices.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
 // Create creates the run folder dir. It refuses a run that Read would refuse. It returns ErrExists if the folder holds
@@ -131,7 +131,7 @@ func (f *Folder) create() error {
 }
 
 // Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
-// run in the folder differs from the argument run, and a DamageError for damage that an interruption cannot cause. If
+// run in the folder differs from the argument 'run', and a DamageError for damage that an interruption cannot cause. If
 // the folder is missing, or if the start of its run was interrupted, Resume creates the folder.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
@@ -172,7 +172,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 // same version of ONNX Runtime. Votes may then differ for samples near a tie. Each certificate holds for the device
 // and the library that ran the example.
 func (f *Folder) noteMove(then Run) error {
-	before := then.Runtime.now()
+	before := then.Runtime.latest()
 	f.otherLibrary = before.otherLibrary(f.run.Runtime)
 	if !slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
 		f.moved = before.kinds()
@@ -352,7 +352,7 @@ func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
 	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, law.L2)
 }
 
-// Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.
+// Dropped returns the number of examples that an interrupted run left incomplete. These examples must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }
 
 // Scores returns the writer of the scores, or nil if the run does not keep scores. The scores of an example must be

@@ -18,7 +18,8 @@ import (
 // of another run then fail the check.
 func (r Run) Bound() bool { return r.Schema >= 3 }
 
-// Seed is the value from which the checksums of the run's lines start. It is 0 if the lines do not identify their run.
+// Seed is the value from which the checksums of the run's lines start. Seed is 0 if the lines do not identify their
+// run.
 func (r Run) Seed() checksum.Seed {
 	if !r.Bound() {
 		return 0
@@ -105,8 +106,8 @@ func encodeLine(seed checksum.Seed, v any) ([]byte, error) {
 	return append(seed.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
 }
 
-// Digest returns the SHA-256, in hex, of the model, the data and the parameters of the run (identity). It is the same
-// for all shards, and does not depend on paths, software or hardware.
+// Digest returns the SHA-256, in hex, of the model, the data and the parameters of the run (identity). The digest is
+// the same for all shards, and does not depend on paths, software or hardware.
 func (r Run) Digest() string {
 	digest := sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
 	return hex.EncodeToString(digest[:])

@@ -36,7 +36,7 @@ type Journal[T any] struct {
 	seed checksum.Seed
 }
 
-// Read decodes the document of a journal into the argument document and returns the lines. It omits a last line that
+// Read decodes the document of a journal into the argument 'document' and returns the lines. It omits a last line that
 // was not completely written. It checks every line.
 func (f JournalForm[T]) Read(dir string, document any) ([]T, error) {
 	text, err := f.readDocument(dir, document)

@@ -33,12 +33,13 @@ type Listed struct {
 	Shard    string  `json:"shard,omitempty"` // empty for a whole run
 	Done     int     `json:"done"`            // number of certified examples
 	Examples int     `json:"examples"`        // number of examples in the run
-	// Accuracy is the certified accuracy at radius 0 of the certified examples. It is nil if there are none.
+	// Accuracy is the certified accuracy at radius 0 of the certified examples. Accuracy is nil if there are no
+	// certified examples.
 	Accuracy *float64 `json:"certified_accuracy_at_0,omitempty"`
 }
 
 // List returns the run folders at and below a folder, in the order of their paths. It does not follow links, and skips
-// hidden folders. It reads the certificates, but does not check them against the votes.
+// hidden folders. List reads the certificates, but does not check them against the votes.
 func List(ctx context.Context, root string) (runs []Listed, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -38,7 +38,7 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the number that the function sample records as the loss of radius from rounding an example.
+// quantisationOf returns the number that the function 'sample' records as the loss of radius from rounding an example.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
 // sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.
@@ -72,8 +72,8 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, but omits the last examples of the shard. The argument without is the number
-// of omitted examples.
+// sampleShard samples a shard of the run, but omits the last examples of the shard. The argument 'without' is the
+// number of omitted examples.
 func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard

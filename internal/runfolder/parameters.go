@@ -60,7 +60,7 @@ type ParameterDifference struct {
 	First, Second any
 }
 
-// Differences returns the differences between p and the argument other, in the order of run.json.
+// Differences returns the differences between p and the argument 'other', in the order of run.json.
 func (p Parameters) Differences(other Parameters) (diff []ParameterDifference) {
 	first, second := reflect.ValueOf(p), reflect.ValueOf(other)
 	for _, field := range reflect.VisibleFields(first.Type()) {

@@ -159,7 +159,7 @@ func (r Record) size() int64 {
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls the function visit, in order, for each example of the run that has both votes and a certificate. A
+// EachRecord calls the function 'visit', in order, for each example of the run that has both votes and a certificate. A
 // running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
 // every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this for runs
 // in format 1, which do not record the conditions of a certificate. An error names the example.
@@ -239,7 +239,7 @@ func (p pairs) next() (records []Record, err error) {
 		}
 		v, voted, err := p.votes.next()
 		if err == nil && !voted {
-			err = p.behind()
+			err = p.missingVotes()
 		}
 		if err != nil {
 			return nil, err
@@ -252,8 +252,8 @@ func (p pairs) next() (records []Record, err error) {
 	return records, nil
 }
 
-// behind returns the error for a certificate whose votes are missing.
-func (p pairs) behind() error {
+// missingVotes returns the error for a certificate whose votes are missing.
+func (p pairs) missingVotes() error {
 	if err := p.votes.damage.intact(p.path); err != nil {
 		return err
 	}

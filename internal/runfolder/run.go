@@ -56,7 +56,7 @@ type Run struct {
 	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
-	// Preset names the preset whose parameters the run took, except for those that the user gave.
+	// Preset names the preset from which the run took its parameters, except for the parameters that the user gave.
 	Preset string `json:"preset,omitempty"`
 }
 
@@ -67,12 +67,12 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
-	// Recipe is the SHA-256 of the text in the model's file that says how the model was trained. It is empty for an
+	// Recipe is the SHA-256 of the text in the model's file that says how the model was trained. Recipe is empty for an
 	// ensemble, whose Members have recipes of their own.
 	Recipe string `json:"recipe,omitempty"`
 	// Changes are the graph edits that are part of the classifier, one line per edit.
 	Changes []string `json:"changes,omitempty"`
-	// Denoiser is the model that runs before this one. The classifier consists of both models.
+	// Denoiser is the model that runs before this model. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
 	// Members are the models of an ensemble, in order. For an ensemble, SHA256 is graph.EnsembleDigest of the members.
 	Members []Member `json:"members,omitempty"`
@@ -243,8 +243,8 @@ type Resumption struct {
 	Runtime
 }
 
-// now returns the runtime after the last resumption that changed it, or r itself.
-func (r Runtime) now() Runtime {
+// latest returns the runtime after the last resumption that changed it, or r itself.
+func (r Runtime) latest() Runtime {
 	if n := len(r.Resumed); n > 0 {
 		return r.Resumed[n-1].Runtime
 	}
@@ -455,7 +455,7 @@ func (r Run) compatible(dir string, now Run) error {
 	if other := r.otherIdentity(now); other != "" && len(diff) == 0 {
 		diff = append(diff, param.Textf("what run.json says of model, data and noise differs: %s", other))
 	}
-	if a, b := r.Runtime.now().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
+	if a, b := r.Runtime.latest().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
 		diff = append(diff, param.Textf("the samples a call (%s), on which the last bits of scores may depend, were %d, now %d", param.Batch, a, b))
 	}
 	gaps := len(r.Data.Shards) > 0
@@ -501,7 +501,7 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences returns the conditions in which r and the argument other differ. It considers only conditions that
+// Differences returns the conditions in which r and the argument 'other' differ. It considers only conditions that
 // determine the results.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {

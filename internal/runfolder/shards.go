@@ -85,8 +85,8 @@ func joinShards(shards []spec.Shard) string {
 	return strings.Join(names, ", ")
 }
 
-// OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. They may
-// differ only in their shard. The folders are locked against other processes until Close. If there are more than
+// OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. The runs
+// may differ only in their shard. The folders are locked against other processes until Close. If there are more than
 // openAtOnce folders, only the first openAtOnce are locked. Merge notices if another process writes to the other
 // folders.
 func OpenShards(dirs []string) (*Shards, error) {

@@ -232,7 +232,7 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// The field tail of the damage must be true if no intact line follows the damage. It must also be true if the damaged
+// The field 'tail' of the damage must be true if no intact line follows the damage. It must also be true if the damaged
 // line has zeros, which a power cut can leave anywhere in a file. Lines after zeros must not be read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {

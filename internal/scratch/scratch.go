@@ -24,9 +24,9 @@ type Folder struct {
 	lock *flock.Flock
 }
 
-// Make makes a folder whose name begins with prefix, in the folder parent. An empty parent stands for the system's
-// folder for temporary files. Make first removes the folders with this prefix that killed processes of the same user
-// left.
+// Make makes a folder in the folder 'parent'. The name of the new folder begins with 'prefix'. An empty 'parent' stands
+// for the system's folder for temporary files. Make first removes the folders with this prefix that killed processes of
+// the same user left.
 func Make(parent, prefix string) (*Folder, error) {
 	if parent == "" {
 		parent = os.TempDir()

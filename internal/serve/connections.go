@@ -10,9 +10,9 @@ import (
 // health requests even if all other connections have running requests.
 const spareConnections = 16
 
-// connections limits the number of open connections. If there is no room, a new connection replaces the one that has
-// been without a request for the longest time. Idle clients and clients that send nothing therefore cannot keep other
-// clients out.
+// connections limits the number of open connections. If there is no room, a new connection replaces the connection that
+// has been without a request for the longest time. Idle clients and clients that send nothing therefore cannot keep
+// other clients out.
 type connections struct {
 	limit int
 	mu    sync.Mutex
@@ -93,7 +93,7 @@ func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.open[route]
-	if n == nil { // another connection has just replaced this one
+	if n == nil { // another connection has just replaced this connection
 		return func() {}
 	}
 	n.requests++

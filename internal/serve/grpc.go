@@ -83,7 +83,7 @@ func (s *Server) service() *grpc.ServiceDesc {
 // callHandler answers a call.
 type callHandler = func(stream grpc.ServerStream) (proto.Message, error)
 
-// authorised returns the handler of a call that needs the token. The function enter returns the call's claim on the
+// authorised returns the handler of a call that needs the token. The function 'enter' returns the call's claim on the
 // server's limits.
 func authorised[M any, P interface {
 	*M

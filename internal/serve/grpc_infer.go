@@ -32,7 +32,7 @@ func unmarshal(data []byte, m proto.Message) error {
 	return nil
 }
 
-// countParts returns the argument room minus the number of parts of a message. It stops counting once the result is
+// countParts returns the argument 'room' minus the number of parts of a message. It stops counting once the result is
 // below 0.
 func countParts(data []byte, d protoreflect.MessageDescriptor, room int) (int, error) {
 	for len(data) > 0 && room >= 0 {
@@ -206,7 +206,7 @@ func (s *Server) encodeMessage(q query, raw bool, r run.Answered) (*oip.ModelInf
 	return m, nil
 }
 
-// newParameter returns a parameter that holds a value from the method conditions.
+// newParameter returns a parameter that holds a value from the method 'conditions'.
 func newParameter(value any) *oip.InferParameter {
 	switch v := value.(type) {
 	case float64:

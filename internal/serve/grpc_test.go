@@ -65,7 +65,7 @@ func dial(t *testing.T, address string, how credentials.TransportCredentials) oi
 }
 
 // floats returns a call with n inputs as raw contents. Each input has two values. Its first value is a number from the
-// argument first, divided by 255, and its second value is 0.
+// argument 'first', divided by 255, and its second value is 0.
 func floats(n int64, first ...float32) *oip.ModelInferRequest {
 	var raw []byte
 	for _, v := range first {

@@ -48,7 +48,7 @@ func (m *metrics) watch(a *run.Answerer, waiting *atomic.Int64) {
 	)
 }
 
-// request counts a request. The argument pattern is the pattern of the HTTP path, or the name of the gRPC method. It
+// request counts a request. The argument 'pattern' is the pattern of the HTTP path, or the name of the gRPC method. It
 // never contains text from the client, so clients cannot create new labels.
 func (m *metrics) request(pattern string, status string, took time.Duration) {
 	m.requests.WithLabelValues(pattern, status).Inc()

@@ -36,11 +36,11 @@ type tensor struct {
 	name  string
 	typ   datatype
 	shape []int64
-	// values decodes the values. It returns an error if the number of values differs from the argument want.
+	// values decodes the values. It returns an error if the number of values differs from the argument 'want'.
 	values func(want int) ([]float32, error)
 }
 
-// newQuery checks a request and decodes its values. The argument certify is the value of the parameter, as
+// newQuery checks a request and decodes its values. The argument 'certify' is the value of the parameter, as
 // encoding/json decodes it.
 func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []string) (query, error) {
 	q := query{id: id, outputs: outputs}
@@ -201,7 +201,7 @@ func certificateOutputs(answers []predict.Answer) ([]output, error) {
 	return []output{{"certified_class", int64s, shape, class}, {"radius", fp64, shape, radius}, {"certificate", text, shape, lines}}, nil
 }
 
-// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. The tensor set is 1 for the
+// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. The tensor "set" is 1 for the
 // classes in the set of an input.
 func setOutputs(answers []predict.Answer, classes int) ([]output, error) {
 	n := len(answers)

@@ -108,7 +108,7 @@ func post(t *testing.T, url, body string, header ...string) (int, http.Header, s
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// body returns a request in JSON with one input. The argument more adds members to the request.
+// body returns a request in JSON with one input. The argument 'more' adds members to the request.
 func body(shape, datatype, data, more string) string {
 	return fmt.Sprintf(`{"id":"q","inputs":[{"name":"input","shape":%s,"datatype":%q,"data":%s}]%s}`, shape, datatype, data, more)
 }

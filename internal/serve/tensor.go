@@ -95,7 +95,7 @@ func (t datatype) parse(s string) (float32, error) {
 	return float32(x), nil
 }
 
-// output is a tensor of an answer: the slice data holds []int64, []float64 or []string.
+// output is a tensor of an answer: the slice 'data' holds []int64, []float64 or []string.
 type output struct {
 	name  string
 	typ   datatype

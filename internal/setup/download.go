@@ -30,8 +30,7 @@ const (
 // releases is the address of ONNX Runtime's own archives.
 const releases = "https://github.com/microsoft/onnxruntime/releases/download"
 
-// download fetches the release. If this fails, it fetches a package from the configured registry of npm or
-// pip.
+// download fetches the release. If this fails, it fetches a package from the configured registry of npm or pip.
 func (f fetcher) download(ctx context.Context) (string, error) {
 	addresses := f.addresses()
 	if len(addresses) == 0 {

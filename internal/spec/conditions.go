@@ -13,8 +13,8 @@ type Smoothing struct {
 	Law   law.Name `json:"law,omitempty"` // absent for the Gaussian law
 	Sigma float64  `json:"sigma"`
 
-	// SigmaColumns gives each column its own scale, in the order of the columns. It is empty if all columns have the
-	// scale Sigma.
+	// SigmaColumns gives each column its own scale, in the order of the columns. SigmaColumns is empty if all columns
+	// have the scale Sigma.
 	SigmaColumns []SigmaColumn `json:"sigma-columns,omitempty"`
 }
 

@@ -30,8 +30,8 @@ func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText parses "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
-// NoiseOn says where noise is made and votes are counted. It does not affect the votes, and for most models it does not
-// affect the scores.
+// NoiseOn says where noise is made and votes are counted. NoiseOn does not affect the votes, and for most models it
+// does not affect the scores.
 type NoiseOn string
 
 // These are the choices of where noise is made.

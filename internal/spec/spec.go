@@ -41,10 +41,10 @@ type Spec struct {
 	// KeepSource means that the command builds further graphs from the model, to compute gradients.
 	KeepSource bool
 
-	// FixedSeed is the seed of the noise, for example to repeat the noise of another run. If it is nil, the system
-	// draws a random seed.
+	// FixedSeed is the seed of the noise, for example to repeat the noise of another run. If FixedSeed is nil, the
+	// system draws a random seed.
 	FixedSeed *uint64
-	// FixedSelect says which examples are used if Max limits their number. If it is nil, the order of the data
+	// FixedSelect says which examples are used if Max limits their number. If FixedSelect is nil, the order of the data
 	// determines the selection.
 	FixedSelect *Selection
 
@@ -52,7 +52,7 @@ type Spec struct {
 	// a model of images. The function experiment.Open sets Layout to this order.
 	ModelLayout bool
 
-	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
+	// Lattice is another run's lattice, on which the noise is drawn. If Lattice is nil, the data determine the lattice.
 	Lattice *RunLattice
 
 	// Scales says where the scales in SigmaColumns come from. The function experiment.Open fills in SigmaColumns.

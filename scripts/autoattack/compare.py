@@ -191,7 +191,7 @@ def rscert(binary, case, norm, epsilon, attack, extra=()):
 
 
 def measured(folder, key, measure):
-    """Returns the result of the function measure and its time in seconds. Keeps both in the folder of --cache, and
+    """Returns the result of the function 'measure' and its time in seconds. Keeps both in the folder of --cache, and
     calls measure only if the folder does not hold them yet."""
     file = folder / (re.sub(r"[^\w.]+", "-", key) + ".json")
     if not file.exists():

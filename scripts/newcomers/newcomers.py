@@ -69,7 +69,7 @@ class Root:
         shutil.rmtree(self.folder, ignore_errors=True)
         call("cp", "-a", self.work / "base", self.folder)
         shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
-        # These are further certificates that this machine trusts, such as that of an office proxy.
+        # These are further certificates that this machine trusts, such as the certificate of an office proxy.
         for authority in Path("/usr/local/share/ca-certificates").glob("*.crt"):
             (self.folder / "usr/local/share/ca-certificates").mkdir(parents=True, exist_ok=True)
             shutil.copy(authority, self.folder / "usr/local/share/ca-certificates")

@@ -42,7 +42,7 @@ class Reader:
         self.env, self.session, self.used = dict(os.environ), None, 0.0
 
     def shell(self, command):
-        # python3 prints the environment at the end, so that later blocks see the exports of this one.
+        # python3 prints the environment at the end, so that later blocks see the exports of this block.
         ask = f"\n{sys.executable} -c 'import json, os; print(\"\\n\" + json.dumps(dict(os.environ)))'\n"
         before = spent()
         done = subprocess.run(["bash", "-e"], input=command + ask, env=self.env, stdout=subprocess.PIPE, text=True)

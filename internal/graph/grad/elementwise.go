@@ -9,8 +9,8 @@ import (
 // This file holds the rules of functions of single numbers. It also holds the rules of sums, products, extremes and
 // choices of several numbers.
 
-// unary returns the rule of a function of one input. The argument gradient adds the nodes that compute the gradient in
-// this input.
+// unary returns the rule of a function of one input. The argument 'gradient' adds the nodes that compute the gradient
+// in this input.
 func unary(gradient func(t *tape, n *node, d string) string) rule {
 	return func(t *tape, n *node) error {
 		t.give(n, 0, func() string { return gradient(t, n, n.d[0]) })
@@ -32,29 +32,31 @@ var functions = map[string]slope{
 	"Erf": func(t *tape, x, _, d string) string { // the slope is 2/√π·exp(−x²)
 		return t.mul(t.scale(x, d, 2/math.Sqrt(math.Pi)), t.Op("Exp", t.Op("Neg", t.mul(x, x))))
 	},
-	"Sin":  func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Cos", x)) },
-	"Cos":  func(t *tape, x, _, d string) string { return t.Op("Neg", t.mul(d, t.Op("Sin", x))) },
-	"Tan":  func(t *tape, x, y, d string) string { return t.mul(d, t.Op("Add", t.mul(y, y), t.like(x, 1))) },
-	"Atan": func(t *tape, x, _, d string) string { return t.Op("Div", d, t.Op("Add", t.mul(x, x), t.like(x, 1))) },
+	"Sin": func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Cos", x)) },
+	"Cos": func(t *tape, x, _, d string) string { return t.Op("Neg", t.mul(d, t.Op("Sin", x))) },
+	"Tan": func(t *tape, x, y, d string) string { return t.mul(d, t.Op("Add", t.mul(y, y), t.numberFor(x, 1))) },
+	"Atan": func(t *tape, x, _, d string) string {
+		return t.Op("Div", d, t.Op("Add", t.mul(x, x), t.numberFor(x, 1)))
+	},
 	"Sinh": func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Cosh", x)) },
 	"Cosh": func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Sinh", x)) },
 }
 
 func functionSlope(t *tape, n *node, d string) string {
-	return functions[n.GetOpType()](t, n.in(0), n.out(), d)
+	return functions[n.GetOpType()](t, n.input(0), n.output(), d)
 }
 
 // flat returns the gradient of a step function. It is zero everywhere, as in PyTorch.
-func flat(t *tape, n *node, d string) string { return t.mul(d, t.like(n.in(0), 0)) }
+func flat(t *tape, n *node, d string) string { return t.mul(d, t.numberFor(n.input(0), 0)) }
 
 // cast passes gradients between floating-point types. It refuses conversions to integers, because they have no useful
 // gradient. With a gradient of zero, every attack would look weak.
 func cast(t *tape, n *node) error {
-	from, to := t.types[n.in(0)], t.types[n.out()]
+	from, to := t.types[n.input(0)], t.types[n.output()]
 	if !to.IsFloat() {
 		return n.refuse("values are rounded to %s and have no gradient", to)
 	}
-	t.give(n, 0, func() string { return t.Cast(n.d[0], t.floatType(n.in(0))) })
+	t.give(n, 0, func() string { return t.Cast(n.d[0], t.floatType(n.input(0))) })
 	if !from.IsFloat() && from != graph.Bool {
 		return n.refuse("values of type %s have no gradient", from)
 	}
@@ -64,21 +66,21 @@ func cast(t *tape, n *node) error {
 // clip is the rule of min(max(x, low), high). The slope is 1 from low to high, including both limits, as in PyTorch's
 // clamp. So an image's pixels at 0 or 1 keep their gradients.
 func clip(t *tape, n *node) error {
-	x := n.in(0)
-	low, high := n.in(1), n.in(2)
+	x := n.input(0)
+	low, high := n.input(1), n.input(2)
 	if a := n.attribute("min"); a != nil {
-		low = t.like(x, float64(a.GetF()))
+		low = t.numberFor(x, float64(a.GetF()))
 	}
 	if a := n.attribute("max"); a != nil {
-		high = t.like(x, float64(a.GetF()))
+		high = t.numberFor(x, float64(a.GetF()))
 	}
 	t.give(n, 0, func() string {
 		d := n.d[0]
 		if low != "" {
-			d = t.where(x, t.Op("Not", t.Op("Less", x, low)), d)
+			d = t.masked(x, t.Op("Not", t.Op("Less", x, low)), d)
 		}
 		if high != "" {
-			d = t.where(x, t.Op("Not", t.Op("Greater", x, high)), d)
+			d = t.masked(x, t.Op("Not", t.Op("Greater", x, high)), d)
 		}
 		return d
 	})
@@ -89,17 +91,17 @@ func clip(t *tape, n *node) error {
 func arithmetic(t *tape, n *node) error {
 	for k := range n.Input {
 		t.give(n, k, func() string {
-			return t.unbroadcast(t.factorOf(n, k), t.shape(n.out()), t.shape(n.in(k)))
+			return t.unbroadcast(t.factorOf(n, k), t.shape(n.output()), t.shape(n.input(k)))
 		})
 	}
 	return nil
 }
 
-// factorOf adds nodes that compute the gradient in input k of a function of two numbers. This gradient has the shape of
-// the function's result. If broadcasting repeated elements of the input, the caller must sum the gradient over the
-// repetitions.
+// factorOf adds nodes that compute the gradient in input k of a node whose operator is a function of two numbers. This
+// gradient has the shape of the function's result. If broadcasting repeated elements of the input, the caller must sum
+// the gradient over the repetitions.
 func (t *tape) factorOf(n *node, k int) string {
-	a, b, y, d := n.in(0), n.in(1), n.out(), n.d[0]
+	a, b, y, d := n.input(0), n.input(1), n.output(), n.d[0]
 	second := k == 1
 	switch op := n.GetOpType(); {
 	case op == "Sub" && second:
@@ -118,7 +120,7 @@ func (t *tape) factorOf(n *node, k int) string {
 		if t.types[b] != t.types[a] {
 			b = t.Cast(b, t.floatType(a))
 		}
-		return t.mul(d, t.mul(b, t.Op("Pow", a, t.Op("Sub", b, t.like(a, 1)))))
+		return t.mul(d, t.mul(b, t.Op("Pow", a, t.Op("Sub", b, t.numberFor(a, 1)))))
 	}
 	return d
 }
@@ -130,7 +132,7 @@ func sumOrMean(t *tape, n *node) error {
 			if n.GetOpType() == "Mean" {
 				d = t.scale(v, d, 1/float64(len(n.Input)))
 			}
-			return t.unbroadcast(d, t.shape(n.out()), t.shape(v))
+			return t.unbroadcast(d, t.shape(n.output()), t.shape(v))
 		})
 	}
 	return nil
@@ -139,10 +141,10 @@ func sumOrMean(t *tape, n *node) error {
 // maxOrMin is the rule of Max and Min. It divides a gradient evenly among the inputs that equal the extreme, as
 // PyTorch's maximum does.
 func maxOrMin(t *tape, n *node) error {
-	y := n.out()
+	y := n.output()
 	masks := make([]string, len(n.Input))
 	for k, v := range n.Input {
-		masks[k] = t.Cast(t.same(v, y), t.floatType(y))
+		masks[k] = t.Cast(t.equal(v, y), t.floatType(y))
 	}
 	share := t.Op("Div", n.d[0], t.Op("Sum", masks...))
 	for k, v := range n.Input {
@@ -151,15 +153,15 @@ func maxOrMin(t *tape, n *node) error {
 	return nil
 }
 
-// The function named where is the rule of the operator Where. It adds further Where nodes and does not multiply by the
-// mask, because 0 times an infinite gradient would be NaN.
-func where(t *tape, n *node) error {
-	y, zero := n.out(), t.like(n.out(), 0)
+// whereRule is the rule of the operator Where. It adds further Where nodes and does not multiply by the mask, because 0
+// times an infinite gradient would be NaN.
+func whereRule(t *tape, n *node) error {
+	y, zero := n.output(), t.numberFor(n.output(), 0)
 	t.give(n, 1, func() string {
-		return t.unbroadcast(t.Op("Where", n.in(0), n.d[0], zero), t.shape(y), t.shape(n.in(1)))
+		return t.unbroadcast(t.Op("Where", n.input(0), n.d[0], zero), t.shape(y), t.shape(n.input(1)))
 	})
 	t.give(n, 2, func() string {
-		return t.unbroadcast(t.Op("Where", n.in(0), zero, n.d[0]), t.shape(y), t.shape(n.in(2)))
+		return t.unbroadcast(t.Op("Where", n.input(0), zero, n.d[0]), t.shape(y), t.shape(n.input(2)))
 	})
 	return nil
 }

@@ -21,10 +21,11 @@ func (t *tape) floatType(v string) graph.ElemType {
 	return graph.Float32
 }
 
-// like adds a constant number whose type is the type of gradients in v.
-func (t *tape) like(v string, x float64) string { return t.numbers(v, []int64{}, x) }
+// numberFor adds a constant number whose type is the type of gradients in v.
+func (t *tape) numberFor(v string, x float64) string { return t.numbers(v, []int64{}, x) }
 
-// numbers adds a constant tensor that holds the numbers in the argument values. Its type is the type of gradients in v.
+// numbers adds a constant tensor that holds the numbers in the argument 'values'. Its type is the type of gradients in
+// v.
 func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 	of := t.floatType(v)
 	if of == graph.Float64 {
@@ -50,12 +51,12 @@ func (t *tape) scale(v, d string, factor float64) string {
 	if factor == 1 {
 		return d
 	}
-	return t.mul(d, t.like(v, factor))
+	return t.mul(d, t.numberFor(v, factor))
 }
 
-// The method named where adds nodes that keep the elements of d for which the argument test is true, and set the other
-// elements to 0. The nodes use a product, which is faster than Where on ONNX Runtime's CPU provider.
-func (t *tape) where(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
+// masked adds nodes that keep the elements of d for which the argument 'test' is true, and set the other elements to 0.
+// The nodes use a product, which is faster than Where on ONNX Runtime's CPU provider.
+func (t *tape) masked(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
 
 // zeros adds a tensor of zeros.
 func (t *tape) zeros(of graph.ElemType, shape []int64) string {
@@ -161,11 +162,11 @@ func (t *tape) pad(v, x string, before, after []int64) string {
 	if t.opset < 11 {
 		return t.Node("Pad", []string{x}, graph.IntsAttribute("pads", pads))
 	}
-	return t.Op("Pad", x, t.Ints(pads...), t.like(v, 0))
+	return t.Op("Pad", x, t.Ints(pads...), t.numberFor(v, 0))
 }
 
-// unbroadcast adds nodes that sum d over the axes along which broadcasting repeated a value. The argument have is the
-// shape of d. The argument want is the value's shape before broadcasting.
+// unbroadcast adds nodes that sum d over the axes along which broadcasting repeated a value. The argument 'have' is the
+// shape of d. The argument 'want' is the value's shape before broadcasting.
 func (t *tape) unbroadcast(d string, have, want []int64) string {
 	lead := len(have) - len(want)
 	axes := upTo(lead)
@@ -189,7 +190,7 @@ func (t *tape) unbroadcast(d string, have, want []int64) string {
 func (t *tape) gemm(v, a, b string, transA, transB bool, alpha float64) string {
 	in := []string{a, b}
 	if t.opset < 11 { // before operator set 11, the summand is not optional
-		in = append(in, t.like(v, 0))
+		in = append(in, t.numberFor(v, 0))
 	}
 	flag := func(name string, on bool) *onnxpb.AttributeProto {
 		if on {
@@ -200,8 +201,8 @@ func (t *tape) gemm(v, a, b string, transA, transB bool, alpha float64) string {
 	return t.Node("Gemm", in, flag("transA", transA), flag("transB", transB), floatAttribute("alpha", alpha))
 }
 
-// same adds nodes that test x = y. Before operator set 11, Equal compares only integers.
-func (t *tape) same(x, y string) string {
+// equal adds nodes that test x = y. Before operator set 11, Equal compares only integers.
+func (t *tape) equal(x, y string) string {
 	if t.opset >= 11 {
 		return t.Op("Equal", x, y)
 	}

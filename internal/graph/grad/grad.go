@@ -1,4 +1,4 @@
-// Package grad differentiates ONNX models in reverse mode. It appends nodes to a model's graph that compute the
+// Package grad differentiates ONNX models in reverse mode. It appends nodes to a model's graph. These nodes compute the
 // gradient of a loss with respect to the model's input, for a batch of fixed size. The result runs like any other
 // graph. Throughout the package, "the gradient in a value" means the derivative of the loss with respect to this value.
 //
@@ -31,10 +31,10 @@ const Advice = "attacks that use no gradients work on every model"
 var errUnused = hint.New("the loss has no gradient in the model's input", Advice)
 
 // Append appends nodes that compute the gradient of the sum of all losses with respect to the input. It returns the
-// gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument facts describes
-// a run of this graph. The facts must include the values of the inputs in Parameters. The run's batch must have the
-// size that the gradient's batch will have. Append goes through the nodes from the loss to the input. If a node has no
-// gradient, Append returns an error that names the first such node.
+// gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument 'facts'
+// describes a run of this graph. The facts must include the values of the inputs in Parameters. The run's batch must
+// have the size that the gradient's batch will have. Append goes through the nodes from the loss to the input. If a
+// node has no gradient, Append returns an error that names the first such node.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
@@ -146,7 +146,7 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 	if !known {
 		return errUnused
 	}
-	t.pending[loss] = []string{t.expand(t.like(loss, 1), shape)}
+	t.pending[loss] = []string{t.expand(t.numberFor(loss, 1), shape)}
 	for _, raw := range slices.Backward(slices.Clone(t.graph.Node)) {
 		n := &node{NodeProto: raw}
 		for _, v := range raw.Output {
@@ -174,8 +174,8 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 	return nil
 }
 
-// total returns the gradient in a value. This is the sum of the gradients that come from the nodes that use the value.
-// If there are no such gradients, total returns "".
+// total returns the gradient in a value. This gradient is the sum of the gradients that come from the nodes that use
+// the value. If there are no such gradients, total returns "".
 func (t *tape) total(v string) string {
 	switch parts := t.pending[v]; len(parts) {
 	case 0:
@@ -188,12 +188,12 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// give calls the function gradient and adds the result to the gradient in the node's input k. It does nothing if input
-// k does not depend on the model's input or holds truth values. So a mask made by a comparison counts as constant, as
-// in PyTorch.
+// give calls the function gradient and adds the result to the gradient in the node's input k. give does nothing if
+// input k does not depend on the model's input, or if it holds truth values. So a mask made by a comparison counts as
+// constant, as in PyTorch.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
-	if v := n.in(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
+	if v := n.input(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
 		t.pending[v] = append(t.pending[v], gradient())
 	}
 }
@@ -219,16 +219,16 @@ type node struct {
 	given []int    // the inputs whose gradients the rule knows
 }
 
-// in returns the name of input k, or "" if the node has no such input.
-func (n *node) in(k int) string {
+// input returns the name of input k, or "" if the node has no such input.
+func (n *node) input(k int) string {
 	if k >= len(n.Input) {
 		return ""
 	}
 	return n.Input[k]
 }
 
-// out returns the name of output 0.
-func (n *node) out() string { return n.Output[0] }
+// output returns the name of output 0.
+func (n *node) output() string { return n.Output[0] }
 
 func (n *node) attribute(name string) *onnxpb.AttributeProto {
 	for _, a := range n.Attribute {
@@ -261,7 +261,7 @@ func (n *node) text(name, otherwise string) string {
 }
 
 // list returns the integers of an attribute. If the node lacks the attribute, list returns a list of the given size.
-// Each element of this list is the argument otherwise.
+// Each element of this list is the argument 'otherwise'.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints
@@ -291,7 +291,7 @@ var errFed = errors.New("its parameters depend on the data")
 
 // integers returns the integers in input k, or nil if the node has no such input.
 func (t *tape) integers(n *node, k int) ([]int64, error) {
-	v := n.in(k)
+	v := n.input(k)
 	if v == "" {
 		return nil, nil
 	}

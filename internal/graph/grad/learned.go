@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file holds the rules of those operators of scikit-learn's models (ai.onnx.ml) that have gradients. The results
-// of these operators are float32.
+// This file holds rules of operators of scikit-learn's models (ai.onnx.ml). It covers only the operators that have
+// gradients. The results of these operators are float32.
 
 // These are field numbers of AttributeProto that rscert's onnx.proto omits.
 const (
@@ -19,7 +19,7 @@ const (
 	stringsField = 9
 )
 
-// omitted calls the function yield for each occurrence of a field that rscert's onnx.proto omits, with the field's
+// omitted calls the function 'yield' for each occurrence of a field that rscert's onnx.proto omits, with the field's
 // contents.
 func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []byte)) {
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
@@ -64,7 +64,7 @@ func (n *node) texts(name string) (values []string) {
 // scaler is the rule of the operator that computes (x − offset)·scale for each column.
 func scaler(t *tape, n *node) error {
 	scale := n.floats("scale")
-	t.give(n, 0, func() string { return t.mul(n.d[0], t.numbers(n.out(), []int64{int64(len(scale))}, scale...)) })
+	t.give(n, 0, func() string { return t.mul(n.d[0], t.numbers(n.output(), []int64{int64(len(scale))}, scale...)) })
 	return nil
 }
 
@@ -76,7 +76,7 @@ func featureVectorizer(t *tape, n *node) error {
 
 // normalizer is the rule of the operator that divides each row by its norm. lpNormalization explains the formula.
 func normalizer(t *tape, n *node) error {
-	x, y, d := n.in(0), n.out(), n.d[0]
+	x, y, d := n.input(0), n.output(), n.d[0]
 	norm := map[string]string{"L1": "ReduceL1", "L2": "ReduceL2"}[n.text("norm", "MAX")]
 	if norm == "" {
 		return n.refuse("no gradient is known for the norm %s", n.text("norm", "MAX"))
@@ -94,7 +94,7 @@ func normalizer(t *tape, n *node) error {
 // linearClassifier is the rule for the operator's second output, the scores computed from z = W·x + b. If W has one row
 // for two classes, the scores are computed from −z and z.
 func linearClassifier(t *tape, n *node) error {
-	x, y, d := n.in(0), n.Output[1], n.d[1]
+	x, y, d := n.input(0), n.Output[1], n.d[1]
 	weights := n.floats("coefficients")
 	columns, classes := t.shape(x)[1], t.shape(y)[1]
 	rows := int64(len(weights)) / columns

@@ -19,18 +19,18 @@ type Loss string
 const (
 	// CrossEntropy is −ln softmax(z)_y.
 	CrossEntropy Loss = "ce"
-	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). It is positive where another class wins. Its gradient does
-	// not vanish where the model is confident.
+	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). Margin is positive where another class wins. Its gradient
+	// does not vanish where the model is confident.
 	Margin Loss = "margin"
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
-	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
+	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change DLR. DLR needs three classes.
 	DLR Loss = "dlr"
-	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs
-	// four classes. Attached.Labels holds y and t of each example. If a user chooses dlr for a targeted attack, the
-	// attack uses TargetedDLR.
+	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). TargetedDLR
+	// needs four classes. Attached.Labels holds y and t of each example. If a user chooses dlr for a targeted attack,
+	// the attack uses TargetedDLR.
 	TargetedDLR Loss = "dlr-targeted"
-	// Difference is z_t − z_y for a class t. The attack FAB uses it to step to the decision boundary between y and t.
-	// Attached.Labels holds y and t of each example. Users cannot choose this loss.
+	// Difference is z_t − z_y for a class t. The attack FAB uses Difference to step to the decision boundary between y
+	// and t. Attached.Labels holds y and t of each example. Users cannot choose this loss.
 	Difference Loss = "difference"
 	// Confidence is ln max_{j≠y} softmax(z)_j, the logarithm of the confidence in a wrong class (Stutz et al. 2020).
 	// Attacks that maximise Confidence accept no other loss, so users cannot choose it.
@@ -73,9 +73,9 @@ type Objective struct {
 	// TargetedDLR and Difference need no negation.
 	Targeted bool
 	Examples int
-	// Copies is the number of noisy copies of each example. If it is above 1, the loss uses the logarithm of the mean
-	// softmax of the copies instead of the logits. For CrossEntropy this is the loss of SmoothAdv (Salman et al. 2019,
-	// equation 7). The model's batch size is Examples·Copies.
+	// Copies is the number of noisy copies of each example. If Copies is above 1, the loss uses the logarithm of the
+	// mean softmax of the copies instead of the logits. For CrossEntropy this is the loss of SmoothAdv (Salman et al.
+	// 2019, equation 7). The model's batch size is Examples·Copies.
 	Copies int
 	// Probabilities says that the scores are probabilities. Their logarithms then serve as logits.
 	Probabilities bool
@@ -172,7 +172,7 @@ func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
 
-// lossOf adds nodes that compute the loss of logits z [E, m]. The argument own is the name of the truth values that
+// lossOf adds nodes that compute the loss of logits z [E, m]. The argument 'own' is the name of the truth values that
 // mark the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}
@@ -194,8 +194,8 @@ func (t *tape) lossOf(kind Loss, z, own string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), sorted(2)))
 }
 
-// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The arguments own and target are the names of
-// the truth values that mark the label and the target of each row.
+// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The arguments 'own' and 'target' are the names
+// of the truth values that mark the label and the target of each row.
 func (t *tape) targetedDLR(z, own, target string) string {
 	margin := t.Op("Sub", t.marked(z, target), t.marked(z, own))
 	sorted := t.largest(z, 4)

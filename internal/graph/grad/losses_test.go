@@ -30,10 +30,10 @@ func linearModel(t *testing.T, opset int64, w [][]float64) []byte {
 	return data
 }
 
-// TestTargetedDLR compares the loss with Croce & Hein's equation 7, and its gradient with the equation's derivative,
-// worked out by hand. It tests all pairs of a label and a target. For some pairs, the label's logit is among the four
-// largest, and for others it is not. The target's logit, too, is among the four largest for some pairs and not for
-// others.
+// TestTargetedDLR compares the loss with Croce & Hein's equation 7. It compares the gradient with the equation's
+// derivative, worked out by hand. It tests all pairs of a label and a target. For some pairs, the label's logit is
+// among the four largest, and for others it is not. The target's logit, too, is among the four largest for some pairs
+// and not for others.
 func TestTargetedDLR(t *testing.T) {
 	const values, classes = 3, 6
 	rng := rand.New(rand.NewPCG(3, 4))

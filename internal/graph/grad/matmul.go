@@ -12,8 +12,8 @@ import (
 // matMul is the rule of Y = A·B. The gradients are dA = dY·Bᵀ and dB = Aᵀ·dY, summed over the matrices that
 // broadcasting repeats.
 func matMul(t *tape, n *node) error {
-	a, b, d := n.in(0), n.in(1), n.d[0]
-	as, bs, ys := t.shape(a), t.shape(b), t.shape(n.out())
+	a, b, d := n.input(0), n.input(1), n.d[0]
+	as, bs, ys := t.shape(a), t.shape(b), t.shape(n.output())
 	if len(as) == 1 { // a vector on the left is a matrix with one row
 		as = []int64{1, as[0]}
 		ys = slices.Insert(slices.Clone(ys), max(0, len(bs)-2), 1)
@@ -22,7 +22,7 @@ func matMul(t *tape, n *node) error {
 		bs = []int64{bs[0], 1}
 		ys = append(slices.Clone(ys), 1)
 	}
-	if len(ys) != len(t.shape(n.out())) {
+	if len(ys) != len(t.shape(n.output())) {
 		d = t.reshape(d, ys)
 	}
 	matrix := func(v string, shape []int64) string {
@@ -53,7 +53,7 @@ func (t *tape) reshapeIfVector(d, v string) string {
 
 // gemm is the rule of Y = α·A·B + β·C. The attributes transA and transB replace A and B by their transposes.
 func gemm(t *tape, n *node) error {
-	a, b, d := n.in(0), n.in(1), n.d[0]
+	a, b, d := n.input(0), n.input(1), n.d[0]
 	alpha, beta := n.float("alpha", 1), n.float("beta", 1)
 	transA, transB := n.integer("transA", 0) != 0, n.integer("transB", 0) != 0
 	t.give(n, 0, func() string {
@@ -69,7 +69,7 @@ func gemm(t *tape, n *node) error {
 		return t.gemm(b, a, d, !transA, false, alpha)
 	})
 	t.give(n, 2, func() string {
-		return t.unbroadcast(t.scale(n.in(2), d, beta), t.shape(n.out()), t.shape(n.in(2)))
+		return t.unbroadcast(t.scale(n.input(2), d, beta), t.shape(n.output()), t.shape(n.input(2)))
 	})
 	return nil
 }
@@ -88,7 +88,7 @@ func einsum(t *tape, n *node) error {
 		in, values := []string{result}, []string{n.d[0]}
 		for j, other := range terms {
 			if j != k {
-				in, values = append(in, other), append(values, n.in(j))
+				in, values = append(in, other), append(values, n.input(j))
 			}
 		}
 		if strings.Trim(term, strings.Join(in, "")) != "" { // a letter that occurs only in this term

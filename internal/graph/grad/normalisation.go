@@ -9,13 +9,13 @@ import (
 // batchNormalization is the rule of BatchNormalization in inference mode. It scales the gradient by one number for each
 // channel.
 func batchNormalization(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	if n.integer("training_mode", 0) != 0 || len(n.Output) > 1 {
 		return n.refuse("no gradient is known in training mode")
 	}
 	t.give(n, 0, func() string {
-		scale, variance := n.in(1), n.in(4)
-		sd := t.Op("Sqrt", t.Op("Add", variance, t.like(variance, n.float("epsilon", 1e-5))))
+		scale, variance := n.input(1), n.input(4)
+		sd := t.Op("Sqrt", t.Op("Add", variance, t.numberFor(variance, n.float("epsilon", 1e-5))))
 		factor := t.Op("Div", scale, sd)
 		if t.types[scale] != t.types[x] {
 			factor = t.Cast(factor, t.floatType(x))
@@ -37,12 +37,12 @@ func (t *tape) perChannel(shape []int64) []int64 {
 func (t *tape) standardise(v, x string, axes []int64, epsilon float64) (h, inverse string) {
 	centred := t.Op("Sub", x, t.mean(x, axes...))
 	variance := t.mean(t.mul(centred, centred), axes...)
-	inverse = t.Op("Reciprocal", t.Op("Sqrt", t.Op("Add", variance, t.like(v, epsilon))))
+	inverse = t.Op("Reciprocal", t.Op("Sqrt", t.Op("Add", variance, t.numberFor(v, epsilon))))
 	return t.mul(centred, inverse), inverse
 }
 
-// standardiseSlope adds nodes that compute the gradient in x (see standardise). It is (e − mean(e) − h·mean(e·h))/sd,
-// where e is the gradient in h.
+// standardiseSlope adds nodes that compute the gradient in x (see standardise). This gradient is (e − mean(e) −
+// h·mean(e·h))/sd, where e is the gradient in h.
 func (t *tape) standardiseSlope(e, h, inverse string, axes []int64) string {
 	along := t.mul(h, t.mean(t.mul(e, h), axes...))
 	return t.mul(inverse, t.Op("Sub", t.Op("Sub", e, t.mean(e, axes...)), along))
@@ -50,11 +50,11 @@ func (t *tape) standardiseSlope(e, h, inverse string, axes []int64) string {
 
 // layerNormalization is the rule of a normalisation over the last axes.
 func layerNormalization(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
 	t.give(n, 0, func() string {
 		h, inverse := t.standardise(x, x, axes, n.float("epsilon", 1e-5))
-		return t.standardiseSlope(t.mul(n.d[0], n.in(1)), h, inverse, axes)
+		return t.standardiseSlope(t.mul(n.d[0], n.input(1)), h, inverse, axes)
 	})
 	return nil
 }
@@ -62,12 +62,12 @@ func layerNormalization(t *tape, n *node) error {
 // rmsNormalization is the rule of h·scale, where h = x/√(mean(x²) + ε). The gradient in x is (e −
 // h·mean(e·h))/√(mean(x²) + ε), where e is the gradient in h.
 func rmsNormalization(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
 	t.give(n, 0, func() string {
 		square := t.mean(t.mul(x, x), axes...)
-		inverse := t.Op("Reciprocal", t.Op("Sqrt", t.Op("Add", square, t.like(x, n.float("epsilon", 1e-5)))))
-		h, e := t.mul(x, inverse), t.mul(n.d[0], n.in(1))
+		inverse := t.Op("Reciprocal", t.Op("Sqrt", t.Op("Add", square, t.numberFor(x, n.float("epsilon", 1e-5)))))
+		h, e := t.mul(x, inverse), t.mul(n.d[0], n.input(1))
 		return t.mul(inverse, t.Op("Sub", e, t.mul(h, t.mean(t.mul(e, h), axes...))))
 	})
 	return nil
@@ -77,11 +77,11 @@ func rmsNormalization(t *tape, n *node) error {
 // channel. From operator set 21 on, the scale has one number for each channel. In older operator sets,
 // GroupNormalization's scale has one number for each group.
 func groupNormalization(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	groups := n.integer("num_groups", xs[1])
 	rows := []int64{xs[0], groups, product(xs[1:]) / groups}
 	t.give(n, 0, func() string {
-		scale, e := n.in(1), n.d[0]
+		scale, e := n.input(1), n.d[0]
 		if product(t.shape(scale)) == xs[1] {
 			e = t.reshape(t.mul(e, t.reshape(scale, t.perChannel(xs))), rows)
 		} else {
@@ -98,7 +98,7 @@ func groupNormalization(t *tape, n *node) error {
 // gradient in y and g is the gradient of the norm. For the Euclidean norm g is y, and for the sum of magnitudes g holds
 // the signs of x.
 func lpNormalization(t *tape, n *node) error {
-	x, y, d := n.in(0), n.out(), n.d[0]
+	x, y, d := n.input(0), n.output(), n.d[0]
 	along := int64(axis(n.integer("axis", -1), len(t.shape(x))))
 	t.give(n, 0, func() string {
 		norm, g := "ReduceL2", y
@@ -114,7 +114,7 @@ func lpNormalization(t *tape, n *node) error {
 // gradient in x is d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1), where d is the gradient in y. The second sum runs over the
 // channels whose windows contain the channel of x.
 func localResponse(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	size, alpha, beta := n.integer("size", 1), n.float("alpha", 1e-4), n.float("beta", .75)
 	t.give(n, 0, func() string {
 		channels := xs[1]
@@ -130,9 +130,9 @@ func localResponse(t *tape, n *node) error {
 			sums := t.Op("Conv", t.reshape(v, images), t.numbers(x, []int64{channels, channels, 1, 1}, band...))
 			return t.reshape(sums, xs)
 		}
-		s := t.Op("Add", t.scale(x, over(t.mul(x, x)), alpha/float64(size)), t.like(x, n.float("bias", 1)))
-		direct := t.mul(n.d[0], t.Op("Pow", s, t.like(x, -beta)))
-		shared := over(t.mul(n.d[0], t.mul(x, t.Op("Pow", s, t.like(x, -beta-1)))))
+		s := t.Op("Add", t.scale(x, over(t.mul(x, x)), alpha/float64(size)), t.numberFor(x, n.float("bias", 1)))
+		direct := t.mul(n.d[0], t.Op("Pow", s, t.numberFor(x, -beta)))
+		shared := over(t.mul(n.d[0], t.mul(x, t.Op("Pow", s, t.numberFor(x, -beta-1)))))
 		return t.Op("Sub", direct, t.scale(x, t.mul(x, shared), 2*alpha*beta/float64(size)))
 	})
 	return nil

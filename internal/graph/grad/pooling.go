@@ -10,8 +10,8 @@ import (
 
 // averagePool distributes the gradient in each average evenly over the elements of the average's window.
 func averagePool(t *tape, n *node) error {
-	x := n.in(0)
-	xs, ys := t.shape(x), t.shape(n.out())
+	x := n.input(0)
+	xs, ys := t.shape(x), t.shape(n.output())
 	w := windowOf(n, n.list("kernel_shape", 0, 0), xs[2:], ys[2:])
 	t.give(n, 0, func() string {
 		d := t.mul(n.d[0], t.numbers(x, append([]int64{1, 1}, w.out...), w.shares(n.integer("count_include_pad", 0) != 0)...))
@@ -23,7 +23,7 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns the reciprocal of the number of elements that each window averages. It counts the elements of the
+// shares returns the reciprocal of the number of elements that each window averages. shares counts the elements of the
 // input and, if padded is true, the elements of the padding. It never counts elements beyond the padding.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
@@ -51,11 +51,11 @@ func (w window) shares(padded bool) []float64 {
 
 // globalPool is the rule of the mean or the maximum over all pixels.
 func globalPool(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	places := upTo(len(xs))[2:]
 	t.give(n, 0, func() string {
 		if n.GetOpType() == "GlobalMaxPool" {
-			return t.shareExtremes(x, n.out(), n.d[0], places)
+			return t.shareExtremes(x, n.output(), n.d[0], places)
 		}
 		return t.expand(t.scale(x, n.d[0], 1/float64(product(xs[2:]))), xs)
 	})
@@ -65,8 +65,8 @@ func globalPool(t *tape, n *node) error {
 // maxPool passes the gradient in each maximum to the element that has the maximum. If several elements equal the
 // maximum, the first of them gets the gradient. MaxPool's second output gives the index of this element.
 func maxPool(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
-	w := windowOf(n, n.list("kernel_shape", 0, 0), xs[2:], t.shape(n.out())[2:])
+	x, xs := n.input(0), t.shape(n.input(0))
+	w := windowOf(n, n.list("kernel_shape", 0, 0), xs[2:], t.shape(n.output())[2:])
 	if n.integer("storage_order", 0) != 0 {
 		return n.refuse("no gradient is known for indices column by column")
 	}
@@ -99,13 +99,13 @@ func maxPool(t *tape, n *node) error {
 // ScatterElements cannot add. For each position in the window, a mask marks the windows whose maximum is at this
 // position. A convolution then moves the masked gradients to the positions of the maxima in the input.
 func (t *tape) spreadChosen(n *node, w window) string {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	batch, channels, places := xs[0], xs[1], product(w.kernel)
 	row := t.Op("Sub", n.Output[1], t.channelStarts(batch*channels, product(w.in), len(w.in), batch, channels)) // within the channel
 	var parts []string
 	for place := range places {
 		mask := t.Op("Equal", row, t.placeIndices(w, place))
-		masked := t.where(x, mask, n.d[0])
+		masked := t.masked(x, mask, n.d[0])
 		parts = append(parts, t.reshape(masked, append([]int64{batch, channels, 1}, w.out...)))
 	}
 	d := t.reshape(t.Node("Concat", parts, graph.IntAttribute("axis", 2)), append([]int64{batch, channels * places}, w.out...))
@@ -128,7 +128,7 @@ func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64)
 	return t.reshape(t.Ints(starts...), append([]int64{batch, channels}, slices.Repeat([]int64{1}, rank)...))
 }
 
-// placeIndices adds a constant of shape [1, 1, out…]. The argument place is the number of a position in a window. For
+// placeIndices adds a constant of shape [1, 1, out…]. The argument 'place' is the number of a position in a window. For
 // each window, the constant holds the index of the element at this position. The index counts from the channel's first
 // element. An element in the padding has the index −1.
 func (t *tape) placeIndices(w window, place int64) string {

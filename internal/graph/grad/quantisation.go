@@ -21,25 +21,25 @@ var limits = map[graph.ElemType][2]float64{
 
 // quantScale returns the node's scale in a shape that fits x.
 func (t *tape) quantScale(n *node) string {
-	rank := len(t.shape(n.in(0)))
-	if product(t.shape(n.in(1))) == 1 {
-		return t.reshape(n.in(1), []int64{})
+	rank := len(t.shape(n.input(0)))
+	if product(t.shape(n.input(1))) == 1 {
+		return t.reshape(n.input(1), []int64{})
 	}
 	shape := slices.Repeat([]int64{1}, rank)
 	shape[axis(n.integer("axis", 1), rank)] = -1
-	return t.reshape(n.in(1), shape)
+	return t.reshape(n.input(1), shape)
 }
 
 // quantize is the rule of saturate(round(x/scale) + zero), where zero is the zero point.
 func quantize(t *tape, n *node) error {
-	ends, known := limits[t.types[n.out()]]
+	ends, known := limits[t.types[n.output()]]
 	if !known || n.integer("block_size", 0) != 0 {
 		return n.refuse("no gradient is known for this quantisation")
 	}
 	t.give(n, 0, func() string {
-		x := n.in(0)
-		y := t.Cast(n.out(), t.floatType(x))
-		return t.inside(x, y, ends[0], ends[1], t.Op("Div", n.d[0], t.quantScale(n)))
+		x := n.input(0)
+		y := t.Cast(n.output(), t.floatType(x))
+		return t.maskedBetween(x, y, ends[0], ends[1], t.Op("Div", n.d[0], t.quantScale(n)))
 	})
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 // …)), where Q quantises, D dequantises, and f is an operator on floats. Its rule applies the rules of Q, f and D in
 // turn.
 
-// quantisedLayer describes an operator on quantised values. The field function names the operator f. Each argument of f
-// takes three consecutive inputs: value, scale and zero point. For each argument, the field arguments holds the index
-// of the value. The field result holds the index of the input with the result's scale. The next input is the result's
-// zero point.
+// quantisedLayer describes an operator on quantised values. The field 'function' names the operator f. Each argument of
+// f takes three consecutive inputs: value, scale and zero point. For each argument, the field 'arguments' holds the
+// index of the value. The field 'result' holds the index of the input with the result's scale. The next input is the
+// result's zero point.
 type quantisedLayer struct {
 	function  string
 	arguments []int
@@ -53,7 +53,7 @@ func quantisedLayerRule(t *tape, n *node) error {
 	for i, k := range l.arguments {
 		along := 0
 		if i == 1 && l.function != "Conv" { // the second matrix has a scale for each column
-			along = len(t.shape(n.in(k))) - 1
+			along = len(t.shape(n.input(k))) - 1
 			if l.function == "Gemm" && n.integer("transB", 0) != 0 {
 				along = 0
 			}
@@ -61,15 +61,15 @@ func quantisedLayerRule(t *tape, n *node) error {
 		f.Input = append(f.Input, t.dequantised(n, k, along))
 	}
 	d := n.d[0]
-	y := n.out()
-	if scale := n.in(l.result); scale != "" { // without this scale, QGemm returns floats
+	y := n.output()
+	if scale := n.input(l.result); scale != "" { // without this scale, QGemm returns floats
 		ends, known := limits[t.types[y]]
 		if !known {
 			return n.refuse("no gradient is known for this quantisation")
 		}
-		d = t.inside(y, t.Cast(y, graph.Float32), ends[0], ends[1], t.Op("Div", d, scale))
-		y = t.scaled(y, scale, n.in(l.result+1), []int64{})
-		t.facts.Shapes[y], t.types[y] = t.shape(n.out()), graph.Float32
+		d = t.maskedBetween(y, t.Cast(y, graph.Float32), ends[0], ends[1], t.Op("Div", d, scale))
+		y = t.scaled(y, scale, n.input(l.result+1), []int64{})
+		t.facts.Shapes[y], t.types[y] = t.shape(n.output()), graph.Float32
 	}
 	f.Output, f.d = []string{y}, []string{d}
 	if err := rules[operator{standard, l.function}](t, f); err != nil {
@@ -79,7 +79,7 @@ func quantisedLayerRule(t *tape, n *node) error {
 		return err
 	}
 	for i, k := range l.arguments {
-		t.give(n, k, func() string { return t.mul(t.total(f.Input[i]), n.in(k+1)) })
+		t.give(n, k, func() string { return t.mul(t.total(f.Input[i]), n.input(k+1)) })
 	}
 	return nil
 }
@@ -87,13 +87,13 @@ func quantisedLayerRule(t *tape, n *node) error {
 // dequantised adds nodes that dequantise the argument at input k. The argument has either one scale, or one scale for
 // each index along an axis.
 func (t *tape) dequantised(n *node, k, along int) string {
-	x := n.in(k)
+	x := n.input(k)
 	shape := []int64{}
-	if scales := product(t.shape(n.in(k + 1))); scales > 1 {
+	if scales := product(t.shape(n.input(k + 1))); scales > 1 {
 		shape = slices.Repeat([]int64{1}, len(t.shape(x)))
 		shape[along] = scales
 	}
-	v := t.scaled(x, n.in(k+1), n.in(k+2), shape)
+	v := t.scaled(x, n.input(k+1), n.input(k+2), shape)
 	t.facts.Shapes[v], t.types[v], t.depends[v] = t.shape(x), graph.Float32, t.depends[x]
 	return v
 }

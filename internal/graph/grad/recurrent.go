@@ -35,16 +35,16 @@ const (
 	recurrentP
 )
 
-// recurrent returns the rule of a recurrent layer. The function slopes differentiates one direction of the layer. It
+// recurrent returns the rule of a recurrent layer. The function 'slopes' differentiates one direction of the layer. It
 // returns three gradients: in the sums [T, B, gates·H] to which the gates' activations are applied, in the initial
 // state [B, H], and in the initial cell.
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
-		directions := t.shape(n.in(recurrentW))[0]
+		directions := t.shape(n.input(recurrentW))[0]
 		if err := t.checkRecurrent(n, slices.Repeat(activations, int(directions))); err != nil {
 			return err
 		}
-		if n.out() == "" { // the rule needs the states of all steps
+		if n.output() == "" { // the rule needs the states of all steps
 			n.Output[0] = t.name()
 		}
 		var dx, firsts, cells []string
@@ -68,8 +68,8 @@ func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums
 
 // checkRecurrent refuses layers that the rules do not cover.
 func (t *tape) checkRecurrent(n *node, activations []string) error {
-	x := n.in(recurrentX)
-	if lengths := n.in(recurrentLengths); lengths != "" {
+	x := n.input(recurrentX)
+	if lengths := n.input(recurrentLengths); lengths != "" {
 		given, err := t.integers(n, recurrentLengths)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (t *tape) checkRecurrent(n *node, activations []string) error {
 			}
 		}
 	}
-	if n.in(recurrentP) != "" || n.integer("layout", 0) != 0 || n.attribute("clip") != nil || n.integer("input_forget", 0) != 0 {
+	if n.input(recurrentP) != "" || n.integer("layout", 0) != 0 || n.attribute("clip") != nil || n.integer("input_forget", 0) != 0 {
 		return n.refuse("no gradient is known for a layer of this kind")
 	}
 	if a := n.attribute("activations"); a != nil && !slices.Equal(n.texts("activations"), activations) {
@@ -91,19 +91,19 @@ func (t *tape) checkRecurrent(n *node, activations []string) error {
 
 // recurrenceOf adds nodes that select one direction's parts of the layer's inputs and outputs.
 func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
-	x := n.in(recurrentX)
+	x := n.input(recurrentX)
 	xs := t.shape(x)
 	c := &recurrence{
 		tape: t, n: n, x: x, gates: gates, direction: direction,
-		steps: xs[0], batch: xs[1], in: xs[2], hidden: t.shape(n.in(recurrentR))[2],
+		steps: xs[0], batch: xs[1], in: xs[2], hidden: t.shape(n.input(recurrentR))[2],
 	}
 	way := n.text("direction", "forward")
 	c.backward = way == "reverse" || way == "bidirectional" && direction == 1
 	rows := gates * c.hidden
-	c.w = c.of(n.in(recurrentW), 0, []int64{rows, c.in})
-	c.r = c.of(n.in(recurrentR), 0, []int64{rows, c.hidden})
-	if b := n.in(recurrentB); b != "" {
-		both := c.of(b, 0, []int64{2 * rows})
+	c.w = c.part(n.input(recurrentW), 0, []int64{rows, c.in})
+	c.r = c.part(n.input(recurrentR), 0, []int64{rows, c.hidden})
+	if b := n.input(recurrentB); b != "" {
+		both := c.part(b, 0, []int64{2 * rows})
 		c.inBias = t.slice(both, []int64{0}, []int64{rows}, []int64{0})
 		c.outBias = t.slice(both, []int64{rows}, []int64{2 * rows}, []int64{0})
 	} else {
@@ -112,18 +112,17 @@ func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	}
 	c.first = c.initial(recurrentH)
 	all := []int64{c.steps, c.batch, c.hidden}
-	c.states = c.of(n.out(), 1, all)
+	c.states = c.part(n.output(), 1, all)
 	c.before = c.previous(c.states, c.first)
 	if n.d[0] != "" {
-		c.slopes = c.of(n.d[0], 1, all)
+		c.slopes = c.part(n.d[0], 1, all)
 	}
 	c.lastSlope, c.atCell = c.ofLast(1), c.ofLast(2)
 	return c
 }
 
-// The method named of adds nodes that take this direction's part of v along an axis and reshape this part to the given
-// shape.
-func (c *recurrence) of(v string, axis int64, shape []int64) string {
+// part adds nodes that take this direction's part of v along an axis and reshape this part to the given shape.
+func (c *recurrence) part(v string, axis int64, shape []int64) string {
 	part := c.tape.slice(v, []int64{c.direction}, []int64{c.direction + 1}, []int64{axis})
 	return c.reshape(part, shape)
 }
@@ -131,8 +130,8 @@ func (c *recurrence) of(v string, axis int64, shape []int64) string {
 // initial adds the initial state from input k of the node. If the node has no input k, the state consists of zeros.
 func (c *recurrence) initial(k int) string {
 	shape := []int64{c.batch, c.hidden}
-	if v := c.n.in(k); v != "" {
-		return c.of(v, 0, shape)
+	if v := c.n.input(k); v != "" {
+		return c.part(v, 0, shape)
 	}
 	return c.zeros(c.floatType(c.x), shape)
 }
@@ -142,11 +141,11 @@ func (c *recurrence) ofLast(output int) string {
 	if output >= len(c.n.d) || c.n.d[output] == "" {
 		return ""
 	}
-	return c.of(c.n.d[output], 0, []int64{c.batch, c.hidden})
+	return c.part(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// previous adds nodes that compute the value before each step. For the first step, this value is the argument first.
-// For any other step, it is the value after the previous step, taken from the argument named all.
+// previous adds nodes that compute the value before each step. For the first step, this value is the argument 'first'.
+// For any other step, it is the value after the previous step, taken from the argument 'all'.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {
@@ -170,9 +169,9 @@ func (t *tape) concat(parts []string, axis int64) string {
 	return t.Node("Concat", parts, graph.IntAttribute("axis", axis))
 }
 
-// divided adds nodes that cut v along an axis into parts. The argument count is the number of parts, and the argument
-// size is the size of each part along the axis. divided does not use Split, because older operator sets pass the sizes
-// to Split in another way.
+// divided adds nodes that cut v along an axis into parts. The argument 'count' is the number of parts, and the argument
+// 'size' is the size of each part along the axis. divided does not use Split, because older operator sets pass the
+// sizes to Split in another way.
 func (t *tape) divided(v string, count, size, axis int64) []string {
 	parts := make([]string, count)
 	for k := range parts {
@@ -219,7 +218,7 @@ func (c *recurrence) gateParts(v string) []string { return c.divided(v, c.gates,
 
 // oneMinus adds a node that computes 1 − v. bell adds nodes that compute v·(1 − v), the slope of a sigmoid whose value
 // is v.
-func (c *recurrence) oneMinus(v string) string { return c.Op("Sub", c.like(c.x, 1), v) }
+func (c *recurrence) oneMinus(v string) string { return c.Op("Sub", c.numberFor(c.x, 1), v) }
 
 func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 
@@ -227,8 +226,8 @@ func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
 // walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. For each
-// step, walk calls the function step, which gets d and returns the gradient in the state before this step. walk returns
-// the gradient in the initial state.
+// step, walk calls the function 'step', which gets d and returns the gradient in the state before this step. walk
+// returns the gradient in the initial state.
 func (c *recurrence) walk(step func(k int64, d string) string) string {
 	var given []string
 	if c.slopes != "" {

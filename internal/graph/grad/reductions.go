@@ -11,7 +11,7 @@ import (
 
 // reduction is the rule of sums, means, extremes and similar reductions over axes.
 func reduction(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	axes, err := t.axes(n)
 	if err != nil {
 		return err
@@ -21,7 +21,7 @@ func reduction(t *tape, n *node) error {
 		kept[a] = 1
 	}
 	t.give(n, 0, func() string {
-		d, y := n.d[0], n.out()
+		d, y := n.d[0], n.output()
 		if n.integer("keepdims", 1) == 0 {
 			d, y = t.reshape(d, kept), t.reshape(y, kept)
 		}
@@ -32,7 +32,7 @@ func reduction(t *tape, n *node) error {
 
 // axes returns the axes that a reduction runs over.
 func (t *tape) axes(n *node) ([]int64, error) {
-	rank := len(t.shape(n.in(0)))
+	rank := len(t.shape(n.input(0)))
 	given, err := t.integers(n, 1)
 	if a := n.attribute("axes"); a != nil {
 		given = a.Ints
@@ -85,18 +85,18 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 // 0, the result is 0. Otherwise the nodes compute the product of all elements that are not 0. If the element itself is
 // not 0, they divide the product by the element.
 func (t *tape) prodSlope(x, d string, axes []int64) string {
-	null, one := t.same(x, t.like(x, 0)), t.like(x, 1)
+	null, one := t.equal(x, t.numberFor(x, 0)), t.numberFor(x, 1)
 	nulls := t.Cast(null, t.floatType(x))
 	rest := t.Op("Where", null, one, x)
 	others := t.Op("Sub", t.sum(nulls, axes...), nulls)
 	product := t.Op("Div", t.reduce("ReduceProd", rest, axes, true), rest)
-	return t.where(x, t.Op("Less", others, t.like(x, .5)), t.mul(d, product))
+	return t.masked(x, t.Op("Less", others, t.numberFor(x, .5)), t.mul(d, product))
 }
 
 // shareExtremes adds nodes that divide d evenly among the elements that equal the extreme y over the axes, as PyTorch's
 // amax does.
 func (t *tape) shareExtremes(x, y, d string, axes []int64) string {
-	mask := t.Cast(t.same(x, y), t.floatType(x))
+	mask := t.Cast(t.equal(x, y), t.floatType(x))
 	return t.mul(mask, t.Op("Div", d, t.sum(mask, axes...)))
 }
 
@@ -104,7 +104,7 @@ func (t *tape) shareExtremes(x, y, d string, axes []int64) string {
 // where d is the gradient in the result.
 func cumSum(t *tape, n *node) error {
 	t.give(n, 0, func() string {
-		return t.Node("CumSum", []string{n.d[0], n.in(1)}, graph.IntAttribute("exclusive", n.integer("exclusive", 0)),
+		return t.Node("CumSum", []string{n.d[0], n.input(1)}, graph.IntAttribute("exclusive", n.integer("exclusive", 0)),
 			graph.IntAttribute("reverse", 1-n.integer("reverse", 0)))
 	})
 	return nil
@@ -112,10 +112,10 @@ func cumSum(t *tape, n *node) error {
 
 // topK moves the gradients to the indices in TopK's second output.
 func topK(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	t.give(n, 0, func() string {
 		if len(n.Output) == 1 || n.Output[1] == "" {
-			n.Output = []string{n.out(), t.name()}
+			n.Output = []string{n.output(), t.name()}
 		}
 		along := axis(n.integer("axis", -1), len(xs))
 		return t.scatter(t.zeros(t.floatType(x), xs), n.Output[1], n.d[0], int64(along), false)

@@ -11,7 +11,7 @@ import (
 // input is thus the transposed matrix times the gradient in the result. The matrices hold the weights of
 // nearest-neighbour, linear or cubic interpolation.
 func resize(t *tape, n *node) error {
-	x, xs, ys := n.in(0), t.shape(n.in(0)), t.shape(n.out())
+	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	r, err := t.resizing(n)
 	if err != nil {
 		return err
@@ -61,14 +61,14 @@ func (t *tape) resizing(n *node) (r resizing, err error) {
 	return r, nil
 }
 
-// wholeScales reports whether the node's scales equal the quotients of the sizes of the result and the input. It
-// returns true if the node has no scales.
+// wholeScales reports whether each of the node's scales equals the size of the result divided by the size of the input.
+// It returns true if the node has no scales.
 func (t *tape) wholeScales(n *node) bool {
 	k := 2
 	if n.GetOpType() == "Upsample" || t.opset < 11 {
 		k = 1
 	}
-	v := n.in(k)
+	v := n.input(k)
 	if v == "" || product(t.shape(v)) == 0 {
 		return true // the node gives sizes and no scales
 	}
@@ -76,7 +76,7 @@ func (t *tape) wholeScales(n *node) bool {
 	if c == nil || c.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
 		return false
 	}
-	scales, xs, ys := float32sOf(c), t.shape(n.in(0)), t.shape(n.out())
+	scales, xs, ys := float32sOf(c), t.shape(n.input(0)), t.shape(n.output())
 	for i, s := range scales {
 		if len(scales) != len(xs) || math.Abs(s*float64(xs[i])-float64(ys[i])) > 1e-4 {
 			return false

@@ -31,7 +31,7 @@ func init() { // in init, because otherwise the initial value of rules would dep
 	add(standard, "Add Sub Mul Div Pow", arithmetic)
 	add(standard, "Sum Mean", sumOrMean)
 	add(standard, "Max Min", maxOrMin)
-	add(standard, "Where", where)
+	add(standard, "Where", whereRule)
 	add(standard, "Conv", conv)
 	add(standard, "ConvTranspose", convTranspose)
 	add(standard, "MatMul", matMul)

@@ -30,15 +30,15 @@ func oneNode(kind string, attributes ...*onnxpb.AttributeProto) func(*function) 
 	return func(f *function) string { return f.op(kind, in("x"), attributes...) }
 }
 
-// The function named with returns a function that consists of one node. The node's inputs are the function's input and
-// a constant, in this order.
-func with(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
+// constantSecond returns a function that consists of one node. The node's inputs are the function's input and a
+// constant, in this order.
+func constantSecond(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in("x", constant(f)), attributes...) }
 }
 
-// The function named of returns a function that consists of one node. The node's inputs are a constant and the
-// function's input, in this order.
-func of(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
+// constantFirst returns a function that consists of one node. The node's inputs are a constant and the function's
+// input, in this order.
+func constantFirst(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in(constant(f), "x"), attributes...) }
 }
 
@@ -73,14 +73,14 @@ func elementwiseCases() []ruleCase {
 	all = append(all, ruleCase{name: "Tan", single: true, shape: row, low: -1, high: 1, build: oneNode("Tan")})
 	for _, kind := range list("Add", "Sub", "Mul", "Div", "Pow") {
 		all = append(all,
-			ruleCase{name: kind + " first", shape: row, low: .5, high: 2, build: with(kind, random(.5, 2, 2, 6))},
-			ruleCase{name: kind + " second", shape: row, low: .5, high: 2, build: of(kind, random(.5, 2, 2, 6))},
-			ruleCase{name: kind + " first repeated", shape: list[int64](3, 1), low: .5, high: 2, build: with(kind, random(.5, 2, 2, 3, 4))},
-			ruleCase{name: kind + " second repeated", shape: list[int64](3), low: .5, high: 2, build: of(kind, random(.5, 2, 2, 3))},
+			ruleCase{name: kind + " first", shape: row, low: .5, high: 2, build: constantSecond(kind, random(.5, 2, 2, 6))},
+			ruleCase{name: kind + " second", shape: row, low: .5, high: 2, build: constantFirst(kind, random(.5, 2, 2, 6))},
+			ruleCase{name: kind + " first repeated", shape: list[int64](3, 1), low: .5, high: 2, build: constantSecond(kind, random(.5, 2, 2, 3, 4))},
+			ruleCase{name: kind + " second repeated", shape: list[int64](3), low: .5, high: 2, build: constantFirst(kind, random(.5, 2, 2, 3))},
 			ruleCase{name: kind + " with itself", shape: row, low: .5, high: 2, build: func(f *function) string { return f.op(kind, in("x", "x")) }})
 	}
 	return append(all,
-		ruleCase{name: "Pow with whole exponent", shape: row, build: with("Pow", func(f *function) string { return f.ints(3) })},
+		ruleCase{name: "Pow with whole exponent", shape: row, build: constantSecond("Pow", func(f *function) string { return f.ints(3) })},
 		ruleCase{name: "Cast", shape: row, build: func(f *function) string {
 			return f.op("Cast", in(f.op("Exp", in(f.op("Cast", in("x"), integer("to", int64(graph.Float64)))))), integer("to", int64(f.of)))
 		}},
@@ -127,38 +127,38 @@ func activationCases() []ruleCase {
 		ruleCase{name: "Swish", opset: 24, shape: row, build: oneNode("Swish", float("alpha", 1.5))},
 		ruleCase{name: "Gelu", single: true, shape: row, build: oneNode("Gelu")},
 		ruleCase{name: "Gelu by tanh", single: true, shape: row, build: oneNode("Gelu", text("approximate", "tanh"))},
-		ruleCase{name: "PRelu", single: true, shape: list[int64](1, 3, 4), build: with("PRelu", random(.1, .5, 3, 1))},
-		ruleCase{name: "PRelu slope", single: true, shape: list[int64](3, 1), build: of("PRelu", random(-1, 1, 1, 3, 4))},
+		ruleCase{name: "PRelu", single: true, shape: list[int64](1, 3, 4), build: constantSecond("PRelu", random(.1, .5, 3, 1))},
+		ruleCase{name: "PRelu slope", single: true, shape: list[int64](3, 1), build: constantFirst("PRelu", random(-1, 1, 1, 3, 4))},
 	)
 }
 
 func matrixCases() []ruleCase {
 	m := list[int64](2, 3)
 	return []ruleCase{
-		{name: "MatMul first", shape: m, build: with("MatMul", random(-1, 1, 3, 4))},
-		{name: "MatMul second", shape: m, build: of("MatMul", random(-1, 1, 4, 2))},
-		{name: "MatMul first of many", shape: list[int64](2, 1, 2, 3), build: with("MatMul", random(-1, 1, 4, 3, 2))},
-		{name: "MatMul second of many", shape: list[int64](3, 2), build: of("MatMul", random(-1, 1, 4, 2, 3))},
+		{name: "MatMul first", shape: m, build: constantSecond("MatMul", random(-1, 1, 3, 4))},
+		{name: "MatMul second", shape: m, build: constantFirst("MatMul", random(-1, 1, 4, 2))},
+		{name: "MatMul first of many", shape: list[int64](2, 1, 2, 3), build: constantSecond("MatMul", random(-1, 1, 4, 3, 2))},
+		{name: "MatMul second of many", shape: list[int64](3, 2), build: constantFirst("MatMul", random(-1, 1, 4, 2, 3))},
 		{name: "MatMul with itself", shape: list[int64](3, 3), build: func(f *function) string { return f.op("MatMul", in("x", "x")) }},
-		{name: "MatMul vector", shape: list[int64](3), build: with("MatMul", random(-1, 1, 2, 3, 4))},
-		{name: "MatMul by vector", shape: m, build: with("MatMul", random(-1, 1, 3))},
-		{name: "MatMul second vector", shape: list[int64](3), build: of("MatMul", random(-1, 1, 2, 4, 3))},
-		{name: "Gemm", shape: m, build: with("Gemm", random(-1, 1, 3, 4), float("alpha", 2))},
-		{name: "Gemm A'", shape: m, build: with("Gemm", random(-1, 1, 2, 4), integer("transA", 1))},
-		{name: "Gemm B'", shape: m, build: with("Gemm", random(-1, 1, 4, 3), integer("transB", 1))},
-		{name: "Gemm A' B'", shape: m, build: with("Gemm", random(-1, 1, 4, 2), integer("transA", 1), integer("transB", 1))},
-		{name: "Gemm B", shape: m, build: of("Gemm", random(-1, 1, 4, 2), float("alpha", 2))},
-		{name: "Gemm B by A'", shape: m, build: of("Gemm", random(-1, 1, 2, 4), integer("transA", 1))},
-		{name: "Gemm B' by A", shape: m, build: of("Gemm", random(-1, 1, 4, 3), integer("transB", 1))},
-		{name: "Gemm B' by A'", shape: m, build: of("Gemm", random(-1, 1, 3, 4), integer("transA", 1), integer("transB", 1))},
+		{name: "MatMul vector", shape: list[int64](3), build: constantSecond("MatMul", random(-1, 1, 2, 3, 4))},
+		{name: "MatMul by vector", shape: m, build: constantSecond("MatMul", random(-1, 1, 3))},
+		{name: "MatMul second vector", shape: list[int64](3), build: constantFirst("MatMul", random(-1, 1, 2, 4, 3))},
+		{name: "Gemm", shape: m, build: constantSecond("Gemm", random(-1, 1, 3, 4), float("alpha", 2))},
+		{name: "Gemm A'", shape: m, build: constantSecond("Gemm", random(-1, 1, 2, 4), integer("transA", 1))},
+		{name: "Gemm B'", shape: m, build: constantSecond("Gemm", random(-1, 1, 4, 3), integer("transB", 1))},
+		{name: "Gemm A' B'", shape: m, build: constantSecond("Gemm", random(-1, 1, 4, 2), integer("transA", 1), integer("transB", 1))},
+		{name: "Gemm B", shape: m, build: constantFirst("Gemm", random(-1, 1, 4, 2), float("alpha", 2))},
+		{name: "Gemm B by A'", shape: m, build: constantFirst("Gemm", random(-1, 1, 2, 4), integer("transA", 1))},
+		{name: "Gemm B' by A", shape: m, build: constantFirst("Gemm", random(-1, 1, 4, 3), integer("transB", 1))},
+		{name: "Gemm B' by A'", shape: m, build: constantFirst("Gemm", random(-1, 1, 3, 4), integer("transA", 1), integer("transB", 1))},
 		{name: "Gemm C", shape: list[int64](4), build: func(f *function) string {
 			return f.op("Gemm", in(f.weights(-1, 1, 2, 3), f.weights(-1, 1, 3, 4), "x"), float("beta", 3))
 		}},
 		{name: "Gemm in set 9", opset: 9, shape: m, build: func(f *function) string {
 			return f.op("Gemm", in("x", f.weights(-1, 1, 3, 4), f.weights(-1, 1, 4)))
 		}},
-		{name: "Einsum", shape: list[int64](2, 3, 4), build: with("Einsum", random(-1, 1, 4, 3, 5), text("equation", "bij,jik -> kb"))},
-		{name: "Einsum second", shape: list[int64](2, 3, 4), build: of("Einsum", random(-1, 1, 4, 5), text("equation", "jk,bij->ikb"))},
+		{name: "Einsum", shape: list[int64](2, 3, 4), build: constantSecond("Einsum", random(-1, 1, 4, 3, 5), text("equation", "bij,jik -> kb"))},
+		{name: "Einsum second", shape: list[int64](2, 3, 4), build: constantFirst("Einsum", random(-1, 1, 4, 5), text("equation", "jk,bij->ikb"))},
 	}
 }
 
@@ -236,18 +236,18 @@ func reductionCases() []ruleCase {
 	box := list[int64](2, 3, 4)
 	for _, kind := range list("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "Prod") {
 		all = append(all,
-			ruleCase{name: "Reduce" + kind, shape: box, build: with("Reduce"+kind, numbers(1, -1))},
-			ruleCase{name: "Reduce" + kind + " flat", shape: box, build: with("Reduce"+kind, numbers(0), integer("keepdims", 0))},
+			ruleCase{name: "Reduce" + kind, shape: box, build: constantSecond("Reduce"+kind, numbers(1, -1))},
+			ruleCase{name: "Reduce" + kind + " flat", shape: box, build: constantSecond("Reduce"+kind, numbers(0), integer("keepdims", 0))},
 			ruleCase{name: "Reduce" + kind + " by attribute", opset: 11, shape: box, build: oneNode("Reduce"+kind, ints("axes", -2), integer("keepdims", 0))},
 			ruleCase{name: "Reduce" + kind + " of all", shape: box, build: func(f *function) string {
 				return f.op("Reshape", in(f.op("Reduce"+kind, in("x"), integer("keepdims", 0)), f.ints(1)))
 			}})
 	}
 	return append(all,
-		ruleCase{name: "ReduceLogSum", shape: box, low: .5, high: 2, build: with("ReduceLogSum", numbers(1))},
+		ruleCase{name: "ReduceLogSum", shape: box, low: .5, high: 2, build: constantSecond("ReduceLogSum", numbers(1))},
 		ruleCase{name: "ReduceSum of nothing", shape: box, build: oneNode("ReduceSum", integer("noop_with_empty_axes", 1))},
-		ruleCase{name: "CumSum", shape: box, build: with("CumSum", func(f *function) string { return f.ints(1) })},
-		ruleCase{name: "CumSum backwards", shape: box, build: with("CumSum", func(f *function) string { return f.ints(2) }, integer("reverse", 1), integer("exclusive", 1))},
+		ruleCase{name: "CumSum", shape: box, build: constantSecond("CumSum", func(f *function) string { return f.ints(1) })},
+		ruleCase{name: "CumSum backwards", shape: box, build: constantSecond("CumSum", func(f *function) string { return f.ints(2) }, integer("reverse", 1), integer("exclusive", 1))},
 		ruleCase{name: "TopK", shape: box, build: func(f *function) string { return f.several("TopK", 2, in("x", f.ints(2)), integer("axis", 1))[0] }},
 		ruleCase{name: "Softmax", shape: box, build: oneNode("Softmax")},
 		ruleCase{name: "Softmax along 1", shape: box, build: oneNode("Softmax", integer("axis", 1))},
@@ -316,14 +316,14 @@ func placeCases() []ruleCase {
 		return func(f *function) string { return f.op("Pad", in("x", f.ints(pads...)), text("mode", mode)) }
 	}
 	return []ruleCase{
-		{name: "Reshape", shape: box, build: with("Reshape", numbers(4, -1))},
+		{name: "Reshape", shape: box, build: constantSecond("Reshape", numbers(4, -1))},
 		{name: "Flatten", shape: box, build: oneNode("Flatten", integer("axis", 2))},
-		{name: "Squeeze", shape: list[int64](2, 1, 3), build: with("Squeeze", numbers(1))},
-		{name: "Unsqueeze", shape: box, build: with("Unsqueeze", numbers(0, 2))},
+		{name: "Squeeze", shape: list[int64](2, 1, 3), build: constantSecond("Squeeze", numbers(1))},
+		{name: "Unsqueeze", shape: box, build: constantSecond("Unsqueeze", numbers(0, 2))},
 		{name: "Transpose", shape: box, build: oneNode("Transpose", ints("perm", 1, 2, 0))},
 		{name: "Transpose all", shape: box, build: oneNode("Transpose")},
-		{name: "Expand", shape: list[int64](3, 1), build: with("Expand", numbers(2, 3, 4))},
-		{name: "Tile", shape: list[int64](2, 3), build: with("Tile", numbers(2, 3))},
+		{name: "Expand", shape: list[int64](3, 1), build: constantSecond("Expand", numbers(2, 3, 4))},
+		{name: "Tile", shape: list[int64](2, 3), build: constantSecond("Tile", numbers(2, 3))},
 		{name: "DepthToSpace", shape: list[int64](1, 8, 2, 3), build: oneNode("DepthToSpace", integer("blocksize", 2))},
 		{name: "DepthToSpace by columns", shape: list[int64](1, 8, 2, 3), build: oneNode("DepthToSpace", integer("blocksize", 2), text("mode", "CRD"))},
 		{name: "SpaceToDepth", shape: list[int64](1, 2, 4, 6), build: oneNode("SpaceToDepth", integer("blocksize", 2))},
@@ -342,7 +342,7 @@ func placeCases() []ruleCase {
 		{name: "Slice with steps", shape: list[int64](2, 7), build: slice(list[int64](1), list[int64](7), list[int64](1), list[int64](3))},
 		{name: "Slice backwards", shape: list[int64](2, 7), build: slice(list[int64](5, 1), list[int64](math.MinInt64, math.MinInt64), list[int64](-1, 0), list[int64](-2, -1))},
 		{name: "Slice in set 9", opset: 9, shape: box, build: oneNode("Slice", ints("starts", 1, 0), ints("ends", 3, -1), ints("axes", 1, 2))},
-		{name: "Gather", shape: box, build: with("Gather", numbers(2, 0, -1, 2), integer("axis", 1))},
+		{name: "Gather", shape: box, build: constantSecond("Gather", numbers(2, 0, -1, 2), integer("axis", 1))},
 		{name: "Gather by int32", shape: box, build: func(f *function) string {
 			t := &onnxpb.TensorProto{Name: proto.String("at"), Dims: []int64{2}, DataType: proto.Int32(int32(graph.Int32)), Int32Data: []int32{2, 0}}
 			f.Graph.Initializer = append(f.Graph.Initializer, t)

@@ -16,11 +16,11 @@ const addsAtIndices = 16
 // gatherElements is the rule of GatherElements. It adds the gradient in each element of the result to the element of
 // the input that was copied there.
 func gatherElements(t *tape, n *node) error {
-	x, xs, is := n.in(0), t.shape(n.in(0)), t.shape(n.in(1))
+	x, xs, is := n.input(0), t.shape(n.input(0)), t.shape(n.input(1))
 	along := axis(n.integer("axis", 0), len(xs))
 	if t.opset >= addsAtIndices {
 		t.give(n, 0, func() string {
-			return t.single(x, n.d[0], func(zeros, d string) string { return t.scatter(zeros, n.in(1), d, int64(along), true) })
+			return t.single(x, n.d[0], func(zeros, d string) string { return t.scatter(zeros, n.input(1), d, int64(along), true) })
 		})
 		return nil
 	}
@@ -41,13 +41,13 @@ func gatherElements(t *tape, n *node) error {
 // gatherND is the rule of GatherND. It adds the gradient in each slice of the result to the slice of the input that was
 // copied there.
 func gatherND(t *tape, n *node) error {
-	x, xs, is := n.in(0), t.shape(n.in(0)), t.shape(n.in(1))
+	x, xs, is := n.input(0), t.shape(n.input(0)), t.shape(n.input(1))
 	batch := int(n.integer("batch_dims", 0))
 	last := len(is) - 1
 	if t.opset >= addsAtIndices {
 		t.give(n, 0, func() string {
 			return t.single(x, n.d[0], func(zeros, d string) string {
-				return t.Node("ScatterND", []string{zeros, t.withBatch(n.in(1), is, batch), d}, textAttribute("reduction", "add"))
+				return t.Node("ScatterND", []string{zeros, t.withBatch(n.input(1), is, batch), d}, textAttribute("reduction", "add"))
 			})
 		})
 		return nil
@@ -73,8 +73,8 @@ func gatherND(t *tape, n *node) error {
 	return nil
 }
 
-// withBatch adds nodes that turn indices within each batch into indices of the whole tensor. They put the coordinates
-// of the batch axes in front of the indices.
+// withBatch adds nodes that turn indices within each batch into indices of the whole tensor. These nodes put the
+// coordinates of the batch axes in front of the indices.
 func (t *tape) withBatch(indices string, shape []int64, axes int) string {
 	if axes == 0 {
 		return indices
@@ -105,7 +105,7 @@ func flatIndex(place, shape []int64) int64 {
 	return at
 }
 
-// single calls the function scatter with d and with zeros of the shape of x. For float16 it converts d to float32 and
+// single calls the function 'scatter' with d and with zeros of the shape of x. For float16 it converts d to float32 and
 // the result back to float16, because ONNX Runtime's CPU provider cannot add float16 at indices.
 func (t *tape) single(x, d string, scatter func(zeros, d string) string) string {
 	if of := t.floatType(x); of != graph.Float16 {
@@ -146,7 +146,7 @@ func (t *tape) addAt(x, d string, from []int64) string {
 // scatter is the rule of operators that write or add updates at indices. Elements that an update overwrites have no
 // gradient.
 func scatter(t *tape, n *node) error {
-	indices, updates, d := n.in(1), n.in(2), n.d[0]
+	indices, updates, d := n.input(1), n.input(2), n.d[0]
 	reduction := n.text("reduction", "none")
 	if reduction != "none" && reduction != "add" {
 		return n.refuse("no gradient is known for the reduction '%s'", reduction)

@@ -43,9 +43,9 @@ func scatteringCases() []ruleCase {
 	for _, opset := range list[int64](13, 20) {
 		set := map[int64]string{13: " in set 13"}[opset]
 		all = append(all,
-			ruleCase{name: "GatherElements" + set, opset: opset, shape: box, build: with("GatherElements", elements, integer("axis", 1))},
-			ruleCase{name: "GatherND" + set, opset: opset, shape: box, build: with("GatherND", rows)},
-			ruleCase{name: "GatherND in batches" + set, opset: opset, shape: box, build: with("GatherND", within, integer("batch_dims", 1))})
+			ruleCase{name: "GatherElements" + set, opset: opset, shape: box, build: constantSecond("GatherElements", elements, integer("axis", 1))},
+			ruleCase{name: "GatherND" + set, opset: opset, shape: box, build: constantSecond("GatherND", rows)},
+			ruleCase{name: "GatherND in batches" + set, opset: opset, shape: box, build: constantSecond("GatherND", within, integer("batch_dims", 1))})
 	}
 	for _, reduction := range list("none", "add") {
 		all = append(all, both("ScatterND", list[int64](2, 4), apart, reduction)...)

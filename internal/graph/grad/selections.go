@@ -11,11 +11,12 @@ import (
 
 // concat gives each input its piece of the gradient.
 func concat(t *tape, n *node) error {
-	t.divide(n, axis(n.integer("axis", 0), len(t.shape(n.out()))))
+	t.divide(n, axis(n.integer("axis", 0), len(t.shape(n.output()))))
 	return nil
 }
 
-// divide cuts the gradient into pieces along one axis, and gives each input its piece. The argument along is the axis.
+// divide cuts the gradient into pieces along one axis, and gives each input its piece. The argument 'along' is the
+// axis.
 func (t *tape) divide(n *node, along int) {
 	start := int64(0)
 	for k, v := range n.Input {
@@ -33,10 +34,10 @@ func split(t *tape, n *node) error {
 		parts := slices.Clone(n.d)
 		for k, d := range parts {
 			if d == "" {
-				parts[k] = t.zeros(t.floatType(n.in(0)), t.shape(n.Output[k]))
+				parts[k] = t.zeros(t.floatType(n.input(0)), t.shape(n.Output[k]))
 			}
 		}
-		along := axis(n.integer("axis", 0), len(t.shape(n.in(0))))
+		along := axis(n.integer("axis", 0), len(t.shape(n.input(0))))
 		return t.Node("Concat", parts, graph.IntAttribute("axis", int64(along)))
 	})
 	return nil
@@ -45,7 +46,7 @@ func split(t *tape, n *node) error {
 // slice moves the gradients back to the elements from which the slice was cut. It undoes the cuts axis by axis, from
 // the last cut to the first.
 func slice(t *tape, n *node) error {
-	x, xs, ys := n.in(0), t.shape(n.in(0)), t.shape(n.out())
+	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	c, err := t.cutsOf(n)
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (t *tape) cutsOf(n *node) (c cuts, err error) {
 }
 
 // indicesOf lists the indices start, start+step, … that Slice takes along an axis of the given size. The list stops
-// before it reaches the argument end.
+// before it reaches the argument 'end'.
 func indicesOf(start, end, step, size int64) (indices []int64) {
 	within := func(i, low, high int64) int64 {
 		if i < 0 {
@@ -117,7 +118,7 @@ func indicesOf(start, end, step, size int64) (indices []int64) {
 
 // gather sums the gradients in all copies of each element of the input.
 func gather(t *tape, n *node) error {
-	x, xs := n.in(0), t.shape(n.in(0))
+	x, xs := n.input(0), t.shape(n.input(0))
 	indices, err := t.integers(n, 1)
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func gather(t *tape, n *node) error {
 // pad crops the gradient. If the padding repeats elements, pad also adds the gradients in the repeated elements to the
 // gradients in the original elements.
 func pad(t *tape, n *node) error {
-	x, xs, ys := n.in(0), t.shape(n.in(0)), t.shape(n.out())
+	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	pads, err := t.integers(n, 1)
 	if a := n.attribute("pads"); a != nil {
 		pads = a.Ints

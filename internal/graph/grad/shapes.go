@@ -10,13 +10,13 @@ import (
 
 // reshape gives the gradient the shape of the input.
 func reshape(t *tape, n *node) error {
-	t.give(n, 0, func() string { return t.reshapeTo(n.d[0], n.in(0)) })
+	t.give(n, 0, func() string { return t.reshapeTo(n.d[0], n.input(0)) })
 	return nil
 }
 
 // transpose moves the gradient's axes back.
 func transpose(t *tape, n *node) error {
-	rank := len(t.shape(n.in(0)))
+	rank := len(t.shape(n.input(0)))
 	perm := upTo(rank)
 	slices.Reverse(perm)
 	if a := n.attribute("perm"); a != nil {
@@ -32,13 +32,13 @@ func transpose(t *tape, n *node) error {
 
 // expand sums the gradient over the repetitions.
 func expand(t *tape, n *node) error {
-	t.give(n, 0, func() string { return t.unbroadcast(n.d[0], t.shape(n.out()), t.shape(n.in(0))) })
+	t.give(n, 0, func() string { return t.unbroadcast(n.d[0], t.shape(n.output()), t.shape(n.input(0))) })
 	return nil
 }
 
 // tile sums the gradient over the copies. Along each axis, the copies follow each other.
 func tile(t *tape, n *node) error {
-	xs := t.shape(n.in(0))
+	xs := t.shape(n.input(0))
 	times, err := t.integers(n, 1)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func tile(t *tape, n *node) error {
 
 // depthToSpace moves the gradients in each block of pixels back into channels.
 func depthToSpace(t *tape, n *node) error {
-	k, xs := n.integer("blocksize", 1), t.shape(n.in(0))
+	k, xs := n.integer("blocksize", 1), t.shape(n.input(0))
 	t.give(n, 0, func() string {
 		if n.text("mode", "DCR") == "DCR" {
 			return t.Node("SpaceToDepth", []string{n.d[0]}, graph.IntAttribute("blocksize", k))

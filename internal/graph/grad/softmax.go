@@ -11,7 +11,7 @@ import (
 // y·(d − Σ d·y) for Softmax, and d − exp(y)·Σ d for LogSoftmax. Before operator set 13 both operators work on a matrix.
 // In this matrix, each row holds all elements along the given axis and the axes after it.
 func softmax(t *tape, n *node) error {
-	y, ys := n.out(), t.shape(n.out())
+	y, ys := n.output(), t.shape(n.output())
 	otherwise := int64(-1)
 	if t.opset < 13 {
 		otherwise = 1
@@ -45,9 +45,9 @@ func (t *tape) softmaxSlope(d, y string, along int64) string {
 // attention is the rule of P·V with P = softmax(s·Q·Kᵀ + mask), where s is a number. Q, K and V have the shape [batch,
 // heads, length, size].
 func attention(t *tape, n *node) error {
-	q, k, v, mask := n.in(0), n.in(1), n.in(2), n.in(3)
+	q, k, v, mask := n.input(0), n.input(1), n.input(2), n.input(3)
 	qs := t.shape(q)
-	plain := len(qs) == 4 && n.integer("is_causal", 0) == 0 && n.float("softcap", 0) == 0 && n.in(4) == "" && n.in(5) == "" &&
+	plain := len(qs) == 4 && n.integer("is_causal", 0) == 0 && n.float("softcap", 0) == 0 && n.input(4) == "" && n.input(5) == "" &&
 		slices.Equal(qs[:2], t.shape(k)[:2])
 	for _, d := range n.d[1:] {
 		plain = plain && d == ""
@@ -61,7 +61,7 @@ func attention(t *tape, n *node) error {
 	case mask != "" && t.types[mask].IsFloat():
 		products = t.Op("Add", products, mask)
 	case mask != "":
-		products = t.Op("Where", mask, products, t.like(q, math.Inf(-1)))
+		products = t.Op("Where", mask, products, t.numberFor(q, math.Inf(-1)))
 	}
 	p := t.Op("Softmax", products)
 	ds := t.scale(q, t.softmaxSlope(t.Op("MatMul", n.d[0], t.swapLast(v, 4)), p, 3), scale)

@@ -60,13 +60,13 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 	case "Constant", "ConstantOfShape":
 		return n.constantType()
 	case "QuantizeLinear":
-		if zero := n.in(2); zero != "" {
+		if zero := n.input(2); zero != "" {
 			return types[zero]
 		}
 		return graph.ElemType(n.integer("output_dtype", int64(uint8Type)))
 	}
 	if l := layerOf(n); l.function != "" { // the zero point of the result has the result's type
-		if zero := n.in(l.result + 1); zero != "" {
+		if zero := n.input(l.result + 1); zero != "" {
 			return types[zero]
 		}
 		return graph.Float32
@@ -74,7 +74,7 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
 		return 0 // the first input may have another type, for example the condition of If; the sweep refuses this node
 	}
-	return types[n.in(typeInputs[op])]
+	return types[n.input(typeInputs[op])]
 }
 
 func (n *node) constantType() graph.ElemType {

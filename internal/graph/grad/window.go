@@ -15,8 +15,8 @@ type window struct {
 	in, out                    []int64 // spatial sizes of the input and the result
 }
 
-// windowOf reads a node's windows from its attributes. The arguments kernel, in and out are the spatial sizes of the
-// kernel, the input and the result.
+// windowOf reads a node's windows from its attributes. The arguments 'kernel', 'in' and 'out' are the spatial sizes of
+// the kernel, the input and the result.
 func windowOf(n *node, kernel, in, out []int64) window {
 	rank := len(kernel)
 	w := window{kernel: kernel, strides: n.list("strides", rank, 1), dilations: n.list("dilations", rank, 1), in: in, out: out}
@@ -41,8 +41,8 @@ func windowOf(n *node, kernel, in, out []int64) window {
 	return w
 }
 
-// The method named even reports whether all strides equal the argument s and all dilations are 1.
-func (w window) even(s int64) bool {
+// uniform reports whether all strides equal s and all dilations are 1.
+func (w window) uniform(s int64) bool {
 	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
 }
 
@@ -66,7 +66,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	switch {
 	case slices.Max(w.strides) == 1:
 		return t.spreadDensely(v, d, weights, shape, w, groups)
-	case len(w.kernel) == 2 && w.even(s) && slices.Max(w.kernel) > 1:
+	case len(w.kernel) == 2 && w.uniform(s) && slices.Max(w.kernel) > 1:
 		return t.spreadByPhase(v, d, weights, shape, w, groups)
 	}
 	channels := shape[0]
@@ -74,7 +74,8 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns windows of stride 1. They fit a result after insertZeros has put zeros between its elements.
+// dense returns windows of stride 1. These windows fit a result after insertZeros has put zeros between the result's
+// elements.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -84,8 +85,8 @@ func (w window) dense() window {
 	return w
 }
 
-// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. They use a product
-// with a mask.
+// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. These nodes use a
+// product with a mask.
 func (t *tape) insertZeros(v, d string, channels int64, w window) string {
 	split, mask := []int64{-1, channels}, []int64{1, 1}
 	joined, starts, ends, axes := []int64{-1, channels}, []int64{}, []int64{}, []int64{}
@@ -170,8 +171,8 @@ func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, grou
 	return t.pad(v, t.interleave(phases, groups*c, s, rows), cropBefore, cropAfter)
 }
 
-// interleave adds nodes that do the same as DepthToSpace in mode CRD. They exchange neighbouring axes twice. On ONNX
-// Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
+// interleave adds nodes that do the same as DepthToSpace in mode CRD. These nodes exchange neighbouring axes twice. On
+// ONNX Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
 func (t *tape) interleave(phases string, channels, s int64, rows []int64) string {
 	height, width := rows[0], rows[1]
 	x := t.transpose(t.reshape(phases, []int64{-1, s, height * width}), []int64{0, 2, 1}) // interleaves the columns

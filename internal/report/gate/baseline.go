@@ -25,8 +25,8 @@ type Comparison struct {
 	// Accuracy holds the change of the certified accuracy at each radius.
 	Accuracy []AccuracyChange `json:"certified_accuracy"`
 	Radius   RadiusChange     `json:"average_certified_radius"`
-	// ByHash means that the data of the two runs have the same SHA-256. If it is false, only the indices and labels are
-	// known to agree.
+	// ByHash means that the data of the two runs have the same SHA-256. If ByHash is false, only the indices and labels
+	// are known to agree.
 	ByHash bool `json:"same_data_by_hash"`
 	// Norm is the norm of all radii.
 	Norm law.Norm `json:"norm"`

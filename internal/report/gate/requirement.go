@@ -2,8 +2,9 @@
 // the forms that CI systems show: lines, JUnit XML, annotations. It takes summaries and returns outcomes. It reads and
 // writes no files.
 //
-// Comparisons are exact. A share enters a comparison as a fraction of two counts, any other value as its decimal in the
-// JSON of the results, and the bound as the decimal that the user wrote. So 59 of 100 meets >=0.59.
+// Comparisons are exact. A share enters a comparison as a fraction of two counts. Any other value enters the comparison
+// as its decimal in the JSON of the results, and the bound enters it as the decimal that the user wrote. So 59 of 100
+// meets >=0.59.
 package gate
 
 import (

@@ -31,11 +31,11 @@ type series struct {
 	// line with marks) or dots (only marks).
 	Shape  string   `json:"shape"`
 	Values []number `json:"values"`
-	// Low and High are the ends of a band. Each has one value for each value of the line. They are absent if there is
-	// no band.
+	// Low and High are the ends of a band. Each has one value for each value of the line. Low and High are absent if
+	// there is no band.
 	Low  []number `json:"low,omitempty"`
 	High []number `json:"high,omitempty"`
-	// Text has a description of each value. It is set if the number alone is not enough.
+	// Text has a description of each value. Text is set if the number alone is not enough.
 	Text []string `json:"text,omitempty"`
 }
 

@@ -14,7 +14,7 @@ type Audit struct {
 	Gamma          float64 `json:"gamma"`    // largest probability that any verified break is wrong
 	Contradictions int     `json:"contradictions"`
 	MoreThanChance bool    `json:"more_than_chance"`
-	// Curve is the accuracy under attack at the radii of the summary. It is empty without labels.
+	// Curve is the accuracy under attack at the radii of the summary. Curve is empty without labels.
 	Curve []AuditPoint `json:"curve,omitempty"`
 	// Broken holds, for each labelled example, the distance of the nearest verified break, in ascending order. The
 	// distance is 0 if the answer is wrong without a perturbation, and +∞ if no break was found.

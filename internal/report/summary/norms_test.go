@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns the examples of the function small, as a run on inputs of four bytes. One of the radii is 1.8 instead
-// of 1.
+// ofBytes returns the examples of the function 'small', as a run on inputs of four bytes. One of the radii is 1.8
+// instead of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8
@@ -59,8 +59,8 @@ func TestNorms(t *testing.T) {
 		if a.Low == nil || !(*a.Low <= a.Value && a.Value <= *a.High) {
 			t.Errorf("%s: interval of the average radius %+v", in.Norm, a)
 		}
-		// If all n votes agree, the radius is the largest possible. This radius is 2.6 in L2 and in L1, 1.3 in L∞, and
-		// 4 in L0, where it allows changes of all four values.
+		// If all n votes agree, the radius is the largest possible. This radius is 2.6 in L2 and in L1, and 1.3 in L∞.
+		// In L0 it is 4, which allows changes of all four values.
 		if most, limit := *s.AverageRadius.Largest, []float64{1, 0.5, 0}[k]; *a.Largest < most*limit-1e-8 || k == 2 && *a.Largest != 4 {
 			t.Errorf("%s: largest radius %v from %v in L2", in.Norm, *a.Largest, most)
 		}

@@ -29,13 +29,13 @@ type Selective struct {
 	// Answered is the number of examples whose label is certified as the answer.
 	Answered int `json:"answered"`
 	Of       int `json:"of"`
-	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. It is rounded up.
+	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. Error is rounded up.
 	Error float64 `json:"error"`
-	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. It counts Dataset.Failures more
-	// answers as wrong. It is nil without Dataset.
+	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. In this bound, Dataset.Failures
+	// more answers count as wrong. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
-	// Dataset.Delta. It is nil without Dataset, and for an unfinished run.
+	// Dataset.Delta. Population is nil without Dataset, and for an unfinished run.
 	Population *float64 `json:"population,omitempty"`
 }
 

@@ -37,8 +37,8 @@ type Summary struct {
 	// Level is the confidence level of each single interval. The intervals cover the accuracy over the population from
 	// which the examples were drawn independently. They do not account for the randomness of the noise.
 	Level float64 `json:"level"`
-	// Dataset states how many certificates of these examples may be wrong. It is nil if the certificates are not known
-	// to be sound, or if their α is unknown. Dataset is a statement about these examples, not about a population.
+	// Dataset states how many certificates of these examples may be wrong. Dataset is nil if the certificates are not
+	// known to be sound, or if their α is unknown. Dataset is a statement about these examples, not about a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // accuracy without noise; not certified
@@ -116,7 +116,7 @@ type Conditions struct {
 	Method     string `json:"method,omitempty"`
 	MarginKind string `json:"margin_kind,omitempty"`
 	Class      string `json:"class,omitempty"` // certified class: predicted or label
-	// Sound means that each certificate fails with probability at most Alpha. It is nil if the soundness is unknown.
+	// Sound means that each certificate fails with probability at most Alpha. Sound is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
 	// Arithmetic says for which noise the certificates hold. The value 'exact' means the noise that the run drew.
 	// Unknown arithmetic counts as idealised.
@@ -194,8 +194,8 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Certifies reports whether the numbers certify the classifier that ran. They do if the certificates are sound and
-// their arithmetic is exact.
+// Certifies reports whether the numbers certify the classifier that ran. The numbers certify this classifier if the
+// certificates are sound and the arithmetic of the certificates is exact.
 func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
@@ -227,8 +227,8 @@ type CurvePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	// Certified is (Count − Failures)/Of, rounded down. It is a lower bound for these examples with probability 1 −
-	// Dataset.Delta. It holds for all radii at once, because the wrong certificates are the same at each radius. It is
-	// nil without Dataset.
+	// Dataset.Delta. This lower bound holds for all radii at once, because the wrong certificates are the same at each
+	// radius. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
@@ -239,10 +239,10 @@ type Average struct {
 	// Both ends are nil if the largest possible radius is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
-	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. It counts the Dataset.Failures
-	// largest radii as 0. It is nil without Dataset.
+	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. In this bound, the
+	// Dataset.Failures largest radii count as 0. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Largest is the largest radius that a sound method can give with n samples at α. It is nil if unknown.
+	// Largest is the largest radius that a sound method can give with n samples at α. Largest is nil if unknown.
 	Largest *float64 `json:"largest_possible,omitempty"`
 }
 
@@ -266,7 +266,7 @@ type Calibration struct {
 	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
 	CBS    float64  `json:"cbs"`           // value if every bound holds
 	CCE    float64  `json:"cce"`
-	// Certified holds with probability 1 − δ for these examples. It is nil if α is unknown.
+	// Certified holds with probability 1 − δ for these examples. Certified is nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
 }
@@ -287,7 +287,7 @@ type Thresholded struct {
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
 	Right int     `json:"right"` // number of examples that get a correct answer under any attack
 	Error float64 `json:"error"` // value if every bound holds
-	// Certified holds with probability 1 − δ for these examples. It is nil if α is unknown.
+	// Certified holds with probability 1 − δ for these examples. Certified is nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
 	// Failures is the number of bounds that may be wrong, among the bounds of all sampled examples.
 	Failures int64 `json:"failures"`

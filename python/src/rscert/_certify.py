@@ -63,8 +63,8 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The certified accuracy by radius, the average radius and other figures, from ``rscert radius RUN --json``.
 
-        ``clean_accuracy`` is the accuracy of the model without noise, and ``smoothed_accuracy`` that of the smoothed
-        classifier, both from ``rscert report RUN --json``. Without labels, both are None.
+        ``clean_accuracy`` is the accuracy of the model without noise, and ``smoothed_accuracy`` is the accuracy of the
+        smoothed classifier. Both come from ``rscert report RUN --json``. Without labels, both are None.
         """
         summary: dict[str, Any] = run_json(["radius", str(self.folder)])["methods"][0]
         report = json.loads(self._report())["runs"][0]

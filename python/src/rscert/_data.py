@@ -66,7 +66,7 @@ def _examples(data: Any) -> Iterator[Any]:
 
 
 def model_files(model: Model | Sequence[Model], shape: tuple[int, ...] | None, scratch: Path) -> list[str]:
-    """Returns the paths of the models. It exports torch models to files in the folder scratch."""
+    """Returns the paths of the models. It exports torch models to files in the folder 'scratch'."""
     if isinstance(model, str) or not isinstance(model, Sequence):
         return [_model_file(model, shape, scratch / "model.onnx")]
     if not model:

@@ -45,10 +45,12 @@ def export(
 
     ``shape`` is the shape of one input. With ``mean`` and ``std``, the file maps its input x to (x − mean)/std first,
     with one number for each channel. So ``rscert certify`` needs no flags for the normalisation, and adds the noise
-    before it. The file is checked on ``examples`` [N, …] with bytes or the values that the file will receive, or on
-    random inputs. The ``recipe`` (see rscert.train.recipe) is stored in the file, and also as MODEL.recipe.json.
+    before the normalisation. The file is checked on ``examples`` [N, …] or, without examples, on random inputs. The
+    examples are bytes, or the values that the file will receive. The ``recipe`` (see rscert.train.recipe) is stored in
+    the file, and also as MODEL.recipe.json.
 
-    Raises ValueError if the file's predictions differ from PyTorch's, or its logits by more than ``tolerance``.
+    Raises ValueError if the file's predictions differ from PyTorch's, or if the file's logits differ from PyTorch's by
+    more than ``tolerance``.
     """
     import torch
 

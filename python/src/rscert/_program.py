@@ -124,12 +124,15 @@ def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str
 
 
 def _copy(source: IO[str], printed: list[str]) -> None:
-    """Appends the program's whole output to printed."""
+    """Appends the program's whole output to the list 'printed'."""
     printed.append(source.read())
 
 
 def _copy_lines(source: IO[str], lines: list[str], progress: bool) -> None:
-    """Appends the program's lines to lines. With progress, it also shows the lines that are no warnings or errors."""
+    """Appends the program's lines to the list 'lines'.
+
+    With progress, it also shows the lines that are neither warnings nor errors.
+    """
     for line in source:
         lines.append(line.rstrip("\n"))
         if progress and not line.startswith(("warning: ", "rscert: ", "hint: ")):

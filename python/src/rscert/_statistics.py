@@ -34,8 +34,9 @@ def radius(
     """Certifies votes and returns a frame like ``Run.certificates``.
 
     ``counts`` [N, m], or [m] for one example, holds the votes for each class under noise of standard deviation
-    ``sigma``. The class to certify is the one with the most votes in ``counts0`` [N, m], which must come from other
-    samples, or else the class in ``labels`` [N]. ``help(rscert.RadiusOptions)`` explains the other options.
+    ``sigma``. The class to certify is the class with the most votes in ``counts0`` [N, m] or, without ``counts0``, the
+    class in ``labels`` [N]. The votes in ``counts0`` must come from other samples than ``counts``.
+    ``help(rscert.RadiusOptions)`` explains the other options.
     """
     votes = np.atleast_2d(np.asarray(counts))
     chosen = None if counts0 is None else np.atleast_2d(np.asarray(counts0))

@@ -29,13 +29,13 @@ const (
 
 // A kubelet replaces the scheduler and the nodes. It binds each pod to one node, runs the command of the pod's
 // container locally, and reports the exit code. For pods of Jobs, the mount paths of volumes must exist on the local
-// machine. The method keep runs pods of Deployments.
+// machine. The method 'keep' runs pods of Deployments.
 type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
 	rscert string // the program on the image's PATH
-	// The function fault decides what happens to a pod while its container runs. If it is nil, nothing happens. The
-	// kubelet calls it repeatedly until it returns a fault or the container ends.
+	// The function 'fault' decides what happens to a pod while its container runs. If 'fault' is nil, nothing happens.
+	// The kubelet calls it repeatedly until it returns a fault or the container ends.
 	fault func(pod *core.Pod, attempt int) fault
 
 	// The next two fields are for pods of Deployments.

@@ -198,8 +198,8 @@ func (p *lastingPod) probe(ctx context.Context) error {
 // errProbe means that a container must be stopped.
 var errProbe = errors.New("the startup probe or the liveness probe failed too often")
 
-// repeat asks a probe periodically until the function changed reports that it is done. It calls this function after
-// each success, and after as many failures as the probe's failureThreshold says.
+// repeat sends the probe's request again and again, until the function 'changed' reports that it is done. After each
+// success, and after as many failures in a row as the probe's failureThreshold says, repeat calls this function.
 func (p *lastingPod) repeat(ctx context.Context, probe *core.Probe, changed func(ok bool) (done bool, err error)) error {
 	failures := int32(0)
 	for {

@@ -20,9 +20,9 @@ class PerturbationAware:
     """The loss of a binary classifier whose scores ``rscert perturb`` will replace by random scores nearby.
 
     The perturbed score s of a score t has the density sech((s − t)/bandwidth)/Z on [0, 1]. The loss is −E log s for
-    examples of class 1 and −E log(1 − s) for class 0, by Gauss–Legendre quadrature with ``nodes`` nodes, plus the pair
-    term of the paper: the mean of softplus(2h − (zᵢ − zⱼ)) over the pairs of an example i of class 1 and an example j
-    of class 0 with |tᵢ − tⱼ| < 2h. Here z is the logit of the score and h the bandwidth. ``pair_weight`` is 1 in the
+    examples of class 1 and −E log(1 − s) for class 0, by Gauss–Legendre quadrature with ``nodes`` nodes. The pair term
+    of the paper is added: the mean of softplus(2h − (zᵢ − zⱼ)) over the pairs of an example i of class 1 and an example
+    j of class 0 with |tᵢ − tⱼ| < 2h. Here z is the logit of the score and h the bandwidth. ``pair_weight`` is 1 in the
     paper.
 
     The model returns one logit [N] or [N, 1], or two logits [N, 2] with z = their difference.
