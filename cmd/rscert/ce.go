@@ -40,8 +40,8 @@ func newCE(s streams) *cobra.Command {
 		Use:   "ce scores.csv --monotone",
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
-above and from below. Each bound holds with probability at least 1 − delta, for any
-distribution of the scores. The lower bound needs no assumption. No method bounds the
+above and from below. Each sound bound holds with probability at least 1 − delta, for
+any distribution of the scores. The lower bound needs no assumption. No method bounds the
 error from above without one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
@@ -62,10 +62,10 @@ Without --method, the command computes the binned bound for each given assumptio
 also prints an estimate, which has no guarantee. Finally it bounds the error on this
 dataset, that is, the mean of |s − P(y=1|s)| over the scores in the file.
 
-Each bound alone holds with probability 1 − delta. With --joint, the command divides
-delta among all bounds, including the lower bound and the curve, so that all of them
-hold together. Choose the method, the bandwidth, the variation and the seed before you
-look at the bounds.
+Each sound bound alone holds with probability at least 1 − delta. With --joint, the
+command divides delta among all bounds, including the lower bound and the curve, so
+that all of them hold together. Choose the method, the bandwidth, the variation and the
+seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
@@ -91,10 +91,11 @@ column weight_bound) is at least as large as every weight in the whole populatio
 kept rows are independent draws from Q. The method 'binned-tv-weighted' uses all rows
 instead. This method needs weights whose mean in the population is 1. It beats the
 rejection of rows only if the mean of the squared weights is below about W/5. Choose
-the method before you look at the bounds. The weights are not exact if the column
-weight_estimated is 1 ('rscert weights' writes this column) or if you give
---weight-sensitivity G. Then only the bounds of 'binned-tv-weighted' with G > 1 are
-sound. They assume that every true weight lies between weight/G and weight·G.`,
+the method before you look at the bounds. The command treats the weights as inexact if
+the column weight_estimated is 1 ('rscert weights' writes this column) or if you give
+--weight-sensitivity G with G > 1. For inexact weights, only the bounds of
+'binned-tv-weighted' with G > 1 are sound. They assume that every true weight lies
+between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
   rscert ce weighted.csv --monotone --weight-bound 8
@@ -120,7 +121,7 @@ sound. They assume that every true weight lies between weight/G and weight·G.`,
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
 	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, or if the file of perturbed scores does not record its bandwidth")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
-	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv' and 'nw'")
+	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
