@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"errors"
 	"math"
 
 	"github.com/rscert/rscert/internal/fixedpoint"
@@ -43,18 +44,26 @@ type Worst struct {
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
 // depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
-	if err := CheckBounded(intervals); err != nil {
+	return WeightedCCE(intervals, bins, RowWeights{})
+}
+
+// WeightedCCE returns the certified calibration error with weights, the largest Σ_m|Σ_{n in bin m} w_n(c_n − z_n)|/Σw_n
+// over all confidences in the intervals. A sample with a weight of m units counts like m equal samples: given the
+// signs, all of them have the same best bin and confidence, so the maximum over the confidences of m separate samples
+// is the same. Therefore WeightedCCE is the program of CCE with counts of units.
+func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
+	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err
 	}
 	m := bins.Len()
 	correct, wrong := newReached(m), newReached(m)
-	for _, v := range intervals {
+	for i, v := range intervals {
 		first, last := bins.Index(v.Lower), bins.Index(v.Upper)
 		low, high := fixedpoint.Floor(v.Lower), fixedpoint.Ceil(v.Upper)
 		if v.Correct {
-			correct.add(first, last, fixedpoint.One-low, fixedpoint.One-high)
+			correct.add(w.of(i), first, last, fixedpoint.One-low, fixedpoint.One-high)
 		} else {
-			wrong.add(m-1-last, m-1-first, high, low)
+			wrong.add(w.of(i), m-1-last, m-1-first, high, low)
 		}
 	}
 	gainOf, mirrored := make([]uint64, m), make([]uint64, m)
@@ -66,7 +75,7 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	total, over := bestSigns(m, plus.gain,
 		// Mirroring turns bin q into bin m−1−q. So two consecutive '−' bins q < q1 become m−1−q1 < m−1−q.
 		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
-	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
+	return Worst{w.meanUp(total, len(intervals)), bins, over}, nil
 }
 
 // reached holds sums over the correct samples (or, mirrored, over the wrong samples), grouped by the first and the last
@@ -78,7 +87,7 @@ type reached struct {
 }
 
 type cell struct {
-	n    int
+	n    int            // number of samples, or of units of weight
 	loss fixedpoint.Sum // Σ(1−u)
 }
 
@@ -86,11 +95,12 @@ func newReached(m int) *reached {
 	return &reached{m, make([]cell, m*m), make([]fixedpoint.Sum, m)}
 }
 
-func (r *reached) add(first, last int, gain, loss uint64) {
+// add adds n equal samples.
+func (r *reached) add(n, first, last int, gain, loss uint64) {
 	c := &r.cell[first*r.m+last]
-	c.n++
-	c.loss.AddUnits(loss)
-	r.start[first].AddUnits(gain)
+	c.n += n
+	c.loss = c.loss.Add(fixedpoint.Product(n, loss))
+	r.start[first] = r.start[first].Add(fixedpoint.Product(n, gain))
 }
 
 // gains holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p' = −1 and p
@@ -243,6 +253,5 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 // lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin
 // and puts a gap ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
-	share := math.Nextafter(2*float64(failures)/float64(n), 3)
-	return min(1, math.Nextafter(cce+share, 4))
+	return addShare(cce, 2*RowWeights{}.LargestShare(failures, n))
 }

@@ -74,7 +74,7 @@ func ExampleCheckBounded() {
 // failure adds 1/1,000 to a mean and 2/1,000 to the calibration error.
 func ExampleStateForAll() {
 	cce := 0.3
-	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.Sampled{Examples: 1000}, 0.001, 0.001)
+	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.RowWeights{}, calib.Sampled{Examples: 1000}, 0.001, 0.001)
 	if err != nil {
 		panic(err)
 	}

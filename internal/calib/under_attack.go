@@ -261,13 +261,21 @@ type AttackBounds struct {
 // of such intervals. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to
 // the calibration error (CCEWithFailures).
 func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
-	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
+	return b.withShare(RowWeights{}.LargestShare(failures, n))
+}
+
+// withShare returns the bounds for the case that some intervals do not hold; share is the largest possible share of
+// their weight in the total weight. A failed interval with the share a changes a weighted mean of terms in [0, 1] by at
+// most a. It takes a weighted gap of at most a out of one bin and puts a weighted gap of at most a into another bin, so
+// it changes the calibration error by at most 2a.
+func (b AttackBounds) withShare(share float64) AttackBounds {
+	out := AttackBounds{CBS: addShare(b.CBS, share)}
 	if b.CCE != nil {
-		cce := CCEWithFailures(*b.CCE, failures, n)
+		cce := addShare(*b.CCE, 2*share)
 		out.CCE = &cce
 	}
 	if b.LargestGap != nil {
-		gap := MeanWithFailures(*b.LargestGap, failures, n)
+		gap := addShare(*b.LargestGap, share)
 		out.LargestGap = &gap
 	}
 	return out
@@ -281,12 +289,14 @@ type Statement struct {
 
 // StateForAll returns bounds on the metrics of n predictions that hold with probability at least 1 − δ. The bounds b
 // hold if every interval holds. Intervals fail independently, each with probability at most α, so at most min(k, n) of
-// them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
-func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
+// them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile). The
+// metrics have the weights w, so the failed intervals have at most the share w.LargestShare(k, n) of the weight. The
+// weights must not depend on the noise.
+func StateForAll(b AttackBounds, n int, w RowWeights, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {
 		return Statement{}, err
 	}
 	k = min(k, int64(n))
-	return Statement{k, b.WithFailures(k, n)}, nil
+	return Statement{k, b.withShare(w.LargestShare(k, n))}, nil
 }

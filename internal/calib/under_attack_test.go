@@ -183,7 +183,7 @@ func TestCountSampled(t *testing.T) {
 // by 6/100 and the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5
-	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, Sampled{Examples: 1000}, 0.001, 0.05)
+	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, RowWeights{}, Sampled{Examples: 1000}, 0.001, 0.05)
 	if err != nil || got.Failures != 3 {
 		t.Fatalf("%+v (%v), want 3 failures", got, err)
 	}
@@ -193,11 +193,11 @@ func TestStateForAll(t *testing.T) {
 		}
 	}
 	// At most all rows fail, and no metric exceeds 1.
-	got, err = StateForAll(AttackBounds{CBS: 0.125, CCE: &cce}, 2, Sampled{Examples: 1000}, 0.001, 0.05)
+	got, err = StateForAll(AttackBounds{CBS: 0.125, CCE: &cce}, 2, RowWeights{}, Sampled{Examples: 1000}, 0.001, 0.05)
 	if err != nil || got.Failures != 2 || got.CBS != 1 || *got.CCE != 1 || got.LargestGap != nil {
 		t.Errorf("two rows: %+v (%v)", got, err)
 	}
-	if _, err := StateForAll(AttackBounds{}, 2, Sampled{Examples: 10}, 0.001, 0); err == nil {
+	if _, err := StateForAll(AttackBounds{}, 2, RowWeights{}, Sampled{Examples: 10}, 0.001, 0); err == nil {
 		t.Error("δ = 0 is accepted")
 	}
 }

@@ -67,13 +67,6 @@ func (a *Sum) AddUnits(v uint64) {
 	a.hi += int64(carry)
 }
 
-// SubUnits subtracts v units from a.
-func (a *Sum) SubUnits(v uint64) {
-	lo, borrow := bits.Sub64(a.lo, v, 0)
-	a.lo = lo
-	a.hi -= int64(borrow)
-}
-
 // Abs returns |a|.
 func (a Sum) Abs() Sum {
 	if a.hi < 0 {

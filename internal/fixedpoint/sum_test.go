@@ -60,11 +60,10 @@ func TestArithmetic(t *testing.T) {
 		if rational(a.Sub(b)).Cmp(new(big.Rat).Sub(ra, rb)) != 0 {
 			t.Fatalf("%v − %v", a, b)
 		}
-		c, d := a, a
+		c := a
 		c.AddUnits(v)
-		d.SubUnits(v)
-		if c != a.Add(Sum{0, v}) || d != a.Sub(Sum{0, v}) {
-			t.Fatalf("%v ± %d units", a, v)
+		if c != a.Add(Sum{0, v}) {
+			t.Fatalf("%v + %d units", a, v)
 		}
 		if a.Cmp(b) != ra.Cmp(rb) {
 			t.Fatalf("%v <=> %v", a, b)
