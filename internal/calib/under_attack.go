@@ -30,6 +30,28 @@ type RadiusRows struct {
 	Intervals   []Bounded
 	Confidence  []float64 // confidences without attack; nil if unknown
 	Uncertified []Uncertified
+	// UncertifiedRows holds the positions in the input of the rows in Uncertified.
+	UncertifiedRows []int
+}
+
+// Only returns the rows that the function keep accepts, by their positions in the input.
+func (r RadiusRows) Only(keep func(row int) bool) RadiusRows {
+	out := RadiusRows{Radius: r.Radius}
+	for k, i := range r.Rows {
+		if !keep(i) {
+			continue
+		}
+		out.Rows, out.Intervals = append(out.Rows, i), append(out.Intervals, r.Intervals[k])
+		if r.Confidence != nil {
+			out.Confidence = append(out.Confidence, r.Confidence[k])
+		}
+	}
+	for k, i := range r.UncertifiedRows {
+		if keep(i) {
+			out.Uncertified, out.UncertifiedRows = append(out.Uncertified, r.Uncertified[k]), append(out.UncertifiedRows, i)
+		}
+	}
+	return out
 }
 
 // ErrNoneCertified means that there are rows, but none has a certified class.
@@ -98,6 +120,7 @@ func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	}
 	if b.Certified != nil && b.Certified[i] == 0 {
 		g.Uncertified = append(g.Uncertified, Uncertified{v.Lower, v.Upper, confidence, v.Correct})
+		g.UncertifiedRows = append(g.UncertifiedRows, i)
 		return
 	}
 	g.Rows = append(g.Rows, i)
