@@ -134,7 +134,7 @@ between weight/G and weight·G.`,
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
-	groupFlags(cmd, &o.groups, "also bound the error of each group")
+	divideFlags(cmd, &o.groups, "also bound the error of each group")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size` needs if the classifier is calibrated, such as 0.02; the file needs only the scores")

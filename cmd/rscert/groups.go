@@ -19,8 +19,8 @@ type groupOptions struct {
 	file    string // "": the columns are in the input
 }
 
-// groupFlags adds the flags to a command. The argument what says what the command does for each group.
-func groupFlags(cmd *cobra.Command, o *groupOptions, what string) {
+// divideFlags adds the flags to a command. The argument what says what the command does for each group.
+func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "group", nil, what+": the rows with the same value in this `column`; several columns make groups one after the other")
 	f.StringVar(&o.file, "groups", "", "`file` with the column index and the columns of --group; default column: group")

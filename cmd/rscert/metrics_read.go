@@ -127,12 +127,8 @@ func readPredictionTable(
 	if t, err = leaveOutFitted(s, t); err != nil {
 		return nil, nil, err
 	}
-	if w, err := predictions.ReadWeights(t); err == nil && w != nil && w.Estimated {
-		err := s.warnf(warning.EstimatedWeights, "%s: the weights are estimates (column weight_estimated), and nothing bounds their "+
-			"error: no interval or test accounts for it", displayPath(path))
-		if err != nil {
-			return nil, nil, err
-		}
+	if err := warnOfEstimatedWeights(s, t, path, "nothing bounds their error: no interval or test accounts for it"); err != nil {
+		return nil, nil, err
 	}
 	t, err = predictions.SelectRadius(t, o.radius)
 	if err == nil && !o.everyExample {
