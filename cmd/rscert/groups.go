@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +68,11 @@ func (o groupOptions) split(ctx context.Context, s streams, quiet bool, t *table
 		return groups, badInput(err)
 	}
 	index, _ := t.Column("index")
-	groups, err := o.join(ctx, s, quiet, index)
+	of, err := o.readFile(ctx, s, quiet)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := predictions.GroupByIndex(index, of, o.columns)
 	var row *calib.RowError
 	if errors.As(err, &row) {
 		err = t.Errorf(row.Row, "%s", row.Reason)
@@ -75,11 +80,11 @@ func (o groupOptions) split(ctx context.Context, s streams, quiet bool, t *table
 	return groups, badInput(err)
 }
 
-// join divides the examples with the given indices by the file of the groups.
-func (o groupOptions) join(ctx context.Context, s streams, quiet bool, index []float64) ([]predictions.RowGroup, error) {
-	of, err := readTable(ctx, s, o.file, quiet, table.Options{Required: append([]string{"index"}, o.columns...), Texts: o.columns})
+// readFile reads the file of the groups.
+func (o groupOptions) readFile(ctx context.Context, s streams, quiet bool) (*table.Table, error) {
+	t, err := readTable(ctx, s, o.file, quiet, table.Options{Required: append([]string{"index"}, o.columns...), Texts: o.columns})
 	if err != nil {
-		return nil, hint.Add(err, "--groups names a file with the columns index and %s", o.columns[0])
+		return nil, hint.Add(err, "--groups names a file with the columns index and %s", strings.Join(o.columns, ", "))
 	}
-	return predictions.GroupByIndex(index, of, o.columns)
+	return t, nil
 }
