@@ -120,7 +120,7 @@ func checkOwnBounds(ctx context.Context, s streams, path string) error {
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
-	t, err := readTable(ctx, s, path, o.quiet, predictions.Columns())
+	t, err := readTable(ctx, s, path, o.quiet, o.groups.extend(predictions.Columns()))
 	if err != nil {
 		return nil, nil, err
 	}

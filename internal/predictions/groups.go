@@ -3,6 +3,7 @@ package predictions
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rscert/rscert/internal/calib"
@@ -73,6 +74,19 @@ func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup
 		}
 	}
 	return groups, nil
+}
+
+// GroupLabels divides examples by their label.
+func GroupLabels(label []int) []RowGroup {
+	members := map[int][]int{}
+	for i, y := range label {
+		members[y] = append(members[y], i)
+	}
+	var groups []RowGroup
+	for _, y := range slices.Sorted(maps.Keys(members)) {
+		groups = append(groups, RowGroup{"label", table.Group{Value: float64(y), Rows: members[y]}})
+	}
+	return groups
 }
 
 // checkGroups returns an error if there are too many groups, or no group.

@@ -3,6 +3,7 @@ package summary
 import (
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/certify"
@@ -83,19 +84,13 @@ func (g *Grouping) group(path string, rows []Row, delta float64) (*grouped, erro
 				"give a file with the columns index and %s by %s", column, param.Groups)
 		}
 	}
-	members := map[int][]int{}
-	most := -1
+	labels := make([]int, len(rows))
 	for i, r := range rows {
-		if r.Label != certify.UnknownLabel {
-			members[r.Label] = append(members[r.Label], i)
-			most = max(most, r.Label)
-		}
+		labels[i] = r.Label
 	}
-	for label := range most + 1 {
-		if at := members[label]; len(at) > 0 {
-			out.groups = append(out.groups, predictions.RowGroup{Column: "label", Value: table.Group{Value: float64(label), Rows: at}})
-		}
-	}
+	out.groups = slices.DeleteFunc(predictions.GroupLabels(labels), func(g predictions.RowGroup) bool {
+		return g.Value.Value == certify.UnknownLabel
+	})
 	if n := len(out.groups); n == 0 || n > predictions.MaxGroups {
 		return nil, fmt.Errorf("%s: %d classes have examples: want 1 to %d for groups", path, n, predictions.MaxGroups)
 	}
