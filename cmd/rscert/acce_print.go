@@ -263,7 +263,7 @@ func printByGroup(w io.Writer, results []acce.Result) error {
 		if cce != nil {
 			also = ", and a calibration error of at most " + report.Round(*cce, report.Up, 0, 4)
 		}
-		fmt.Fprintf(w, "%s, every group and every mixture of the groups has a Brier score under attack%s of at most %s%s.\n",
+		fmt.Fprintf(w, "%s, every group of the table and every mixture of these groups has a Brier score under attack%s of at most %s%s.\n",
 			held, within(r), report.Round(cbs, report.Up, 0, 4), also)
 	}
 	return nil

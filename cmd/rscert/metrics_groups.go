@@ -168,8 +168,8 @@ func (g *metricGroups) print(w io.Writer, level float64) error {
 		if m.smallest {
 			extreme = "smallest"
 		}
-		fmt.Fprintf(w, "The %s %s is %.4f, of %s; the %s one of a group is in [%s, %s].\n", extreme, m.name,
-			float64(worst.Estimate.Value), worst.Group.Name(), extreme,
+		fmt.Fprintf(w, "The %s %s is that of %s, %.4f; the %s true value of a group is in [%s, %s].\n", extreme, m.name,
+			worst.Group.Name(), float64(worst.Estimate.Value), extreme,
 			report.Round(float64(worst.Estimate.Low), report.Down, 0, 4), report.Round(float64(worst.Estimate.High), report.Up, 0, 4))
 	}
 	return nil
