@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -87,4 +88,16 @@ func (o groupOptions) readFile(ctx context.Context, s streams, quiet bool) (*tab
 		return nil, hint.Add(err, "--groups names a file with the columns index and %s", strings.Join(o.columns, ", "))
 	}
 	return t, nil
+}
+
+// grouping returns the groups of the examples of runs, or nil if no groups are wanted.
+func (o groupOptions) grouping(ctx context.Context, s streams) (g *summary.Grouping, err error) {
+	if !o.given() {
+		return nil, nil
+	}
+	g = &summary.Grouping{Columns: o.columns}
+	if o.file != "" {
+		g.Table, err = o.readFile(ctx, s, true)
+	}
+	return g, err
 }

@@ -185,12 +185,16 @@ func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float
 	return calib.Bands(p, bins, o.Level)
 }
 
-func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
-	if err := errors.Join(o.measurement.check(), o.groups.check()); err != nil {
-		return err
-	}
+func (o *metricsOptions) check() error {
 	if len(o.attacks) > 0 && o.heldOut == "" {
 		return badInputf("--attack needs --held-out, which sets the threshold")
+	}
+	return errors.Join(o.measurement.check(), o.groups.check())
+}
+
+func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	formats, err := pictureFormats(o.plots, path)
 	if err != nil {

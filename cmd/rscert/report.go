@@ -160,14 +160,9 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 // report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.addToSummary()
-	if o.groups.given() {
-		o.summary.Groups = &summary.Grouping{Columns: o.groups.columns}
-	}
-	if o.groups.file != "" {
-		var err error
-		if o.summary.Groups.Table, err = o.groups.readFile(ctx, s, true); err != nil {
-			return nil, err
-		}
+	var err error
+	if o.summary.Groups, err = o.groups.grouping(ctx, s); err != nil {
+		return nil, err
 	}
 	runs, baseline, err := o.read(ctx, paths)
 	if err != nil {

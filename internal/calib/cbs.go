@@ -63,12 +63,8 @@ func (v Bounded) BrierConfidence() float64 {
 // intervals.
 func CBS(intervals []Bounded) (float64, error) { return WeightedCBS(intervals, RowWeights{}) }
 
-// MeanWithFailures returns an upper bound on a mean of n terms in [0, 1], one term for each prediction (for example the
-// Brier score or the largest gap). The intervals of some predictions may not hold; failures is the maximum number of
-// such intervals. A failed interval raises its term by at most 1. The result is rounded up.
-func MeanWithFailures(mean float64, failures int64, n int) float64 {
-	return addShare(mean, RowWeights{}.LargestShare(failures, n))
-}
-
-// addShare returns x + share, at most 1. The sum is rounded up.
-func addShare(x, share float64) float64 { return min(1, math.Nextafter(x+share, 4)) }
+// MeanWithFailures returns an upper bound on a weighted mean of terms in [0, 1], one term for each prediction (for
+// example the Brier score or the largest gap). The intervals of some predictions may not hold; share is the largest share
+// of the weight that these predictions can have (RowWeights.LargestShare). A failed interval raises its term by at most
+// 1, so it raises the mean by at most its share. The result is rounded up.
+func MeanWithFailures(mean, share float64) float64 { return min(1, math.Nextafter(mean+share, 4)) }

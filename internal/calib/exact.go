@@ -247,11 +247,10 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 	return z
 }
 
-// CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
-// intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
-// replaced by a prediction with the certified correctness and a confidence in the interval. The resulting predictions
-// lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin
-// and puts a gap ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
-func CCEWithFailures(cce float64, failures int64, n int) float64 {
-	return addShare(cce, 2*RowWeights{}.LargestShare(failures, n))
-}
+// CCEWithFailures returns an upper bound on the calibration error under attack if some intervals do not hold; share is
+// the largest share of the weight that their predictions can have (RowWeights.LargestShare). Suppose that each failed
+// prediction is replaced by a prediction with the certified correctness and a confidence in the interval. The resulting
+// predictions lie in their intervals, so their error is at most the CCE. The replacement of a prediction with the weight
+// w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into another bin, so it changes the error by at most twice
+// its share of the weight. The result is rounded up.
+func CCEWithFailures(cce, share float64) float64 { return min(1, math.Nextafter(cce+2*share, 4)) }

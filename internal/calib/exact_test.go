@@ -410,7 +410,7 @@ func TestCCEWithFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := CCEWithFailures(w.Value, int64(k), n)
+		bound := CCEWithFailures(w.Value, RowWeights{}.LargestShare(int64(k), n))
 		failed := slices.Clone(intervals)
 		for range 1 << k {
 			for i := range k {
@@ -428,8 +428,8 @@ func TestCCEWithFailures(t *testing.T) {
 	if err != nil || w.Value != 0 {
 		t.Fatalf("%v, %v", w.Value, err)
 	}
-	if at := bySigns(b, []Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, 1, 2) != 1 {
-		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, 1, 2))
+	if at := bySigns(b, []Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, RowWeights{}.LargestShare(1, 2)) != 1 {
+		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, RowWeights{}.LargestShare(1, 2)))
 	}
 }
 
@@ -464,7 +464,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if attack.Value > CCEWithFailures(stated.Value, k, n) {
+		if attack.Value > CCEWithFailures(stated.Value, RowWeights{}.LargestShare(k, n)) {
 			above++
 		}
 		if attack.Value > stated.Value {

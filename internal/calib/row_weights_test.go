@@ -122,7 +122,7 @@ func TestEqualWeights(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the metrics stay below the bounds of withShare with the share
+// If k samples may take any confidence and correctness, the metrics stay below the bounds of WithFailures with the share
 // of the k largest weights. The test tries every choice of the k samples and every correctness.
 func TestWeightedFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 4))
@@ -134,7 +134,7 @@ func TestWeightedFailures(t *testing.T) {
 		intervals, w := randomSamples(r, b, n), randomWeights(r, n)
 		weights := mustWeights(t, w)
 		cce := must(WeightedCCE(intervals, b, weights)).Value
-		bound := AttackBounds{CBS: must(WeightedCBS(intervals, weights)), CCE: &cce}.withShare(weights.LargestShare(int64(k), n))
+		bound := AttackBounds{CBS: must(WeightedCBS(intervals, weights)), CCE: &cce}.WithFailures(weights.LargestShare(int64(k), n))
 		for which := range 1 << n {
 			failed := slices.Clone(intervals)
 			count := 0

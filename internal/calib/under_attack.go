@@ -280,25 +280,16 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds for the case that some of the n intervals do not hold; failures is the maximum number
-// of such intervals. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to
-// the calibration error (CCEWithFailures).
-func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
-	return b.withShare(RowWeights{}.LargestShare(failures, n))
-}
-
-// withShare returns the bounds for the case that some intervals do not hold; share is the largest possible share of
-// their weight in the total weight. A failed interval with the share a changes a weighted mean of terms in [0, 1] by at
-// most a. It takes a weighted gap of at most a out of one bin and puts a weighted gap of at most a into another bin, so
-// it changes the calibration error by at most 2a.
-func (b AttackBounds) withShare(share float64) AttackBounds {
-	out := AttackBounds{CBS: addShare(b.CBS, share)}
+// WithFailures returns the bounds for the case that some intervals do not hold; share is the largest share of the weight
+// that their predictions can have (RowWeights.LargestShare). See MeanWithFailures and CCEWithFailures.
+func (b AttackBounds) WithFailures(share float64) AttackBounds {
+	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
 	if b.CCE != nil {
-		cce := addShare(*b.CCE, 2*share)
+		cce := CCEWithFailures(*b.CCE, share)
 		out.CCE = &cce
 	}
 	if b.LargestGap != nil {
-		gap := addShare(*b.LargestGap, share)
+		gap := MeanWithFailures(*b.LargestGap, share)
 		out.LargestGap = &gap
 	}
 	return out
@@ -321,5 +312,5 @@ func StateForAll(b AttackBounds, n int, w RowWeights, s Sampled, alpha, delta fl
 		return Statement{}, err
 	}
 	k = min(k, int64(n))
-	return Statement{k, b.withShare(w.LargestShare(k, n))}, nil
+	return Statement{k, b.WithFailures(w.LargestShare(k, n))}, nil
 }
