@@ -234,6 +234,35 @@ func TestWeightedMeansAreRoundedOutward(t *testing.T) {
 	}
 }
 
+// With 1024 rows, a unit is 2⁻⁵⁰, so 1 + 3·2⁻⁵² is rounded down by 3/4 of a unit. Without an allowance, the bounds would
+// be on the wrong side.
+func TestRoundedWeights(t *testing.T) {
+	const n = 1024
+	const odd = 1 + 3*0x1p-52
+	heavy, light := slices.Repeat([]float64{1}, n), slices.Repeat([]float64{odd}, n)
+	heavy[0], light[0] = odd, 1
+	share := func(first, other float64) *big.Rat {
+		x, rest := new(big.Rat).SetFloat64(first), new(big.Rat).SetFloat64(other)
+		return x.Quo(x, rest.Mul(rest, big.NewRat(n-1, 1)).Add(rest, x))
+	}
+	intervals := make([]Bounded, n)
+	intervals[0].Lower, intervals[0].Upper = 1, 1
+	z := make([]float64, n)
+	z[0] = 1
+	b := mustBins(t, 1)
+	most, least := share(odd, 1), share(1, odd)
+	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
+	w := mustWeights(t, heavy)
+	for what, got := range map[string]float64{"share": w.LargestShare(1, n), "CBS": must(WeightedCBS(intervals, w)), "CCE": must(WeightedCCE(intervals, b, w)).Value} {
+		if exactly(got).Cmp(most) < 0 || got > 0x1p-10+1e-14 {
+			t.Errorf("%s %v is below %v", what, got, most)
+		}
+	}
+	if got := b.WeightedECE(z, correctness(intervals), mustWeights(t, light)); exactly(got).Cmp(least) > 0 || got < 0x1p-10-1e-14 {
+		t.Errorf("ECE %v is above %v", got, least)
+	}
+}
+
 func TestBadRowWeights(t *testing.T) {
 	for _, w := range [][]float64{{}, {0, 0}, {1, -1}, {math.NaN()}, {math.Inf(1)}, {math.MaxFloat64, math.MaxFloat64}} {
 		if _, err := NewRowWeights(w); err == nil {
