@@ -99,8 +99,8 @@ func newReached(m int) *reached {
 func (r *reached) add(n, first, last int, gain, loss uint64) {
 	c := &r.cell[first*r.m+last]
 	c.n += n
-	c.loss = c.loss.Add(fixedpoint.Product(n, loss))
-	r.start[first] = r.start[first].Add(fixedpoint.Product(n, gain))
+	c.loss.AddProduct(n, loss)
+	r.start[first].AddProduct(n, gain)
 }
 
 // gains holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p' = −1 and p

@@ -132,7 +132,7 @@ func WeightedCBS(intervals []Bounded, w RowWeights) (float64, error) {
 		if v.Correct {
 			gap = fixedpoint.One - fixedpoint.Floor(v.Lower)
 		}
-		sum = sum.Add(fixedpoint.Product(w.of(i), fixedpoint.SquareUp(gap)))
+		sum.AddProduct(w.of(i), fixedpoint.SquareUp(gap))
 	}
 	return w.meanUp(sum, len(intervals)), nil
 }

@@ -67,6 +67,14 @@ func (a *Sum) AddUnits(v uint64) {
 	a.hi += int64(carry)
 }
 
+// AddProduct adds n·v units to a, n ≥ 0.
+func (a *Sum) AddProduct(n int, v uint64) {
+	hi, lo := bits.Mul64(uint64(n), v)
+	var carry uint64
+	a.lo, carry = bits.Add64(a.lo, lo, 0)
+	a.hi += int64(hi + carry)
+}
+
 // Abs returns |a|.
 func (a Sum) Abs() Sum {
 	if a.hi < 0 {

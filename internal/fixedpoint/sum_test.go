@@ -65,6 +65,11 @@ func TestArithmetic(t *testing.T) {
 		if c != a.Add(Sum{0, v}) {
 			t.Fatalf("%v + %d units", a, v)
 		}
+		c = a
+		c.AddProduct(n>>2, v>>1)
+		if c != a.Add(Product(n>>2, v>>1)) {
+			t.Fatalf("%v + %d × %d", a, n>>2, v>>1)
+		}
 		if a.Cmp(b) != ra.Cmp(rb) {
 			t.Fatalf("%v <=> %v", a, b)
 		}
