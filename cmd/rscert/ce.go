@@ -31,7 +31,8 @@ type ceOptions struct {
 	planGap                               float64
 	gate                                  gateOptions
 	weights                               weightOptions
-	groups                                []string
+	groups                                groupOptions
+	classes                               bool
 }
 
 func newCE(s streams) *cobra.Command {
@@ -80,9 +81,16 @@ is 1. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines
 npz, or one of these as .gz. If the file name is -, the command reads stdin.
 
 --group COLUMN also bounds the error of each group of rows, at delta divided by the
-number of groups. The largest of these upper bounds holds for every mixture of the
-groups, so it holds even if the shares of the groups change. With --joint, the groups
-share one half of delta, and the bounds for all rows share the other half.
+number of groups. The values of the column are numbers or text. Several columns make
+groups one after the other, not by pairs of values, and all these groups count. The
+largest of these upper bounds holds for every mixture of these groups, so it
+holds even if the shares of the groups change.
+
+--classes also bounds the error of each class k of a file with columns p0, p1, … and
+label, at delta divided by the number of classes. The score of class k is pk, and the
+label is 1 if k is the class. The assumption must hold for each class. The mean of the
+upper bounds is a bound on the class-wise calibration error. With --joint, all rows,
+the groups and the classes share delta evenly.
 
 With a column weight, the bounds are about the population Q that the weights describe:
 a row's weight is the density of Q with respect to the population of the rows. The
@@ -98,6 +106,7 @@ the column weight_estimated is 1 ('rscert weights' writes this column) or if you
 between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
+  rscert ce probabilities.csv --monotone --classes
   rscert ce weighted.csv --monotone --weight-bound 8
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.2
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
@@ -126,7 +135,8 @@ between weight/G and weight·G.`,
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
-	f.StringSliceVar(&o.groups, "group", nil, "also bound the error of each group: the rows with the same number in this `column`; the flag can be repeated")
+	divideFlags(cmd, &o.groups, "also bound the error of each group")
+	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size`, such as 0.02, needs if the classifier is calibrated; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
@@ -135,7 +145,7 @@ between weight/G and weight·G.`,
 	return cmd
 }
 
-func (o ceOptions) check() error {
+func (o *ceOptions) check() error {
 	switch {
 	case !(o.Delta > 0 && o.Delta < 1):
 		return badInputf("--delta %v: want a number between 0 and 1", o.Delta)
@@ -150,7 +160,7 @@ func (o ceOptions) check() error {
 	case o.perturb && o.Bandwidth == 0:
 		return badInputf("--perturb needs --bandwidth")
 	}
-	return o.weights.check()
+	return errors.Join(o.weights.check(), o.groups.check())
 }
 
 // ceReport is what --json prints.
@@ -171,6 +181,7 @@ type ceReport struct {
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
 	Groups     *ceGroups                   `json:"by_group,omitempty"`
+	Classes    *ceClasses                  `json:"by_class,omitempty"`
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
@@ -240,16 +251,15 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 // assumption of the upper bound is false, unless an event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
-	if r.Groups == nil {
-		return err
-	}
-	chance := 0.0 // summed over all groups, because the data choose the group that the error names
-	for _, g := range r.Groups.Groups {
-		chance += failureChance(g.Lower, g.Bounds)
-	}
-	for _, g := range r.Groups.Groups {
-		if err == nil {
-			err = r.refute(displayPath(path)+": "+g.name(), g.Lower, g.Bounds, chance)
+	for _, parts := range r.parts() {
+		chance := 0.0 // summed over all parts, because the data choose the part that the error names
+		for _, part := range parts {
+			chance += failureChance(part.Lower, part.Bounds)
+		}
+		for _, part := range parts {
+			if err == nil {
+				err = r.refute(displayPath(path)+": "+part.name, part.Lower, part.Bounds, chance)
+			}
 		}
 	}
 	return err
@@ -295,7 +305,7 @@ func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, upper
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.BinaryColumns()
-	columns.Required = o.groups
+	columns = o.groups.extend(columns)
 	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, predictions.WeightColumns)
 	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err != nil {
@@ -317,7 +327,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 		}
 	}
 	r.N = table.N
-	if r.Groups, err = splitGroups(table, o.groups, score, label); err != nil {
+	if err := r.divide(ctx, s, table, score, label, o); err != nil {
 		return nil, err
 	}
 	if score, label, err = r.weighSample(table, score, label, o); err != nil {
@@ -365,8 +375,8 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
 	o ceOptions) error {
 	plan := calib.BoundPlan{Methods: methods, Lower: o.lower, Curve: o.curve != "", Joint: o.joint, Params: o.BoundParams}
-	if o.joint && r.Groups != nil {
-		plan.Params.Delta /= 2 // one half for all rows, the other half for the groups
+	if parts := r.parts(); o.joint {
+		plan.Params.Delta /= float64(1 + len(parts)) // all rows, the groups and the classes share delta evenly
 	}
 	bar := progress.Start(s.progress(o.quiet), "bounds", int64(plan.Parts()), 0)
 	defer bar.Finish()
@@ -374,7 +384,7 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 	found, err := plan.Compute(ctx, sample)
 	if err == nil {
 		plan.Curve = false
-		err = r.Groups.compute(ctx, path, plan)
+		err = r.computeParts(ctx, path, plan)
 	}
 	var refused *calib.BoundMethodError
 	switch {
