@@ -127,7 +127,11 @@ func readPredictionTable(
 	if t, err = leaveOutFitted(s, t); err != nil {
 		return nil, nil, err
 	}
-	if w, err := predictions.ReadWeights(t); err == nil && w != nil && w.Estimated {
+	weights, err := predictions.ReadWeights(t)
+	if err != nil {
+		return nil, nil, badInput(err)
+	}
+	if weights != nil && weights.Estimated {
 		err := s.warnf(warning.EstimatedWeights, "%s: the weights are estimates (column weight_estimated), and nothing bounds their "+
 			"error: no interval or test accounts for it", displayPath(path))
 		if err != nil {
