@@ -27,6 +27,7 @@ type metricsOptions struct {
 	// that bounds mean scores, and the vote shares for any other run.
 	probabilities *probabilities
 	jointBands    bool
+	consistency   bool // draw and report consistency bands
 	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string
 	versus        string
@@ -100,6 +101,7 @@ number of independent examples.`,
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that they hold in all bins together with the probability of --level")
+	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram in which all bins lie together with the probability of --level if the predictions are calibrated")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
@@ -143,6 +145,7 @@ type metricsReport struct {
 	Rejection     *rejection       `json:"rejection,omitempty"`
 	Versus        *versus          `json:"versus,omitempty"`
 	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in Reliability hold together
+	Consistency   *consistency     `json:"consistency,omitempty"`
 	Reliability   []reliabilityBin `json:"reliability"`
 }
 
@@ -150,6 +153,16 @@ type reliabilityBin struct {
 	calib.Bin
 	AccuracyLow  float64 `json:"accuracy_low"`
 	AccuracyHigh float64 `json:"accuracy_high"`
+
+	ConsistencyLow  *float64 `json:"consistency_low,omitempty"`
+	ConsistencyHigh *float64 `json:"consistency_high,omitempty"`
+}
+
+// consistency says how likely all bins of a calibrated classifier lie in their consistency bands, and how many bins lie
+// outside.
+type consistency struct {
+	Level   float64 `json:"level"`
+	Outside int     `json:"outside"`
 }
 
 // rejection holds the test errors above a confidence threshold.
@@ -224,10 +237,14 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	}
 	bands := o.bands(p, m.Bins)
 	for k, b := range m.Bins {
-		r.Reliability = append(r.Reliability, reliabilityBin{b, bands[k][0], bands[k][1]})
+		r.Reliability = append(r.Reliability, reliabilityBin{Bin: b, AccuracyLow: bands[k][0], AccuracyHigh: bands[k][1]})
+	}
+	around, err := r.addConsistency(p, m.Bins, o)
+	if err != nil {
+		return err
 	}
 	title := fmt.Sprintf("%s: %d predictions, ECE %.4f", filepath.Base(displayPath(path)), p.N(), r.ECE.Value)
-	if err := o.drawDiagrams(formats, m, bands, title); err != nil {
+	if err := o.drawDiagrams(formats, m, bands, around, title); err != nil {
 		return err
 	}
 	s.wrote(o.plots...)
@@ -235,6 +252,22 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return report.WriteJSON(s.out, "metrics", r)
 	}
 	return r.print(s)
+}
+
+// addConsistency adds the consistency bands to the report if --consistency-bands is given, and returns them.
+func (r *metricsReport) addConsistency(p *calib.Predictions, bins []calib.Bin, o metricsOptions) ([][2]float64, error) {
+	if !o.consistency {
+		return nil, nil
+	}
+	c, err := calib.ConsistencyBands(p, bins, o.Level)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--consistency-bands: %w", err))
+	}
+	r.Consistency = &consistency{c.Level, c.Outside}
+	for k := range c.Bands {
+		r.Reliability[k].ConsistencyLow, r.Reliability[k].ConsistencyHigh = &c.Bands[k][0], &c.Bands[k][1]
+	}
+	return c.Bands, nil
 }
 
 func (r metricsReport) print(s streams) error {
@@ -289,6 +322,10 @@ func (r metricsReport) print(s streams) error {
 		fmt.Fprintf(s.out, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
 			float64(j.MonteCarlo), j.Draws)
 	}
+	if c := r.Consistency; c != nil {
+		fmt.Fprintf(s.out, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",
+			c.Outside, r.occupied(), math.Floor(1e4*c.Level)/1e4)
+	}
 	if r.Rejection != nil {
 		r.Rejection.print(s.out)
 	}
@@ -296,6 +333,16 @@ func (r metricsReport) print(s streams) error {
 		return r.Versus.print(s.out)
 	}
 	return nil
+}
+
+// occupied returns the number of bins that are not empty.
+func (r metricsReport) occupied() (n int) {
+	for _, b := range r.Reliability {
+		if b.N > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // printWorstClass prints the class with the largest ECE.
