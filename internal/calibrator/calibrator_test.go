@@ -54,7 +54,7 @@ func fit(t *testing.T, name string, d Data) Map {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := m.Fit(d, Options{L2: 1e-3, Bins: 7})
+	f, err := m.Fit(d, Options{L2: 1e-3, L2Bias: 1e-3, Penalty: ODIR, Bins: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFitsAgree(t *testing.T) {
 		"vector": {1.203805074786422, 0.28521374, 0.45244931}, "matrix": {1.1187700869460344, 0.60073504, 0.22319189},
 	} {
 		m := fit(t, name, logits)
-		l := likelihood{d: logits, z: logits.allLogits(), weights: len(m.Weight), l2: 1e-3}
+		l := likelihood{d: logits, z: logits.allLogits(nil), weights: len(m.Weight), ridge: ridge{1e-3, 1e-3, 1e-3, true}}
 		near(t, name+" loss", l.value(nil, append(slices.Clone(m.Weight), m.Bias...)), want.loss, 1e-10)
 		near(t, name+" w0", m.Weight[0], want.w0, 1e-5)
 		near(t, name+" w1", m.Weight[1], want.w1, 1e-5)
@@ -201,7 +201,11 @@ func meanLog(m Map, d Data) float64 {
 
 func TestSeparable(t *testing.T) {
 	d := Data{Input: Probabilities, Columns: 1, Classes: 2, Values: []float64{0.1, 0.2, 0.8, 0.9}, Label: []int{0, 0, 1, 1}}
-	if _, err := Methods[5].Fit(d, Options{}); err == nil || !strings.Contains(err.Error(), "no maximum") {
+	beta, err := Choices().Parse("beta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beta.Fit(d, Options{}); err == nil || !strings.Contains(err.Error(), "no maximum") {
 		t.Errorf("beta: %v", err)
 	}
 	platt := fit(t, "platt", d).Platt[0] // the data are symmetric around 0.5

@@ -317,6 +317,8 @@ class MetricsOptions(TypedDict, total=False):
     level: confidence level of the intervals (default 0.95)
     joint_bands: widen the intervals of the reliability diagram so that they hold in all bins together with the
         probability of ``level``
+    consistency_bands: add bands to the reliability diagram in which all bins lie together with the probability of
+        ``level`` if the predictions are calibrated
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
@@ -344,6 +346,7 @@ class MetricsOptions(TypedDict, total=False):
     edge: Literal["upper", "lower"]
     level: float
     joint_bands: bool
+    consistency_bands: bool
     seed: int
     radius: float
     quantity: Literal["top-label", "class-1"]
