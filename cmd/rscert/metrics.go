@@ -71,9 +71,10 @@ the label is 1 given the score s. From other columns it computes top-label
 calibration: how often the answer is right given its confidence c. For two classes,
 --quantity selects class-1 or top-label calibration.
 
-ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
-number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,
-AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
+ECE and RMSCE use --bins bins of equal width. AdaECE, AdaRMSCE and the debiased L2
+error use the same number of bins of equal count. The smooth ECE uses no bins. The
+intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold for
+any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
 the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed
