@@ -236,11 +236,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 			r.Probabilities = meanScores
 		}
 	}
-	bands := o.bands(p, m.Bins)
-	for k, b := range m.Bins {
-		r.Reliability = append(r.Reliability, reliabilityBin{Bin: b, AccuracyLow: bands[k][0], AccuracyHigh: bands[k][1]})
-	}
-	around, err := r.addConsistency(p, m.Bins, o)
+	bands, around, err := r.addReliability(p, m.Bins, o)
 	if err != nil {
 		return err
 	}
@@ -255,20 +251,25 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	return r.print(s)
 }
 
-// addConsistency adds the consistency bands to the report if --consistency-bands is given, and returns them.
-func (r *metricsReport) addConsistency(p *calib.Predictions, bins []calib.Bin, o metricsOptions) ([][2]float64, error) {
+// addReliability adds the rows of the reliability diagram to the report. It returns the intervals, and the consistency
+// bands if --consistency-bands is given.
+func (r *metricsReport) addReliability(p *calib.Predictions, bins []calib.Bin, o metricsOptions) (bands, around [][2]float64, err error) {
+	bands = o.bands(p, bins)
+	for k, b := range bins {
+		r.Reliability = append(r.Reliability, reliabilityBin{Bin: b, AccuracyLow: bands[k][0], AccuracyHigh: bands[k][1]})
+	}
 	if !o.consistency {
-		return nil, nil
+		return bands, nil, nil
 	}
 	c, err := calib.ConsistencyBands(p, bins, o.Level)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--consistency-bands: %w", err))
+		return nil, nil, badInput(fmt.Errorf("--consistency-bands: %w", err))
 	}
 	r.Consistency = &consistency{c.Level, c.Outside}
 	for k := range c.Bands {
 		r.Reliability[k].ConsistencyLow, r.Reliability[k].ConsistencyHigh = &c.Bands[k][0], &c.Bands[k][1]
 	}
-	return c.Bands, nil
+	return bands, c.Bands, nil
 }
 
 func (r metricsReport) print(s streams) error {

@@ -169,6 +169,17 @@ func (m Map) check() error {
 	default:
 		return fmt.Errorf("method %q of a calibration map is unknown", m.Method)
 	}
+	if b := m.Before; b != nil && !(b.Slope > 0 && b.Uniform >= 0 && b.Uniform < 1) {
+		return fmt.Errorf("slope %v and uniform %v of a calibration map", b.Slope, b.Uniform)
+	}
+	if !m.finite() {
+		return errors.New("a parameter of the calibration map is not a finite number")
+	}
+	return m.checkSteps()
+}
+
+// checkSteps checks the knots of the curves.
+func (m Map) checkSteps() error {
 	for _, s := range m.Steps {
 		if len(s.At) == 0 || len(s.Value) != len(s.At) || len(s.Slope) != len(s.At) || !slices.IsSorted(s.At) {
 			return errors.New("steps of a calibration map must ascend, with a value and a slope each")
@@ -178,12 +189,11 @@ func (m Map) check() error {
 		if len(v.P0) != len(v.At)+1 || len(v.P1) != len(v.P0) || !slices.IsSorted(v.At) {
 			return errors.New("knots of a calibration map must ascend, with one more p0 and p1 than knots")
 		}
-	}
-	if b := m.Before; b != nil && !(b.Slope > 0 && b.Uniform >= 0 && b.Uniform < 1) {
-		return fmt.Errorf("slope %v and uniform %v of a calibration map", b.Slope, b.Uniform)
-	}
-	if !m.finite() {
-		return errors.New("a parameter of the calibration map is not a finite number")
+		for k, p := range v.P0 {
+			if !(p >= 0 && p < 1 && v.P1[k] > 0 && v.P1[k] <= 1) {
+				return fmt.Errorf("p0 %v and p1 %v of a calibration map", p, v.P1[k])
+			}
+		}
 	}
 	return nil
 }
