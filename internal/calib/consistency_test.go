@@ -2,7 +2,10 @@ package calib
 
 import (
 	"math"
+	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // coverageOf returns the exact probability that all accuracies lie in the bands under the hypothesis. It enumerates all
@@ -57,6 +60,36 @@ func TestConsistencyBandsHoldTogether(t *testing.T) {
 				if narrow := consistencyAt(bins, beta); narrow.Level < c.Level-1e-12 && narrow.Level >= level {
 					t.Errorf("%s at %v: bands of level %v would do, not %v", name, level, narrow.Level, c.Level)
 					break
+				}
+			}
+		}
+	}
+}
+
+// Each tail is at most β/2, and a narrower band has a larger tail. The tails come from gonum.
+func TestConsistencyTails(t *testing.T) {
+	for _, mean := range []float64{0.03, 0.3, 0.5, 0.97} {
+		const n = 40
+		p := &Predictions{Confidence: slices.Repeat([]float64{mean}, n), Correct: make([]bool, n)}
+		bins, _ := EqualWidth(p, 1, UpperClosed)
+		law := distuv.Binomial{N: n, P: mean}
+		for _, beta := range []float64{0.4, 0.1, 0.01, 1e-4} {
+			c := consistencyAt(bins, beta)
+			first, last := math.Round(n*c.Bands[0][0]), math.Round(n*c.Bands[0][1])
+			below, above := law.CDF(first-1), 1-law.CDF(last)
+			if !(below <= beta/2 && above <= beta/2) ||
+				first < math.Floor(n*mean) && law.CDF(first) <= beta/2 || last > math.Ceil(n*mean) && 1-law.CDF(last-1) <= beta/2 {
+				t.Errorf("mean %v, β %v: [%v, %v] with tails %v and %v", mean, beta, first, last, below, above)
+			}
+			same(t, "level", c.Level, 1-below-above, 1e-9)
+			for right := range n + 1 {
+				for i := range p.Correct {
+					p.Correct[i] = i < right
+				}
+				counted, _ := EqualWidth(p, 1, UpperClosed)
+				outside := float64(right) < first || float64(right) > last
+				if got := consistencyAt(counted, beta).Outside; (got == 1) != outside {
+					t.Errorf("%d of %d right: %d bins outside [%v, %v]", right, n, got, first, last)
 				}
 			}
 		}

@@ -122,13 +122,9 @@ func withOne(count, ones []float64) []float64 {
 	out := make([]float64, len(count))
 	start := point{math.NaN(), math.NaN()}
 	for i := range out {
-		before := corners[i]
-		moved := point{before.count - 1, before.ones - 1}
+		moved := point{corners[i].count - 1, corners[i].ones - 1}
 		if i == 0 || moved.below(start, stack[len(stack)-1]) {
-			start = moved
-			if stack[len(stack)-1] == before {
-				stack = stack[:len(stack)-1]
-			}
+			start = moved // if P_{i−1} is on top, the line to it has slope 1, and the next corner is on or below this line
 			for len(stack) > 1 && stack[len(stack)-2].below(start, stack[len(stack)-1]) {
 				stack = stack[:len(stack)-1]
 			}
