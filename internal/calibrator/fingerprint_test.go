@@ -86,6 +86,7 @@ func TestSharedRows(t *testing.T) {
 		{"a doubled fit", repeated(fit, 2), fit}, {"a doubled test", fit, repeated(fit, 2)},
 		{"both doubled", repeated(fit, 2), repeated(fit, 2)}, {"a tripled fit, a doubled test", repeated(fit, 3), repeated(fit, 2)},
 		{"rows in 2 and 3 copies", concat(repeated(fit, 2), firstRows(fit, 250)), fit},
+		{"a test in 2 and 3 copies", fit, concat(repeated(fit, 2), firstRows(fit, 250))},
 		{"a doubled fit with a few more rows", concat(repeated(fit, 2), firstRows(other, 9)), repeated(fit, 2)},
 	} {
 		if s := c.test.SharedWith(c.fit); s.ByChance || !s.All() {
