@@ -44,10 +44,14 @@ func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt
 	return t, nil
 }
 
-// warnOfEstimatedWeights warns if the weights of a table are estimates.
+// warnOfEstimatedWeights warns if the weights of a table are estimates. It returns an error if the columns of the weights
+// are malformed.
 func warnOfEstimatedWeights(s streams, t *table.Table, path, consequence string) error {
-	if w, err := predictions.ReadWeights(t); err != nil || w == nil || !w.Estimated {
-		return nil // callers report the error
+	switch w, err := predictions.ReadWeights(t); {
+	case err != nil:
+		return badInput(err)
+	case w == nil || !w.Estimated:
+		return nil
 	}
 	return s.warnf(warning.EstimatedWeights, "%s: the weights are estimates (column weight_estimated), and %s", displayPath(path), consequence)
 }

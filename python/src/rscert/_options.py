@@ -322,6 +322,8 @@ class MetricsOptions(TypedDict, total=False):
     level: confidence level of the intervals (default 0.95)
     joint_bands: widen the intervals of the reliability diagram so that, with the probability of ``level``, they hold
         in all bins together
+    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their
+        bands together with the probability of ``level``
     group: also compute the metrics of each group: the rows with the same value in this column; several columns make
         groups one after the other
     groups: file with the column index and the columns of ``group``; default column: group
@@ -352,6 +354,7 @@ class MetricsOptions(TypedDict, total=False):
     edge: Literal["upper", "lower"]
     level: float
     joint_bands: bool
+    consistency_bands: bool
     group: str | Sequence[str]
     groups: StrPath
     seed: int
