@@ -119,6 +119,7 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 			}
 		}
 	}
+	r.printNorms(out)
 	return r.Groups.print(out, r.Delta, r.Joint)
 }
 

@@ -80,7 +80,7 @@ func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWats
 			return sm.printed(part.valid, cf.Delta/float64(cf.Folds)/2)
 		}
 		pairs := newStream(cf.Seed, streamPairs+uint64(k)<<8)
-		return sm.repaired(part.valid, cf.Delta/float64(cf.Folds)/4, pairs)
+		return sm.repaired(part.valid, cf.partShare(), pairs)
 	})
 	worst := 0.0
 	for _, e := range eps {
@@ -316,18 +316,15 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 	unused := 0
 	sm.each(valid, func(i int, w *window) {
 		s, _ := unpack(valid[i])
-		trivial := max(s, 1-s)
-		if w.usable() {
-			if sq, g := w.squares(), sm.errorBound(w); sq <= kappa && g < trivial {
-				squares[i] = sq
-				gap.add(math.Abs(w.estimate() - s))
-				smoothing.add(g)
-				return
-			}
+		if sm.uses(valid[i], w, kappa) {
+			squares[i] = w.squares()
+			gap.add(math.Abs(w.estimate() - s))
+			smoothing.add(sm.errorBound(w))
+			return
 		}
 		unused++
 		gap.add(0)
-		smoothing.add(trivial)
+		smoothing.add(max(s, 1-s))
 	})
 	n := len(valid)
 	overlap := sm.pairOverlap(valid, squares, pairs)
@@ -343,6 +340,12 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 			{"kappa", kappa},
 			{"unused", float64(unused) / float64(n)},
 		}
+}
+
+// uses reports whether Repaired and SecondOrder use the smoother at the point p with the window w.
+func (sm smoother) uses(p uint64, w *window, kappa float64) bool {
+	s, _ := unpack(p)
+	return w.usable() && w.squares() <= kappa && sm.errorBound(w) < max(s, 1-s)
 }
 
 // pairOverlap averages the bound √(W(s)W(s′)) on Q over disjoint random pairs of validation points (see
@@ -412,15 +415,12 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 	unused := 0
 	sm.each(valid, func(i int, w *window) {
 		s, _ := unpack(valid[i])
-		if w.usable() {
-			gap.add(math.Abs(w.estimate() - s))
-			smoothing.add(sm.errorBound(w))
-			return
+		at := sm.printedAt(valid[i], w)
+		gap.add(math.Abs(at.estimate - s))
+		smoothing.add(at.error)
+		if !w.usable() {
+			unused++
 		}
-		unused++
-		estimate, distance, ties := sm.nearest(s)
-		gap.add(math.Abs(estimate - s))
-		smoothing.add(sm.b1*distance + sm.b2*distance*distance/2 + 1/(2*math.Sqrt(ties)))
 	})
 	n := len(valid)
 	r := sm.b1*sm.h + sm.b2*sm.h*sm.h/2 + 0.5
@@ -435,6 +435,19 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 			{"bandwidth", sm.h},
 			{"unused", float64(unused) / float64(n)},
 		}
+}
+
+// A printedPoint holds η̂(s) and g(s) of Printed at a score s.
+type printedPoint struct{ estimate, error float64 }
+
+// printedAt returns η̂ and g of Printed at the point p with the window w.
+func (sm smoother) printedAt(p uint64, w *window) printedPoint {
+	if w.usable() {
+		return printedPoint{w.estimate(), sm.errorBound(w)}
+	}
+	s, _ := unpack(p)
+	estimate, distance, ties := sm.nearest(s)
+	return printedPoint{estimate, sm.b1*distance + sm.b2*distance*distance/2 + 1/(2*math.Sqrt(ties))}
 }
 
 // nearest returns the mean label at the training score nearest to s, the distance to this score, and the number of

@@ -131,6 +131,7 @@ const (
 	streamNull
 	streamPlan
 	streamRejection
+	streamSubsample
 )
 
 func newStream(seed, stream uint64) *splitMix {
