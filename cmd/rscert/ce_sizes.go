@@ -42,24 +42,19 @@ func (o sizesOptions) check(all ceOptions) error {
 
 // ceSizes is what ce --sizes --json prints.
 type ceSizes struct {
-	N          int                 `json:"n"`
-	Delta      float64             `json:"delta"`
-	Joint      bool                `json:"joint"`
-	Folds      int                 `json:"folds"`
-	Seed       uint64              `json:"seed"`
-	Repeats    int                 `json:"repeats"`
-	Assumption string              `json:"assumption"`
-	Proxy      float64             `json:"proxy"` // stands for the unknown error
-	LowerBy    calib.LowerMethod   `json:"lower_method"`
-	Sizes      []calib.SizeBounds  `json:"sizes"`
-	Slopes     map[string]ceSlopes `json:"slopes"`
+	N          int                      `json:"n"`
+	Delta      float64                  `json:"delta"`
+	Joint      bool                     `json:"joint"`
+	Folds      int                      `json:"folds"`
+	Seed       uint64                   `json:"seed"`
+	Repeats    int                      `json:"repeats"`
+	Assumption string                   `json:"assumption"`
+	Proxy      float64                  `json:"proxy"` // stands for the unknown error
+	LowerBy    calib.LowerMethod        `json:"lower_method"`
+	Sizes      []calib.SizeBounds       `json:"sizes"`
+	Slopes     map[string]report.Number `json:"slopes"` // of log(gap) against log(n)
 
 	methods []calib.BoundMethod
-}
-
-// ceSlopes holds the slope of log(gap) against log(n), or null.
-type ceSlopes struct {
-	Slope report.Number `json:"slope"`
 }
 
 // boundSizes computes the bounds of subsamples and prints how they depend on the number of rows.
@@ -97,9 +92,9 @@ func boundSizes(ctx context.Context, s streams, path string, o ceOptions) error 
 	}
 	found := ceSizes{N: r.N, Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Repeats: o.subsamples.repeats,
 		Assumption: r.describeAssumptions(methods), Proxy: study.Proxy, LowerBy: o.lower, Sizes: study.Sizes,
-		Slopes: map[string]ceSlopes{o.lower.String(): {report.Number(study.LowerSlope)}}, methods: methods}
+		Slopes: map[string]report.Number{o.lower.String(): report.Number(study.LowerSlope)}, methods: methods}
 	for name, slope := range study.UpperSlope {
-		found.Slopes[name] = ceSlopes{report.Number(slope)}
+		found.Slopes[name] = report.Number(slope)
 	}
 	return found.write(s, o, formats)
 }
@@ -154,7 +149,8 @@ func (c *ceSizes) csv() ([]byte, error) {
 		w.Float(gap)
 		w.EndRow()
 	})
-	return b.Bytes(), w.Flush()
+	err := w.Flush()
+	return b.Bytes(), err
 }
 
 func (c *ceSizes) print(s streams) error {
@@ -175,9 +171,9 @@ func (c *ceSizes) print(s streams) error {
 	slopes := report.Table{Columns: []report.Column{report.TextColumn("method"),
 		{Name: "slope of log gap", Align: report.Right, Decimals: 3, Sign: true}}}
 	for _, m := range c.methods {
-		slopes.AddRow(report.Text(m.Name), c.Slopes[m.Name].Slope)
+		slopes.AddRow(report.Text(m.Name), c.Slopes[m.Name])
 	}
-	slopes.AddRow(report.Text(c.LowerBy.String()), c.Slopes[c.LowerBy.String()].Slope)
+	slopes.AddRow(report.Text(c.LowerBy.String()), c.Slopes[c.LowerBy.String()])
 	if err := slopes.WriteText(s.out); err != nil {
 		return err
 	}

@@ -132,6 +132,7 @@ const (
 	streamPlan
 	streamRejection
 	streamSubsample
+	streamMatches
 )
 
 func newStream(seed, stream uint64) *splitMix {
