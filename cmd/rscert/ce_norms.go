@@ -50,47 +50,49 @@ type ceNorm struct {
 // deriveNorms computes the bounds on the other measures from the sound bounds on the calibration error.
 func (r *ceReport) deriveNorms(o normOptions) error {
 	for _, q := range o.norms {
-		n := ceNorm{Q: q, Lower: map[string]float64{}, Bounds: map[string]float64{}}
-		for name, b := range r.Lower {
-			if b.Sound {
-				n.Lower[name] = b.Value
-			}
+		n, err := r.derive(func(lower, upper float64) (low, high float64, err error) {
+			high, err = calib.NormAbove(upper, q)
+			return lower, high, err
+		})
+		if err != nil {
+			return err
 		}
-		for name, b := range r.Bounds {
-			if !b.Sound {
-				continue
-			}
-			var err error
-			if n.Bounds[name], err = calib.NormAbove(b.Value, q); err != nil {
-				return err
-			}
-		}
+		n.Q = q
 		r.Norms = append(r.Norms, n)
 	}
 	if o.margin == 0 {
 		return nil
 	}
-	kl := &ceNorm{ScoreMargin: o.margin, Lower: map[string]float64{}, Bounds: map[string]float64{}}
-	r.Divergence = kl
+	kl, err := r.derive(func(lower, upper float64) (low, high float64, err error) {
+		return calib.Divergence(lower, upper, o.margin)
+	})
+	kl.ScoreMargin = o.margin
+	r.Divergence = &kl
+	return err
+}
+
+// derive applies a function of a lower and an upper bound to each sound bound.
+func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err error)) (ceNorm, error) {
+	n := ceNorm{Lower: map[string]float64{}, Bounds: map[string]float64{}}
 	for name, b := range r.Lower {
-		low, _, err := calib.Divergence(b.Value, 1, o.margin)
+		low, _, err := of(b.Value, 1)
 		if err != nil {
-			return err
+			return n, err
 		}
 		if b.Sound {
-			kl.Lower[name] = low
+			n.Lower[name] = low
 		}
 	}
 	for name, b := range r.Bounds {
-		_, high, err := calib.Divergence(0, b.Value, o.margin)
+		_, high, err := of(0, b.Value)
 		if err != nil {
-			return err
+			return n, err
 		}
 		if b.Sound {
-			kl.Bounds[name] = high
+			n.Bounds[name] = high
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // printNorms prints a line for each bound on another measure.

@@ -41,7 +41,7 @@ an operator for which it knows no bound, and names the node.
 
 The bound is about the model in real numbers. It says nothing about the rounding errors
 of the model's own arithmetic. It is about the model's scores, so it is a constant of the
-mean scores of a smoothed classifier too (certify --save-scores). It is not a
+mean scores of a smoothed classifier too (certify --scores). It is not a
 constant of vote shares: a vote jumps where the scores are equal.
 
 Give --std if you give it to 'rscert certify': the model's input is then the data divided
