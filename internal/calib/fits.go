@@ -163,7 +163,7 @@ func fitSmoother(kind NadarayaWatsonKind) func(*Sample, BoundParams, Bound) []Fi
 		return foldMeans(s, p.CrossFit, func(part split, grid []uint64, visit func(int, float64)) {
 			sm := newSmoother(part.train, p.Bandwidth, kind)
 			if kind == Printed {
-				sm.each(grid, func(i int, w *window) { visit(i, sm.printedAt(grid[i], w).estimate) })
+				newTempered(sm).each(grid, func(i int, at printedPoint) { visit(i, at.estimate) })
 				return
 			}
 			kappa := sm.chooseKappa(len(part.valid), p.partShare())

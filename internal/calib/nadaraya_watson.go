@@ -38,9 +38,10 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
-// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½. If no weight is positive at a score, Printed uses the
-// nearest training score. Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of
-// Printed is the paper's b2, which is three times the b2 of the function derivatives.
+// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and the details of the paper: the weights of
+// temperedSmoother, and a random part of the validation points of a fold (printedValidation). Each of the two inequalities
+// of Printed fails with probability at most δ/2K. The b2 of Printed is the paper's b2, which is three times the b2 of
+// the function derivatives.
 //
 // Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
@@ -77,7 +78,8 @@ func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWats
 		sm := newSmoother(part.train, bandwidth, kind)
 		eps[k] = sm.roundoff()
 		if kind == Printed {
-			return sm.printed(part.valid, cf.Delta/float64(cf.Folds)/2)
+			subset := newStream(cf.Seed, streamPrinted+uint64(k)<<8)
+			return newTempered(sm).printed(part.valid, cf.Delta/float64(cf.Folds)/2, subset)
 		}
 		pairs := newStream(cf.Seed, streamPairs+uint64(k)<<8)
 		return sm.repaired(part.valid, cf.partShare(), pairs)
@@ -408,46 +410,6 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 		}
 	}
 	return best
-}
-
-func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) {
-	var gap, smoothing moments
-	unused := 0
-	sm.each(valid, func(i int, w *window) {
-		s, _ := unpack(valid[i])
-		at := sm.printedAt(valid[i], w)
-		gap.add(math.Abs(at.estimate - s))
-		smoothing.add(at.error)
-		if !w.usable() {
-			unused++
-		}
-	})
-	n := len(valid)
-	r := sm.b1*sm.h + sm.b2*sm.h*sm.h/2 + 0.5
-	return Terms{
-			{"gap", gap.mean},
-			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
-			{"smoothing", smoothing.mean},
-			// The term R·BB, where BB is the radius for g/R in [0, 1], equals the radius for g in an interval of length
-			// R.
-			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), r)},
-		}, Terms{
-			{"bandwidth", sm.h},
-			{"unused", float64(unused) / float64(n)},
-		}
-}
-
-// A printedPoint holds η̂(s) and g(s) of Printed at a score s.
-type printedPoint struct{ estimate, error float64 }
-
-// printedAt returns η̂ and g of Printed at the point p with the window w.
-func (sm smoother) printedAt(p uint64, w *window) printedPoint {
-	if w.usable() {
-		return printedPoint{w.estimate(), sm.errorBound(w)}
-	}
-	s, _ := unpack(p)
-	estimate, distance, ties := sm.nearest(s)
-	return printedPoint{estimate, sm.b1*distance + sm.b2*distance*distance/2 + 1/(2*math.Sqrt(ties))}
 }
 
 // nearest returns the mean label at the training score nearest to s, the distance to this score, and the number of

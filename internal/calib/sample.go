@@ -133,6 +133,7 @@ const (
 	streamRejection
 	streamSubsample
 	streamMatches
+	streamPrinted
 )
 
 func newStream(seed, stream uint64) *splitMix {

@@ -15,14 +15,18 @@ import (
 // Subsample returns n pairs drawn from s without replacement. Each set of n positions is equally likely (Knuth 1998,
 // Algorithm 3.4.2 S). The result depends only on s, n and seed.
 func (s *Sample) Subsample(n int, seed uint64) *Sample {
-	r := newStream(seed, streamSubsample)
-	packed := make([]uint64, 0, n)
-	for i, p := range s.packed {
-		if r.uniformBelow(len(s.packed)-i) < n-len(packed) {
-			packed = append(packed, p)
+	return &Sample{draws(s.packed, n, newStream(seed, streamSubsample))}
+}
+
+// draws returns n of the points, in their order.
+func draws(points []uint64, n int, r *splitMix) []uint64 {
+	out := make([]uint64, 0, n)
+	for i, p := range points {
+		if r.uniformBelow(len(points)-i) < n-len(out) {
+			out = append(out, p)
 		}
 	}
-	return &Sample{packed}
+	return out
 }
 
 // Spread holds the mean and the standard deviation of a bound over the subsamples of one size.
