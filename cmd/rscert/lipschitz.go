@@ -90,8 +90,8 @@ type lipschitzReport struct {
 	Outputs     graph.OutputKind `json:"outputs"`
 	Input       float64          `json:"input_scale"` // the largest 1/std, or 1
 	Temperature float64          `json:"temperature"`
-	// Bound is the Lipschitz constant of the output, and Probabilities that of the class probabilities, both in the units
-	// of the data.
+	// Bound is the Lipschitz constant of the output, and Probabilities that of the class probabilities, both in the
+	// units of the data.
 	Bound         float64           `json:"bound"`
 	Probabilities float64           `json:"probabilities"`
 	Layers        []lipschitz.Layer `json:"layers"`

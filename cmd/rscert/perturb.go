@@ -57,8 +57,8 @@ files (shards, batches of requests), give each file a different --first-row or -
 
 The output has the columns score and label (or confidence and correct), and the
 columns sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the
-scores were perturbed. It keeps the columns weight, weight_bound, weight_estimated and fitted. Only --auroc
-needs the labels; it refuses weights. The output is CSV on stdout or in the file --out.`,
+scores were perturbed. It keeps the columns weight, weight_bound, weight_estimated and
+fitted. Only --auroc needs the labels; it refuses weights. The output is CSV on stdout or in the file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --auroc 2^-1,2^-2,2^-4,2^-6,2^-8 --repeats 16 --plot auroc.svg
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv

@@ -87,8 +87,8 @@ type DECEParams struct {
 	// Random is the number of additional starts, drawn uniformly from the intervals. Seed and k ≥ 0 determine the k-th
 	// additional start.
 	Random int
-	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, with half of
-	// the interval's width as standard deviation, and is clamped to the interval.
+	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, with half
+	// of the interval's width as standard deviation, and is clamped to the interval.
 	Gaussian int
 	Seed     uint64
 	Rate     float64 // learning rate at the start; default 0.01
@@ -104,7 +104,7 @@ type Schedule int
 const (
 	Cosine   Schedule = iota // falls to 0 along a half cosine
 	Constant                 // does not change
-	Plateau                  // falls to a tenth after ten steps without a larger calibration error (the defaults of PyTorch)
+	Plateau                  // falls to a tenth after ten steps without a larger calibration error, as in PyTorch
 )
 
 // Schedules lists all schedules.

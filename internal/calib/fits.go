@@ -8,8 +8,8 @@ type FitPoint struct{ Score, Eta float64 }
 // Fit returns the estimate η̂ behind a bound: the function of the score that the method compares with the scores. The
 // bound b must come from Compute with the same sample and parameters. The points have ascending scores. A constant or a
 // line in a bin has a point at the first and at the last score of the bin. If the method uses folds, the result is the
-// mean of the folds' estimates at up to fitPoints scores of the sample, spaced evenly by rank. It omits scores at which no
-// fold uses an estimate. Except for the bound itself, nothing is promised about η̂.
+// mean of the folds' estimates at up to fitPoints scores of the sample, spaced evenly by rank. It omits scores at which
+// no fold uses an estimate. Except for the bound itself, nothing is promised about η̂.
 func (m BoundMethod) Fit(s *Sample, p BoundParams, b Bound) []FitPoint {
 	p.Delta = b.Delta
 	return m.fit(s, p, b)
@@ -128,7 +128,9 @@ func fitBuckets(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 
 // foldMeans returns the mean of the folds' estimates at the scores of the grid. The function estimate calls visit for
 // each score of the grid at which the fold has an estimate.
-func foldMeans(s *Sample, cf CrossFit, estimate func(part split, grid []uint64, visit func(i int, eta float64))) (points []FitPoint) {
+func foldMeans(
+	s *Sample, cf CrossFit, estimate func(part split, grid []uint64, visit func(i int, eta float64)),
+) (points []FitPoint) {
 	grid := s.fitGrid()
 	sum, count := make([]float64, len(grid)), make([]float64, len(grid))
 	assigned := assignFolds(s.N(), cf.Folds, cf.Seed)

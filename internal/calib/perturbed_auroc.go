@@ -25,9 +25,10 @@ type PerturbedAUROC struct {
 // The interval: the AUROC is the mean of k(i, j) over the positives i and the negatives j, where k is 1, ½ or 0 if the
 // score of i is above, at or below the score of j. Match the positives and the negatives at random into as many
 // disjoint pairs as possible. Given the labels, the pairs are independent and identically distributed. So is the
-// difference of k after and before the perturbation, averaged over the repeats, which lies in [−1, 1] and has the change
-// of the AUROC as its mean. The betting interval of MeanInterval encloses this mean. It is narrow if the perturbation
-// reverses few pairs. All pairs of one positive and one negative would give a narrower interval, but only asymptotically.
+// difference of k after and before the perturbation, averaged over the repeats, which lies in [−1, 1] and has the
+// change of the AUROC as its mean. The betting interval of MeanInterval encloses this mean. It is narrow if the
+// perturbation reverses few pairs. All pairs of one positive and one negative would give a narrower interval, but only
+// asymptotically.
 func AUROCAfter(score, label []float64, k Sech, firstRow, repeats int, delta float64) (PerturbedAUROC, error) {
 	out := PerturbedAUROC{Bandwidth: k.Bandwidth}
 	if err := errors.Join(checkBandwidth(k.Bandwidth), checkDelta(delta)); err != nil {

@@ -40,7 +40,8 @@ func (f *File) Floats(t *onnxpb.TensorProto) (values []float64, ok bool) {
 			}
 			return values, int64(len(values)) == n
 		}
-		width, element = 2, func(b []byte) float64 { return float64(float16.Frombits(binary.LittleEndian.Uint16(b)).Float32()) }
+		width = 2
+		element = func(b []byte) float64 { return float64(float16.Frombits(binary.LittleEndian.Uint16(b)).Float32()) }
 	default:
 		return nil, false
 	}

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Convolution describes a convolution with zero padding, or its transpose. Padding and the sizes of the input do not matter
-// for the bound.
+// Convolution describes a convolution with zero padding, or its transpose. Padding and the sizes of the input do not
+// matter for the bound.
 type Convolution struct {
 	Out, In   int // channels of the output and of the input of one group
 	Groups    int
@@ -23,22 +23,22 @@ type Convolution struct {
 // and every zero padding. It is the smaller of two bounds, for the worst group.
 //
 // First bound. Cutting out the windows multiplies the squared norm by at most r, the largest number of windows in which
-// an input position occurs: on an axis, t·d ≡ i (mod s) has at most ⌈k·gcd(s,d)/s⌉ solutions t < k. The convolution then
-// multiplies each window with the matrix W of Out rows. So the norm is at most √r·‖W‖₂.
+// an input position occurs: on an axis, t·d ≡ i (mod s) has at most ⌈k·gcd(s,d)/s⌉ solutions t < k. The convolution
+// then multiplies each window with the matrix W of Out rows. So the norm is at most √r·‖W‖₂.
 //
 // Second bound. A stride of s on an axis is a convolution of stride 1 on s times as many channels: position j·s+r of
 // channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap t with t·d = q·s + r becomes
 // tap q. Extend the input by zeros to all integer positions. The convolution with zero padding is a part of the
 // convolution on all integer positions, which has the norm sup_ω ‖Ŵ(ω)‖₂, Ŵ(ω) = Σ_q W_q e^{iω·q}, by Parseval's
 // theorem. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an axis with Q taps, so |p|² is a
-// real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1)
-// equidistant points has a point within π/N of ω₀. So, with a factor for each axis,
+// real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N >
+// 2(Q−1) equidistant points has a point within π/N of ω₀. So, with a factor for each axis,
 //
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
-// The complex matrix Ŵ becomes the real matrix [Re −Im; Im Re], which has the same norm. Ŵ(−ω) is the conjugate of Ŵ(ω), so
-// half of the grid is enough. Points of the grid whose bound after few squarings is below the largest bound after many
-// squarings need no more squarings.
+// The complex matrix Ŵ becomes the real matrix [Re −Im; Im Re], which has the same norm. Ŵ(−ω) is the conjugate of
+// Ŵ(ω), so half of the grid is enough. Points of the grid whose bound after few squarings is below the largest bound
+// after many squarings need no more squarings.
 //
 // The transposed convolution is the adjoint map, which has the same norm.
 func (c Convolution) Norm() float64 {

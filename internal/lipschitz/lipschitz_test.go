@@ -39,8 +39,8 @@ func TestSpectralNormOfNumpy(t *testing.T) {
 	}
 }
 
-// The bound is above the norm and near it, for matrices of every scale and with equal singular values, and for any number
-// of squarings.
+// The bound is above the norm and near it, for matrices of every scale and with equal singular values, and for any
+// number of squarings.
 func TestSpectralNorm(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for trial := range 60 {

@@ -17,8 +17,8 @@ import (
 type Layer struct {
 	Name string `json:"name"`
 	Op   string `json:"op"`
-	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, it is the bound of its result
-	// divided by the largest bound of its inputs.
+	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, it is the bound of
+	// its result divided by the largest bound of its inputs.
 	Factor float64 `json:"factor"`
 	Bound  float64 `json:"bound"` // Lipschitz constant of the result as a function of the model's input
 }
@@ -32,10 +32,11 @@ type Model struct {
 	Kind graph.OutputKind
 }
 
-// Of bounds the Lipschitz constant of an output of a model, as a function of the model's only input. If output is empty,
-// the model must have a single output. Of follows the nodes in their order: each result gets a bound from the bounds of
-// the node's inputs (Moutaouakil et al. 2024 use this product of spectral norms). It refuses an operator whose rule it does not
-// have. The input shape may fix sizes that the model leaves open; a size that stays open as the first one counts as 1.
+// Of bounds the Lipschitz constant of an output of a model, as a function of the model's only input. If output is
+// empty, the model must have a single output. Of follows the nodes in their order: each result gets a bound from the
+// bounds of the node's inputs (Moutaouakil et al. 2024 use this product of spectral norms). It refuses an operator
+// whose rule it does not have. The input shape may fix sizes that the model leaves open; a size that stays open as the
+// first one counts as 1.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {

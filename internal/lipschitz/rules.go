@@ -196,8 +196,8 @@ func pad(n node) (value, error) {
 	return moved(n)
 }
 
-// broadcast returns the shape of a node whose inputs are broadcast. It refuses inputs that depend on the model's input and
-// are repeated, because a repetition multiplies the Lipschitz constant.
+// broadcast returns the shape of a node whose inputs are broadcast. It refuses inputs that depend on the model's input
+// and are repeated, because a repetition multiplies the Lipschitz constant.
 func (n node) broadcast() ([]int64, error) {
 	var shape []int64
 	for _, v := range n.in {
@@ -440,9 +440,9 @@ func maxPool(n node) (value, error) {
 	return value{shape: n.window(kernel, strides, dilations), bound: n.in[0].bound * math.Sqrt(float64(r)) * up}, nil
 }
 
-// averagePool: on each axis, the matrix of the means has row sums of at most 1 and column sums of at most ⌈k/s⌉/c, where
-// c is the smallest number of positions in a mean. By Schur's test, the norm is at most the square root of the product.
-// The norms of the axes multiply.
+// averagePool: on each axis, the matrix of the means has row sums of at most 1 and column sums of at most ⌈k/s⌉/c,
+// where c is the smallest number of positions in a mean. By Schur's test, the norm is at most the square root of the
+// product. The norms of the axes multiply.
 func averagePool(n node) (value, error) {
 	kernel, strides, dilations, err := n.pool()
 	if err != nil {

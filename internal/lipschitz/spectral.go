@@ -13,8 +13,8 @@ const Up = 1 + 0x1p-47
 const (
 	unit = 0x1p-53 // largest relative error of a rounding
 	up   = Up
-	// tiny is larger than all errors of numbers below the smallest normal float64, for matrices of up to 2³² elements whose
-	// largest element is near 1.
+	// tiny is larger than all errors of numbers below the smallest normal float64, for matrices of up to 2³² elements
+	// whose largest element is near 1.
 	tiny = 0x1p-960
 )
 
@@ -33,10 +33,10 @@ type matrix struct {
 //
 // for every k (Gram iteration; Delattre et al. 2023). A power iteration would give a lower bound instead.
 //
-// Rounding: an inner product of n numbers in float64 has an error of at most γ_n = n·u/(1−n·u) times the inner product of
-// the absolute values, for any order of the sums (Higham 2002, section 3.1). So the computed S = fl(M²) has
-// ‖S−M²‖_F ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. The bound follows
-// from the last S backwards. Scaling by powers of two is exact and prevents overflow.
+// Rounding: an inner product of n numbers in float64 has an error of at most γ_n = n·u/(1−n·u) times the inner product
+// of the absolute values, for any order of the sums (Higham 2002, section 3.1). So the computed S = fl(M²) has ‖S−M²‖_F
+// ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. The bound follows from
+// the last S backwards. Scaling by powers of two is exact and prevents overflow.
 func SpectralNorm(rows, cols int, data []float64) float64 {
 	return matrix{rows, cols, data}.norm(squarings(min(rows, cols)))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// settingsSize is the number of predictions in an instance of the study of settings. It is smaller than in the paper, so
-// that the study takes minutes.
+// settingsSize is the number of predictions in an instance of the study of settings. It is smaller than in the paper,
+// so that the study takes minutes.
 const settingsSize = 1000
 
 // An ascent is a group of settings of dECE.
