@@ -108,6 +108,7 @@ func TestRules(t *testing.T) {
 		{"MaxPool 2/2", image, 1, []*onnxpb.NodeProto{op("MaxPool", "x > y", ints("kernel_shape", 2, 2), ints("strides", 2, 2))}},
 		{"MaxPool 3/2, dilation 2", image, 3, []*onnxpb.NodeProto{op("MaxPool", "x > y", ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("dilations", 2, 2))}},
 		{"AveragePool 2/2", image, 0.5, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape", 2, 2), ints("strides", 2, 2))}},
+		{"AveragePool 3/2", image, 2.0 / 3, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape", 3, 3), ints("strides", 2, 2))}},
 		{"AveragePool 3/1", image, 1, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape", 3, 3))}},
 		{"AveragePool 3/1, padded", image, 3, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape", 3, 3), ints("pads", 1, 1, 1, 1))}},
 		{"AveragePool with padding in the mean", image, 1, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape", 3, 3), ints("pads", 1, 1, 1, 1), integer("count_include_pad", 1))}},
