@@ -35,8 +35,11 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "number of steps of admm for each combination of the values in its lists")
 	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "`confidences` at which dece starts: "+admm.Starts.String())
 	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "number of additional starts of dece; each is uniformly random within the bounds")
+	integerVar(f, &o.dece.Gaussian, "dece-gaussian-starts", 0, "number of additional starts of dece; each is normal around the middle of the bounds")
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "seed of the random starts of dece")
-	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "initial learning rate of dece; it falls to 0 by the last step")
+	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "initial learning rate of dece")
+	choiceVar(f, &o.dece.Schedule, "dece-schedule", admm.Cosine, admm.Schedules, "`schedule` of the learning rate of dece: "+admm.Schedules.Described())
+	f.Float64Var(&o.dece.Momentum, "dece-momentum", 0, "`share` of the last step that dece adds to the next step; at least 0 and below 1")
 	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "number of steps of dece per start")
 	f.StringVar(&o.trace, "trace", "", "write the residuals and the calibration error at each step of admm and dece to this CSV `file`")
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write only every `k`-th step to the file of --trace")
@@ -69,6 +72,10 @@ func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	switch {
 	case o.admm.MaxRho < o.admm.Rho:
 		return hint.Add(badInputf("--admm-rho-max %v is below --admm-rho %v", o.admm.MaxRho, o.admm.Rho), "ρ grows from --admm-rho to --admm-rho-max")
+	case o.dece.Gaussian < 0 || o.dece.Gaussian > mostRandomStarts:
+		return badInputf("--dece-gaussian-starts %d: want 0 to %d", o.dece.Gaussian, mostRandomStarts)
+	case !(o.dece.Momentum >= 0 && o.dece.Momentum < 1):
+		return badInputf("--dece-momentum %v: want at least 0 and below 1", o.dece.Momentum)
 	case o.dece.Random < 0 || o.dece.Random > mostRandomStarts:
 		return badInputf("--dece-random-starts %d: want 0 to %d", o.dece.Random, mostRandomStarts)
 	}

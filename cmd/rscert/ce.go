@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
@@ -33,6 +34,10 @@ type ceOptions struct {
 	weights                               weightOptions
 	groups                                groupOptions
 	classes                               bool
+	fits                                  string
+	plots                                 []string
+	norms                                 normOptions
+	subsamples                            sizesOptions
 }
 
 func newCE(s streams) *cobra.Command {
@@ -80,6 +85,24 @@ largest probability for more classes. The command leaves out rows whose column f
 is 1. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines or
 npz, or one of these as .gz. If the file name is -, the command reads stdin.
 
+--fits FILE writes the estimate of P(y=1|s) behind each method's bound as CSV, with the
+columns score, method and eta_hat, and the curve with its limits in lower and upper.
+--plot FILE draws them. The estimates have no guarantee.
+
+--norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q), which lies between
+CE and CE^(1/q). --score-margin E bounds the mean divergence KL(P(y=1|s)‖s), in nats, if
+every score of the population lies between E and 1 − E: it lies between 2·CE² and
+CE·ln(1/E)/(1−E). If scores can come near 0 or 1, nothing bounds the divergence from
+above. These bounds hold whenever the bounds on CE hold.
+
+--sizes shows how the bounds depend on the number of rows. For each size, the command
+draws so many rows without replacement, --repeats times, and prints the mean and the
+standard deviation of each bound, and their distance from the binned estimate of all
+rows. This estimate is a proxy for the unknown error; it has no guarantee. The slope of
+log(distance) against log(size) leaves out sizes with trivial bounds (1 or 0). Subsamples
+of one file share rows, so they are not independent, and nothing holds for them jointly.
+--out writes the table as CSV, --plot draws it.
+
 --group COLUMN also bounds the error of each group of rows, at delta divided by the
 number of groups. The values of the column are numbers or text. Several columns make
 groups one after the other, not by pairs of values, and all these groups count. The
@@ -112,6 +135,7 @@ between weight/G and weight·G.`,
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert ce perturbed.csv
   rscert ce scores.csv --monotone --method binned-tv,binned-best --plan-gap 0.02
+  rscert ce scores.csv --monotone --sizes 1000,3000,10000 --repeats 64 --plot sizes.svg
   rscert ce scores.csv --monotone --method binned-best --require 'ce-upper<=0.03'
   rscert ce scores.csv --method nw --bandwidth 0.015625 --perturb --json`,
 		Args: oneFile,
@@ -138,6 +162,13 @@ between weight/G and weight·G.`,
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
+	f.StringVar(&o.fits, "fits", "", "write the estimates of P(y=1|s) by all methods to this CSV `file`")
+	f.Float64SliceVar(&o.norms.norms, "norms", nil, "also bound the L_q calibration error for these `numbers` q ≥ 1, such as 2")
+	f.Float64Var(&o.norms.margin, "score-margin", 0, "assume that every score of the population is at least this `distance` from 0 and 1, and bound the mean KL divergence")
+	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "bound the error of subsamples with these `numbers` of rows, and print how the bounds depend on the number")
+	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
+	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s), or with --sizes the bounds, to this .svg, .png or .pdf `file`")
 	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size`, such as 0.02, needs if the classifier is calibrated; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
@@ -160,7 +191,7 @@ func (o *ceOptions) check() error {
 	case o.perturb && o.Bandwidth == 0:
 		return badInputf("--perturb needs --bandwidth")
 	}
-	return errors.Join(o.weights.check(), o.groups.check())
+	return errors.Join(o.weights.check(), o.groups.check(), o.subsamples.check(o))
 }
 
 // ceReport is what --json prints.
@@ -182,6 +213,8 @@ type ceReport struct {
 	Bounds     map[string]calib.Bound      `json:"bounds"`
 	Groups     *ceGroups                   `json:"by_group,omitempty"`
 	Classes    *ceClasses                  `json:"by_class,omitempty"`
+	Norms      []ceNorm                    `json:"norms,omitempty"`
+	Divergence *ceNorm                     `json:"kl,omitempty"`
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
@@ -192,7 +225,8 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := errors.Join(checkOutput("curve", o.curve, path), o.gate.check(path)); err != nil {
+	if err := errors.Join(checkOutput("curve", o.curve, path), checkOutput("fits", o.fits, path),
+		checkOutput("out", o.subsamples.out, path), o.gate.check(path)); err != nil {
 		return err
 	}
 	if o.monotone {
@@ -200,6 +234,9 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	}
 	if o.planGap != 0 {
 		return planCE(ctx, s, path, o)
+	}
+	if len(o.subsamples.sizes) > 0 {
+		return boundSizes(ctx, s, path, o)
 	}
 	return o.gate.decide(s, func() ([]gate.Outcome, error) {
 		var r ceReport
@@ -215,14 +252,14 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 	if err != nil {
 		return err
 	}
-	if o.curve != "" && !r.Weights.exact() {
-		return badInputf("%s: --curve needs exact weights, and these weights are not exact", displayPath(path))
+	if o.curves() && !r.Weights.exact() {
+		return badInputf("%s: --curve, --fits and --plot need exact weights, and these weights are not exact", displayPath(path))
 	}
 	methods, err := o.supported(path)
 	if err != nil {
 		return err
 	}
-	if err := r.checkSample(sample, methods, path, o); err != nil {
+	if err := errors.Join(r.checkSample(sample, methods, path, o), o.norms.check(methods, sample, path)); err != nil {
 		return err
 	}
 	if o.varies {
@@ -374,7 +411,11 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 // compute computes the bounds and writes the curve.
 func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
 	o ceOptions) error {
-	plan := calib.BoundPlan{Methods: methods, Lower: o.lower, Curve: o.curve != "", Joint: o.joint, Params: o.BoundParams}
+	formats, err := pictureFormats(o.plots, path)
+	if err != nil {
+		return err
+	}
+	plan := calib.BoundPlan{Methods: methods, Lower: o.lower, Curve: o.curves(), Joint: o.joint, Params: o.BoundParams}
 	if parts := r.parts(); o.joint {
 		plan.Params.Delta /= float64(1 + len(parts)) // all rows, the groups and the classes share delta evenly
 	}
@@ -399,12 +440,37 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 		r.Lower[weightedLower] = *found.Weighted
 	}
 	r.qualify(methods)
-	if o.curve == "" {
-		return nil
-	}
-	if err := writeCurve(o.curve, found.Curve); err != nil {
+	if err := r.deriveNorms(o.norms); err != nil {
 		return err
 	}
-	s.wrote(o.curve)
+	return o.writeCurves(s, sample, methods, found, formats)
+}
+
+// curves reports whether the calibration curve is wanted.
+func (o ceOptions) curves() bool { return o.curve != "" || o.fits != "" || len(o.plots) > 0 }
+
+// writeCurves writes the calibration curve and the estimates of the methods.
+func (o ceOptions) writeCurves(s streams, sample *calib.Sample, methods []calib.BoundMethod, found calib.ErrorBounds,
+	formats []picture.Format) error {
+	var files []string
+	if o.curve != "" {
+		if err := writeCurve(o.curve, found.Curve); err != nil {
+			return err
+		}
+		files = append(files, o.curve)
+	}
+	if o.fits != "" || len(o.plots) > 0 {
+		fits := fitAll(sample, methods, o, found)
+		if o.fits != "" {
+			if err := writeFits(o.fits, fits, found.Curve); err != nil {
+				return err
+			}
+			files = append(files, o.fits)
+		}
+		if err := drawFits(o, formats, fits, found.Curve); err != nil {
+			return err
+		}
+	}
+	s.wrote(append(files, o.plots...)...)
 	return nil
 }

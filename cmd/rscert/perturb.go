@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
-	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -22,6 +20,9 @@ import (
 type perturbOptions struct {
 	bandwidth float64
 	auroc     []float64
+	repeats   int
+	plots     []string
+	delta     float64
 	seed      uint64
 	firstRow  int
 	out       string
@@ -43,7 +44,10 @@ classifier.
 
 A larger h makes the bounds tighter and the classifier worse. With --auroc, the
 command prints the area under the ROC curve before and after perturbation, for a list
-of values of h. Choose h on data that the bound does not use. If you choose h by the
+of values of h: numbers, or powers such as 2^-6. --repeats R perturbs the scores R times
+and prints the mean and the standard deviation. The interval contains the change of the
+area in the population with probability 1 − delta, separately for each h and for any
+number of independent rows. --plot draws the area by h. Choose h on data that the bound does not use. If you choose h by the
 same labels, the bound does not hold with its stated probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
@@ -57,6 +61,7 @@ were perturbed. The output also keeps the columns weight, weight_bound,
 weight_estimated and fitted. Only --auroc needs the labels; --auroc refuses weights.
 The output is CSV on stdout or in the file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
+  rscert perturb scores.csv --auroc 2^-1,2^-2,2^-4,2^-6,2^-8 --repeats 16 --plot auroc.svg
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert perturb scores.csv --bandwidth 0.015625 | rscert ce -`,
 		Args: oneFile,
@@ -71,7 +76,10 @@ The output is CSV on stdout or in the file --out.`,
 		return pflag.NormalizedName(name)
 	})
 	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; --h is the same flag")
-	f.Float64SliceVar(&o.auroc, "auroc", nil, "instead of perturbed scores, print the area under the ROC curve for these `bandwidths`")
+	f.Var((*powers)(&o.auroc), "auroc", "instead of perturbed scores, print the area under the ROC curve for these `bandwidths`, such as 0.25 or 2^-2")
+	integerVar(f, &o.repeats, "repeats", 1, "number of times that --auroc perturbs the scores for each bandwidth")
+	f.Float64Var(&o.delta, "delta", 0.05, "largest probability that an interval of --auroc is wrong")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw the result of --auroc to this .svg, .png or .pdf `file`")
 	integerVar(f, &o.seed, "seed", 1, "seed of the perturbation")
 	integerVar(f, &o.firstRow, "first-row", 0, "row number of the first row, to continue the row numbers of another file of the same dataset")
 	f.StringVar(&o.out, "out", "", "write the CSV to this `file`")
@@ -90,8 +98,12 @@ func (o perturbOptions) check() error {
 		return badInputf("want --bandwidth, or --auroc with a list of bandwidths")
 	case len(o.auroc) > 0 && (o.bandwidth != 0 || o.out != ""):
 		return badInputf("--auroc writes no scores: leave out --bandwidth and --out")
-	case len(o.auroc) == 0 && o.json:
-		return badInputf("--json needs --auroc; scores are written as CSV")
+	case len(o.auroc) == 0 && (o.json || len(o.plots) > 0 || o.repeats != 1):
+		return badInputf("--json, --plot and --repeats need --auroc; scores are written as CSV")
+	case o.repeats < 1 || o.repeats > 100_000:
+		return badInputf("--repeats %d: want 1 to 100000", o.repeats)
+	case !(o.delta > 0 && o.delta < 1):
+		return badInputf("--delta %v: want a number between 0 and 1", o.delta)
 	case len(o.auroc) == 0 && !positive(o.bandwidth):
 		return badInputf("--bandwidth %v: want a positive number", o.bandwidth)
 	}
@@ -115,7 +127,7 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 		if err != nil {
 			return err
 		}
-		return reportAUROC(ctx, s, table, o)
+		return reportAUROC(ctx, s, table, path, o)
 	}
 	columns := predictions.ScoreColumns()
 	columns.Optional = append(columns.Optional, predictions.WeightColumns...)
@@ -188,72 +200,4 @@ func perturbScores(t *table.Table, score []float64, k calib.Sech, firstRow int) 
 		score[i] = k.Perturb(x, firstRow+i)
 	}
 	return nil
-}
-
-// aurocReport is what --auroc --json prints.
-type aurocReport struct {
-	N          int          `json:"n"`
-	Seed       uint64       `json:"seed"`
-	Before     float64      `json:"before"`
-	Bandwidths []aurocAfter `json:"bandwidths"`
-}
-
-type aurocAfter struct {
-	Bandwidth float64 `json:"bandwidth"`
-	After     float64 `json:"after"`
-}
-
-func reportAUROC(ctx context.Context, s streams, t *table.Table, o perturbOptions) error {
-	score, label, err := predictions.Scores(t)
-	if err != nil {
-		return badInput(err)
-	}
-	r := aurocReport{N: len(score), Seed: o.seed}
-	if r.Before, err = auroc(t, score, label); err != nil {
-		return err
-	}
-	perturbed := make([]float64, len(score))
-	for _, h := range o.auroc {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		copy(perturbed, score)
-		if err := perturbScores(t, perturbed, calib.Sech{Bandwidth: h, Seed: o.seed}, o.firstRow); err != nil {
-			return err
-		}
-		after, err := auroc(t, perturbed, label)
-		if err != nil {
-			return err
-		}
-		r.Bandwidths = append(r.Bandwidths, aurocAfter{h, after})
-	}
-	if o.json {
-		return report.WriteJSON(s.out, "perturb", r)
-	}
-	return r.print(s.out)
-}
-
-// auroc returns the area under the ROC curve of scores, one for each row of t.
-func auroc(t *table.Table, score, label []float64) (float64, error) {
-	sample, err := calib.NewSample(score, label)
-	if err != nil {
-		return 0, badInput(predictions.LocateRow(t, err))
-	}
-	a, err := sample.AUROC()
-	if err != nil {
-		return 0, badInput(predictions.LocateRow(t, err))
-	}
-	return a, nil
-}
-
-func (r aurocReport) print(w io.Writer) error {
-	fmt.Fprintf(w, "AUROC of %d scores before perturbation: %.6f\n\n", r.N, r.Before)
-	t := report.Table{Columns: []report.Column{
-		report.ExactColumn("h"), report.RoundedColumn("AUROC", report.Nearest, 6),
-		{Name: "change", Align: report.Right, Decimals: 6, Sign: true},
-	}}
-	for _, b := range r.Bandwidths {
-		t.AddRow(report.Number(b.Bandwidth), report.Number(b.After), report.Number(b.After-r.Before))
-	}
-	return t.WriteText(w)
 }

@@ -150,6 +150,7 @@ The exit code says how a command ended:
 		newExplain(s),
 		newInit(s),
 		newKubernetes(s),
+		newLipschitz(s),
 		newLs(s),
 		newMan(),
 		newMerge(s),

@@ -113,6 +113,9 @@ func searchDECE(ctx context.Context, p problem) (finding, error) {
 	for k := range par.Random {
 		runs = append(runs, traceRun{start: fmt.Sprintf("random %d", k), rateZ: par.Rate})
 	}
+	for k := range par.Gaussian {
+		runs = append(runs, traceRun{start: fmt.Sprintf("gaussian %d", k), rateZ: par.Rate})
+	}
 	watch := p.trace(p.group, "dece", runs)
 	var done func()
 	watch.Progress, done = p.watch(p.group, "dECE", len(runs)*par.Steps)

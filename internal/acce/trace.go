@@ -96,7 +96,7 @@ func (t trace) write(w *table.Writer, run int, r admm.Residuals) {
 // checkStarts returns an error if a search would have no start.
 func (o Options) checkStarts(t *table.Table, haveClean bool) error {
 	for _, s := range o.Solvers {
-		if s.Name == "admm" && len(o.ADMM.Runs(haveClean)) == 0 || s.Name == "dece" && len(o.DECE.StartsFrom(haveClean))+o.DECE.Random == 0 {
+		if s.Name == "admm" && len(o.ADMM.Runs(haveClean)) == 0 || s.Name == "dece" && len(o.DECE.StartsFrom(haveClean))+o.DECE.Drawn() == 0 {
 			return hint.New(fmt.Sprintf("%s: no column confidence for --%s-starts clean", t.Path, s.Name), "start from brier")
 		}
 	}

@@ -15,7 +15,7 @@ const DECESteps = 1000
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
-	ascentRate  = 0.01 // default rate at the start; it falls to 0 along a half cosine
+	ascentRate  = 0.01 // default rate at the start
 	ascentClip  = 1    // limit for the absolute value of each entry of the gradient of N·dECE
 	softmaxTail = 40   // weights below e⁻⁴⁰ times the largest weight count as 0
 )
@@ -34,16 +34,31 @@ const (
 // of the step) and ProjectedECE (the hard error).
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
-	if len(starts)+par.Random == 0 {
+	if len(starts)+par.Drawn() == 0 {
 		return Estimate{}, NoStartError{}
 	}
 	par = par.Complete()
-	return bestRun(len(starts)+par.Random, func(run int) Estimate {
-		if run < len(starts) {
+	return bestRun(len(starts)+par.Drawn(), func(run int) Estimate {
+		switch k := run - len(starts); {
+		case k < 0:
 			return p.ascend(ctx, p.start(starts[run]), par, run, w)
+		case k < par.Random:
+			return p.ascend(ctx, p.randomStart(par.Seed, k), par, run, w)
+		default:
+			return p.ascend(ctx, p.gaussianStart(par.Seed, k), par, run, w)
 		}
-		return p.ascend(ctx, p.randomStart(par.Seed, run-len(starts)), par, run, w)
 	}), nil
+}
+
+// gaussianStart draws confidences around the middle of their intervals.
+func (p *Problem) gaussianStart(seed uint64, k int) []float64 {
+	r := rand.New(rand.NewPCG(seed, uint64(k)))
+	z := make([]float64, len(p.samples))
+	for n, v := range p.samples {
+		half := (v.Upper - v.Lower) / 2
+		z[n] = clamp(v.Lower+half+half*r.NormFloat64(), v.Lower, v.Upper)
+	}
+	return z
 }
 
 // randomStart draws confidences uniformly from their intervals.
@@ -62,7 +77,9 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 	bestZ := append([]float64(nil), z...)
 	top := p.ece(z)
 	interrupted := false
-	s := softBins{p: p, weight: make([]float64, n*m), first: make([]int, n), end: make([]int, n), gap: make([]float64, m)}
+	s := softBins{p: p, weight: make([]float64, n*m), first: make([]int, n), end: make([]int, n), gap: make([]float64, m),
+		velocity: make([]float64, n)}
+	rate := learningRate{schedule: par.Schedule, rate: par.Rate}
 	for step := range par.Steps {
 		if ctx.Err() != nil {
 			interrupted = true
@@ -70,8 +87,9 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 		}
 		t := float64(step) / float64(max(1, par.Steps-1))
 		tau := firstTau * math.Pow(lastTau/firstTau, t)
-		s.ascend(z, tau, par.Rate*(1+math.Cos(math.Pi*t))/2)
+		s.ascend(z, tau, rate.at(t), par.Momentum)
 		ece := p.ece(z)
+		rate.observe(ece)
 		if ece > top {
 			top = ece
 			copy(bestZ, z)
@@ -92,6 +110,34 @@ type softBins struct {
 	weight     []float64 // [N, M]
 	first, end []int     // [N]
 	gap        []float64 // [M] Σ_n s_nm (c_n − z_n)
+	velocity   []float64 // [N] the last step divided by the learning rate
+}
+
+// learningRate follows a Schedule.
+type learningRate struct {
+	schedule Schedule
+	rate     float64
+	top      float64 // largest calibration error so far
+	idle     int     // steps since then
+}
+
+// at returns the rate after the share t of the steps.
+func (l *learningRate) at(t float64) float64 {
+	if l.schedule == Cosine {
+		return l.rate * (1 + math.Cos(math.Pi*t)) / 2
+	}
+	return l.rate
+}
+
+// observe lowers the rate of Plateau after ten steps without a larger calibration error.
+func (l *learningRate) observe(ece float64) {
+	const patience, factor = 10, 0.1
+	if l.idle++; ece > l.top {
+		l.top, l.idle = ece, 0
+	}
+	if l.schedule == Plateau && l.idle > patience {
+		l.rate, l.idle = l.rate*factor, 0
+	}
 }
 
 // assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. Each edge between x and
@@ -169,10 +215,10 @@ func (s *softBins) gradient(n int, x, tau float64) float64 {
 	return grad
 }
 
-func (s *softBins) ascend(z []float64, tau, rate float64) {
+func (s *softBins) ascend(z []float64, tau, rate, momentum float64) {
 	s.gaps(z, tau)
 	for n, v := range s.p.samples {
-		grad := clamp(s.gradient(n, z[n], tau), -ascentClip, ascentClip)
-		z[n] = clamp(z[n]+rate*grad, v.Lower, v.Upper)
+		s.velocity[n] = momentum*s.velocity[n] + clamp(s.gradient(n, z[n], tau), -ascentClip, ascentClip)
+		z[n] = clamp(z[n]+rate*s.velocity[n], v.Lower, v.Upper)
 	}
 }

@@ -34,7 +34,7 @@ func softDefinition(b calib.Bins, z float64, tau float64) []float64 {
 
 func newSoftBins(p *Problem) *softBins {
 	n, m := len(p.samples), p.bins.Len()
-	return &softBins{p, make([]float64, n*m), make([]int, n), make([]int, n), make([]float64, m)}
+	return &softBins{p, make([]float64, n*m), make([]int, n), make([]int, n), make([]float64, m), make([]float64, n)}
 }
 
 func TestDECEIsTheDefinition(t *testing.T) {
@@ -119,6 +119,76 @@ func TestDECEDoesNotFallBelowItsStart(t *testing.T) {
 	e := mustDECE(t, t.Context(), p, DECEParams{Steps: 200})
 	if e.ECE < p.Brier().ECE || e.ECE < p.ece(clean) {
 		t.Errorf("dECE ascent %v, Brier confidences %v, clean %v", e.ECE, p.Brier().ECE, p.ece(clean))
+	}
+}
+
+// The rate follows its schedule.
+func TestLearningRate(t *testing.T) {
+	for schedule, want := range map[Schedule][4]float64{Cosine: {0.5, 0.25, 0, 0}, Constant: {0.5, 0.5, 0.5, 0.5}, Plateau: {0.5, 0.5, 0.5, 0.05}} {
+		l := learningRate{schedule: schedule, rate: 0.5}
+		got := [4]float64{l.at(0), l.at(0.5), l.at(1)}
+		l.observe(0.2)
+		for range 10 {
+			l.observe(0.2)
+		}
+		if schedule == Plateau && l.rate != 0.5 {
+			t.Errorf("after ten steps the rate is %v", l.rate)
+		}
+		l.observe(0.1)
+		got[3] = l.at(1)
+		for k := range got {
+			if math.Abs(got[k]-want[k]) > 1e-15 {
+				t.Errorf("%s: %v, want %v", schedule, got, want)
+			}
+		}
+		for range 10 { // a larger value starts the count again
+			l.observe(0.3)
+		}
+		if schedule == Plateau && l.rate != 0.05 {
+			t.Errorf("%s: %v after a larger value", schedule, l.rate)
+		}
+	}
+}
+
+// With momentum, a step is the gradient plus a share of the step before.
+func TestDECEMomentum(t *testing.T) {
+	p := mustProblem(t, []calib.Bounded{{Lower: 0, Upper: 1}, {Lower: 0, Upper: 1, Correct: true}}, nil, mustBins(t, 1))
+	s, z := newSoftBins(p), []float64{0.5, 0.4}
+	gaps := []float64{0, 0}
+	for range 2 { // one bin: the gradient is the sign of the gap Σ(c−z) for −1, so both confidences fall
+		s.ascend(z, 0.01, 0.01, 0.5)
+		gaps = append(gaps, z[0])
+	}
+	if math.Abs(gaps[2]-0.49) > 1e-15 || math.Abs(gaps[3]-(0.49-0.015)) > 1e-15 {
+		t.Errorf("steps to %v", gaps[2:])
+	}
+}
+
+// Gaussian starts lie in their intervals, around the middle, and follow the uniform starts.
+func TestGaussianStart(t *testing.T) {
+	var samples []calib.Bounded
+	for range 4000 {
+		samples = append(samples, calib.Bounded{Lower: 0.2, Upper: 0.6})
+	}
+	p := mustProblem(t, samples, nil, mustBins(t, 5))
+	var inside, sum float64
+	for _, z := range p.gaussianStart(1, 0) {
+		if z < 0.2 || z > 0.6 {
+			t.Fatalf("%v", z)
+		}
+		if z > 0.2 && z < 0.6 { // within a standard deviation: 68 %
+			inside++
+		}
+		sum += z
+	}
+	if math.Abs(inside/4000-0.683) > 0.03 || math.Abs(sum/4000-0.4) > 0.01 {
+		t.Errorf("share inside %v, mean %v", inside/4000, sum/4000)
+	}
+	one := DECEParams{Starts: []Start{FromBrier}, Random: 1, Steps: 1}
+	two := one
+	two.Gaussian = 2
+	if got := mustDECE(t, t.Context(), p, two).ECE; got < mustDECE(t, t.Context(), p, one).ECE || two.Drawn() != 3 {
+		t.Errorf("more starts give %v", got)
 	}
 }
 

@@ -87,10 +87,33 @@ type DECEParams struct {
 	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. Seed and k ≥
 	// 0 determine the k-th additional start.
 	Random int
-	Seed   uint64
-	Rate   float64 // learning rate at the start; it falls to 0 along a half cosine; default 0.01
-	Steps  int     // number of steps from each start; default DECESteps
+	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, with half
+	// of the interval's width as standard deviation, and is clamped to the interval.
+	Gaussian int
+	Seed     uint64
+	Rate     float64 // learning rate at the start; default 0.01
+	Schedule Schedule
+	Momentum float64 // in [0, 1): the step is the gradient plus Momentum times the last step
+	Steps    int     // steps from each start; default DECESteps
 }
+
+// Schedule says how the learning rate of DECE changes.
+type Schedule int
+
+// These are the schedules that appendix M.2 names. The paper gives no parameters for them.
+const (
+	Cosine   Schedule = iota // falls to 0 along a half cosine
+	Constant                 // does not change
+	Plateau                  // falls to a tenth after ten steps without a larger calibration error, as in PyTorch
+)
+
+// Schedules lists all schedules.
+var Schedules = choice.Of("schedule", Cosine, Constant, Plateau).Describe(func(s Schedule) string {
+	return [...]string{"falls to 0 along a half cosine", "stays the same", "falls to a tenth after ten steps without progress"}[s]
+})
+
+// String returns the schedule's name.
+func (s Schedule) String() string { return [...]string{"cosine", "constant", "plateau"}[s] }
 
 // Complete replaces zeros by the defaults.
 func (p DECEParams) Complete() DECEParams {
@@ -98,8 +121,11 @@ func (p DECEParams) Complete() DECEParams {
 	return p
 }
 
-// StartsFrom returns the starts of DECE's first runs. If haveClean is false, StartsFrom omits FromClean. The Random
-// starts follow the starts that StartsFrom returns.
+// Drawn returns the number of random starts of both kinds. The Random starts come first.
+func (p DECEParams) Drawn() int { return p.Random + p.Gaussian }
+
+// StartsFrom returns the starts of DECE's first runs. If haveClean is false, StartsFrom omits FromClean. The Random and
+// the Gaussian starts follow the starts that StartsFrom returns.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
 	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }

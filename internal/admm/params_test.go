@@ -119,7 +119,7 @@ func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {
 		x := float64(step) / float64(steps-1)
-		s.ascend(z, 0.01*math.Pow(1e-4, x), rate*(1+math.Cos(math.Pi*x))/2)
+		s.ascend(z, 0.01*math.Pow(1e-4, x), rate*(1+math.Cos(math.Pi*x))/2, 0)
 	}
 }
 

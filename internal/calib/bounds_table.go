@@ -36,31 +36,32 @@ type BoundMethod struct {
 	Assumption Assumption
 	Default    bool // used if the user chooses no method
 	Compute    func(*Sample, BoundParams) (Bound, error)
+	fit        func(*Sample, BoundParams, Bound) []FitPoint
 }
 
 // BoundMethods lists every method.
 var BoundMethods = []BoundMethod{
 	{"binned-tv", true, "compares the scores with the mean labels of bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", BoundedVariation, true,
-		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
-		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }},
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }, fitSmooth},
 	{"binned-best", true, "the smaller of binned-bentkus and binned-quadratic, each at delta/2; the sharpest method for this assumption", "ciosek2025 bentkus2004", BoundedVariation, false,
-		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }},
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-bentkus", true, "like binned-tv, but with a sharper concentration inequality", "bentkus2004", BoundedVariation, false,
-		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }},
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharpest if the classifier is nearly calibrated, from about 10,000 scores on", "lee2023", BoundedVariation, false,
-		func(s *Sample, p BoundParams) (Bound, error) { return BinnedQuadratic(s, p.Delta, p.Variation) }},
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedQuadratic(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-tv-weighted", true, "is binned-tv for rows with weights; needs no rejection of rows", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
-		weightedVariation},
+		weightedVariation, fitWeighted},
 	{"tv", true, "uses total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
-		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
-	{"nw", true, "uses Nadaraya–Watson smoothing", "ciosek2025", PerturbedScores, false, nadarayaWatson(Repaired)},
+		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }, fitDenoised},
+	{"nw", true, "uses Nadaraya–Watson smoothing", "ciosek2025", PerturbedScores, false, nadarayaWatson(Repaired), fitSmoother(Repaired)},
 	{"nw-second-order", true, "like nw, but with a smaller bound on the smoother's bias", "ciosek2025", PerturbedScores, false,
-		nadarayaWatson(SecondOrder)},
+		nadarayaWatson(SecondOrder), fitSmoother(SecondOrder)},
 	{"lipschitz", true, "sums the differences between scores and labels over bins of neighbouring scores", "ciosek2025 hoeffding1963", PerturbedScores, false,
-		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
-	{"ciosek-nw", false, "is nw as printed in the paper; this bound fails with a probability far above delta", "ciosek2025", PerturbedScores, false,
-		nadarayaWatson(Printed)},
+		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }, fitBuckets},
+	{"ciosek-nw", false, "is nw as printed in the paper; its proof is wrong, and it can fail with a probability far above delta", "ciosek2025", PerturbedScores, false,
+		nadarayaWatson(Printed), fitSmoother(Printed)},
 }
 
 func weightedVariation(_ *Sample, p BoundParams) (Bound, error) {

@@ -176,7 +176,7 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	for range trials {
 		labels := pack(train)
 		sum := func(terms, _ Terms) float64 { return Bound{Terms: terms}.Sum() }
-		if sum(newSmoother(labels, 1.0/64, Printed).printed(points, delta/2)) < truth {
+		if sum(newTempered(newSmoother(labels, 1.0/64, Printed)).printed(points, delta/2, newStream(1, 2))) < truth {
 			printed++
 		}
 		if sum(newSmoother(labels, 1.0/64, Repaired).repaired(points, delta/4, newStream(1, 1))) < truth {

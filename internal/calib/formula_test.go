@@ -347,7 +347,7 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 					wide := plugIn(b1, b2, len(train), kind)
 					var f, c Terms
 					if kind == Printed {
-						f, c = printedTerms(train, valid, 0.3/2/2, wide, b1, b2)
+						f, c = printedTerms(train, valid, 0.3/2/2, wide, b1, b2, newStream(7, streamPrinted+uint64(k)*256))
 					} else {
 						f, c = repairedTerms(train, valid, 0.3/2/4, wide, b1, b2, kind, newStream(7, streamPairs+uint64(k)*256))
 					}
@@ -414,26 +414,71 @@ func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind Nadaray
 		Terms{{"bandwidth", h}, {"kappa", kappa}, {"unused", unused / float64(n)}}
 }
 
-func printedTerms(train, valid []scored, delta, h, b1, b2 float64) (terms, chosen Terms) {
+func printedTerms(train, valid []scored, delta, h, b1, b2 float64, r *splitMix) (terms, chosen Terms) {
+	most := min(len(valid), max(5000, (len(train)+len(valid))/20), 15_000)
+	var some []scored
+	for i, p := range valid {
+		if r.uniformBelow(len(valid)-i) < most-len(some) {
+			some = append(some, p)
+		}
+	}
 	var gap, smoothing []float64
 	unused := 0.0
-	for _, p := range valid {
-		at := sumKernel(train, p.score, h, b1, b2, Printed)
-		if at.usable {
-			gap, smoothing = append(gap, math.Abs(at.estimate-p.score)), append(smoothing, at.error())
+	for _, p := range some {
+		var weights, labels, distances []float64
+		total := 0.0
+		for _, q := range train {
+			d := math.Abs(p.score - q.score)
+			if d >= h {
+				continue
+			}
+			z := kernelMass(q.score, h) // TestKernelMass integrates it
+			w := math.Exp(1.2 * math.Log((1-d*d/h/h)/z))
+			weights, labels, distances = append(weights, w), append(labels, q.label), append(distances, d)
+			total += w
+		}
+		if total == 0 {
+			unused++
+			estimate, d, ties := nearestByHand(train, p.score)
+			gap = append(gap, math.Abs(estimate-p.score))
+			smoothing = append(smoothing, b1*d+b2*d*d/2+0.5/math.Sqrt(ties))
 			continue
 		}
-		unused++
-		estimate, d, ties := nearestByHand(train, p.score)
+		var estimate, g, squares float64
+		for i, w := range weights {
+			w /= total
+			estimate += w * labels[i]
+			g += w * (b1*distances[i] + b2*distances[i]*distances[i]/2)
+			squares += w * w
+		}
 		gap = append(gap, math.Abs(estimate-p.score))
-		smoothing = append(smoothing, b1*d+b2*d*d/2+0.5/math.Sqrt(ties))
+		smoothing = append(smoothing, g+math.Sqrt(squares)/2)
 	}
-	r := b1*h + b2*h*h/2 + 0.5
+	bound := b1*h + b2*h*h/2 + 0.5
 	gaps, _ := meanVariance(gap)
 	errors, _ := meanVariance(smoothing)
 	return Terms{{"gap", gaps}, {"gap_bernstein", empiricalBernstein(gap, delta, 1)},
-			{"smoothing", errors}, {"smoothing_bernstein", empiricalBernstein(smoothing, delta, r)}},
-		Terms{{"bandwidth", h}, {"unused", unused / float64(len(valid))}}
+			{"smoothing", errors}, {"smoothing_bernstein", empiricalBernstein(smoothing, delta, bound)}},
+		Terms{{"bandwidth", h}, {"validation", float64(len(some))}, {"unused", unused / float64(len(some))}}
+}
+
+func TestKernelMass(t *testing.T) {
+	for _, c := range [][2]float64{{0, 0.1}, {1, 0.25}, {0.5, 0.25}, {0.03, 0.1}, {0.99, 0.1}, {0.2, 0.9}} {
+		if got, want := kernelMass(c[0], c[1]), massByHand(c[0], c[1]); math.Abs(got-want) > 1e-4 {
+			t.Errorf("%v: %v, want %v", c, got, want)
+		}
+	}
+	if kernelMass(0.5, 0.1) != 1 || math.Abs(kernelMass(0, 0.1)-0.5) > 1e-15 {
+		t.Error("the mass is not 1 inside or not ½ at the edge")
+	}
+}
+
+func TestPrintedValidation(t *testing.T) {
+	for _, c := range [][3]int{{100, 500, 100}, {6000, 30_000, 5000}, {40_000, 200_000, 10_000}, {200_000, 1_000_000, 15_000}} {
+		if got := printedValidation(c[0], c[1]); got != c[2] {
+			t.Errorf("%d of %d: %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
 }
 
 // nearestByHand returns the mean label at the nearest training score. Of two equally near scores, it takes the lower

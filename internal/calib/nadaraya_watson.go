@@ -38,9 +38,9 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples η̂ errs towards s, and the bound is too small, for every δ. So Printed
-// is not sound. Printed keeps R = b1h′ + ½b2h′² + ½. If no weight is positive at a score, Printed uses the nearest
-// training score. Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of Printed is the
-// paper's b2, which is three times the b2 of the function derivatives.
+// is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and the details of the paper: the weights of temperedSmoother, and a
+// random part of the validation points of a fold (printedValidation). Each of the two inequalities of Printed fails with
+// probability at most δ/2K. The b2 of Printed is the paper's b2, which is three times the b2 of the function derivatives.
 //
 // Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
@@ -77,10 +77,11 @@ func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWats
 		sm := newSmoother(part.train, bandwidth, kind)
 		eps[k] = sm.roundoff()
 		if kind == Printed {
-			return sm.printed(part.valid, cf.Delta/float64(cf.Folds)/2)
+			subset := newStream(cf.Seed, streamPrinted+uint64(k)<<8)
+			return newTempered(sm).printed(part.valid, cf.Delta/float64(cf.Folds)/2, subset)
 		}
 		pairs := newStream(cf.Seed, streamPairs+uint64(k)<<8)
-		return sm.repaired(part.valid, cf.Delta/float64(cf.Folds)/4, pairs)
+		return sm.repaired(part.valid, cf.partShare(), pairs)
 	})
 	worst := 0.0
 	for _, e := range eps {
@@ -316,18 +317,15 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 	unused := 0
 	sm.each(valid, func(i int, w *window) {
 		s, _ := unpack(valid[i])
-		trivial := max(s, 1-s)
-		if w.usable() {
-			if sq, g := w.squares(), sm.errorBound(w); sq <= kappa && g < trivial {
-				squares[i] = sq
-				gap.add(math.Abs(w.estimate() - s))
-				smoothing.add(g)
-				return
-			}
+		if sm.uses(valid[i], w, kappa) {
+			squares[i] = w.squares()
+			gap.add(math.Abs(w.estimate() - s))
+			smoothing.add(sm.errorBound(w))
+			return
 		}
 		unused++
 		gap.add(0)
-		smoothing.add(trivial)
+		smoothing.add(max(s, 1-s))
 	})
 	n := len(valid)
 	overlap := sm.pairOverlap(valid, squares, pairs)
@@ -343,6 +341,12 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 			{"kappa", kappa},
 			{"unused", float64(unused) / float64(n)},
 		}
+}
+
+// uses reports whether Repaired and SecondOrder use the smoother at the point p with the window w.
+func (sm smoother) uses(p uint64, w *window, kappa float64) bool {
+	s, _ := unpack(p)
+	return w.usable() && w.squares() <= kappa && sm.errorBound(w) < max(s, 1-s)
 }
 
 // pairOverlap averages the bound √(W(s)W(s′)) on Q over disjoint random pairs of validation points (see
@@ -405,36 +409,6 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 		}
 	}
 	return best
-}
-
-func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) {
-	var gap, smoothing moments
-	unused := 0
-	sm.each(valid, func(i int, w *window) {
-		s, _ := unpack(valid[i])
-		if w.usable() {
-			gap.add(math.Abs(w.estimate() - s))
-			smoothing.add(sm.errorBound(w))
-			return
-		}
-		unused++
-		estimate, distance, ties := sm.nearest(s)
-		gap.add(math.Abs(estimate - s))
-		smoothing.add(sm.b1*distance + sm.b2*distance*distance/2 + 1/(2*math.Sqrt(ties)))
-	})
-	n := len(valid)
-	r := sm.b1*sm.h + sm.b2*sm.h*sm.h/2 + 0.5
-	return Terms{
-			{"gap", gap.mean},
-			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
-			{"smoothing", smoothing.mean},
-			// The term R·BB, where BB is the radius for g/R in [0, 1], equals the radius for g in an interval of length
-			// R.
-			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), r)},
-		}, Terms{
-			{"bandwidth", sm.h},
-			{"unused", float64(unused) / float64(n)},
-		}
 }
 
 // nearest returns the mean label at the training score nearest to s, the distance to this score, and the number of

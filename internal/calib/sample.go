@@ -131,6 +131,9 @@ const (
 	streamNull
 	streamPlan
 	streamRejection
+	streamSubsample
+	streamMatches
+	streamPrinted
 )
 
 func newStream(seed, stream uint64) *splitMix {

@@ -37,11 +37,11 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	if !(variation >= 0) || math.IsInf(variation, 0) {
 		return Bound{}, fmt.Errorf("variation %v is negative or not finite", variation)
 	}
-	delta := cf.Delta / float64(cf.Folds) / 4
+	delta := cf.partShare()
 	terms, chosen := cf.run(s, func(part split, _ int) (terms, chosen Terms) {
 		n := float64(len(part.train))
 		t1 := math.Sqrt(math.Log(4/delta) / 2)
-		t2 := dyadicAbove(math.Sqrt(n / 8 * math.Log(4*(n-1)/delta)))
+		t2 := cf.noiseLimit(len(part.train))
 		fit := denoise(part.train, t2)
 
 		var gap moments
@@ -68,6 +68,15 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	// A value of η̂ has an error of a few units in the last place (tautString).
 	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
+
+// noiseLimit returns t2 of TotalVariation for this number of training labels.
+func (cf CrossFit) noiseLimit(train int) float64 {
+	n := float64(train)
+	return dyadicAbove(math.Sqrt(n / 8 * math.Log(4*(n-1)/cf.partShare())))
+}
+
+// partShare returns a quarter of a fold's failure probability.
+func (cf CrossFit) partShare() float64 { return cf.Delta / float64(cf.Folds) / 4 }
 
 // dyadicAbove rounds x up to a multiple of 2⁻²⁰. For up to 2³² labels, a sum of labels plus or minus a multiple of 2⁻²⁰
 // is exact in float64.

@@ -2,6 +2,7 @@
 // certified calibration error are below its exact value.
 //
 //	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
+//	go run ./studies/acce -instances 4 settings   ADMM with one setting against searches with dECE (minutes)
 //	go run ./studies/acce residuals           constraint residuals of ADMM at each step
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, for each σ
 //	go run ./studies/acce digits RUN          classes certified by votes and by scores, for a run with saved scores
@@ -38,6 +39,8 @@ func main() {
 	switch flag.Arg(0) {
 	case "random":
 		err = random(*instances)
+	case "settings":
+		err = settings(*instances)
 	case "residuals":
 		err = residuals(filepath.Join(*images, "acce-residuals.svg"))
 	case "digits":

@@ -1,11 +1,10 @@
-// Calibration makes the tables and the figure of docs/calibration-error.md. They show three things. The first is the
-// gap between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1). The second is how
-// often the Nadaraya–Watson bound is too small, with its repair and without. The third is how bounds and AUROC depend
-// on the bandwidth h on real data.
+// Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
+// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1). The second is how bounds
+// and AUROC depend on the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
-//	go run ./studies/calibration -parts real      some of the parts real, atoms and gaps
+//	go run ./studies/calibration -parts real      one of the parts real and gaps
 //	go run ./studies/calibration -parts figure    the figure, from the table of gaps in the page
 //
 // The paper shows its four calibration functions only in the headings of a figure. The four functions here have the
@@ -243,42 +242,6 @@ func drawCurves(curves [][]curve, path string) error {
 	return os.WriteFile(path, figure, 0o644)
 }
 
-// atomCoverage counts how often two bounds are below the truth: the printed bound of the paper, and the repaired bound.
-// All scores are 0.3, and a fair coin decides the labels.
-func atomCoverage(n, trials int) error {
-	const truth = 0.2
-	score, label := make([]float64, n), make([]float64, n)
-	for i := range score {
-		score[i] = 0.3
-	}
-	fmt.Print("<!-- made: atoms -->\n\n| δ | ciosek-nw | nw |\n| --- | --- | --- |\n")
-	for _, d := range []float64{0.01, 0.001} {
-		var below [2]int
-		for trial := range uint64(trials) {
-			rng := rand.New(rand.NewPCG(trial, 9))
-			for i := range label {
-				label[i] = float64(rng.IntN(2))
-			}
-			sample, err := calib.NewSample(score, label)
-			if err != nil {
-				return err
-			}
-			for k, kind := range []calib.NadarayaWatsonKind{calib.Printed, calib.Repaired} {
-				b, err := calib.NadarayaWatson(sample, calib.CrossFit{Delta: d, Folds: folds, Seed: trial}, bandwidth, kind)
-				if err != nil {
-					return err
-				}
-				if b.Sum() < truth {
-					below[k]++
-				}
-			}
-		}
-		fmt.Printf("| %g | %.1f %% | %.1f %% |\n", d, 100*float64(below[0])/float64(trials), 100*float64(below[1])/float64(trials))
-	}
-	fmt.Print("\n<!-- end: atoms -->\n\n")
-	return nil
-}
-
 // realData prints AUROC and bounds as functions of h, for the saved scores of a real classifier.
 func realData(path string) error {
 	t, err := table.Read(context.Background(), path, table.Options{Required: []string{"score", "label"}})
@@ -358,12 +321,11 @@ func main() {
 	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
 	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
 	page := flag.String("page", "docs/calibration-error.md", "page with the table of gaps, for -parts figure")
-	parts := flag.String("parts", "real,atoms,gaps", "what to make")
+	parts := flag.String("parts", "real,gaps", "what to make")
 	flag.Parse()
 	programs := map[string]func() error{
-		"real":  func() error { return realData(*scores) },
-		"atoms": func() error { return atomCoverage(1_000_000, 100) },
-		"gaps":  func() error { return measureGaps(max(4, *maxPower)) },
+		"real": func() error { return realData(*scores) },
+		"gaps": func() error { return measureGaps(max(4, *maxPower)) },
 		"figure": func() error {
 			curves, err := readGaps(*page)
 			if err != nil {
@@ -374,7 +336,7 @@ func main() {
 	}
 	for part := range strings.SplitSeq(*parts, ",") {
 		if programs[part] == nil {
-			log.Fatalf("-parts %s: want real, atoms, gaps or figure", part)
+			log.Fatalf("-parts %s: want real, gaps or figure", part)
 		}
 		if err := programs[part](); err != nil {
 			log.Fatal(err)

@@ -274,8 +274,12 @@ class CceOptions(TypedDict, total=False):
     admm_steps: number of steps of admm for each combination of the values in its lists (default 3000)
     dece_starts: confidences at which dece starts: clean or brier (default [brier,clean])
     dece_random_starts: number of additional starts of dece; each is uniformly random within the bounds
+    dece_gaussian_starts: number of additional starts of dece; each is normal around the middle of the bounds
     dece_seed: seed of the random starts of dece (default 1)
-    dece_learning_rate: initial learning rate of dece; it falls to 0 by the last step (default 0.01)
+    dece_learning_rate: initial learning rate of dece (default 0.01)
+    dece_schedule: schedule of the learning rate of dece: cosine (falls to 0 along a half cosine), constant (stays the
+        same) or plateau (falls to a tenth after ten steps without progress) (default cosine)
+    dece_momentum: share of the last step that dece adds to the next step; at least 0 and below 1
     dece_steps: number of steps of dece per start (default 1000)
     trace: write the residuals and the calibration error at each step of admm and dece to this CSV file
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
@@ -305,8 +309,11 @@ class CceOptions(TypedDict, total=False):
     admm_steps: int
     dece_starts: Literal["clean", "brier"] | Sequence[str]
     dece_random_starts: int
+    dece_gaussian_starts: int
     dece_seed: int
     dece_learning_rate: float
+    dece_schedule: Literal["cosine", "constant", "plateau"]
+    dece_momentum: float
     dece_steps: int
     trace: StrPath
     trace_every: int

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/lipschitz"
+	"github.com/rscert/rscert/internal/report"
+)
+
+// lipschitzOptions are the flags of lipschitz.
+type lipschitzOptions struct {
+	output      string
+	outputs     graph.OutputKind
+	shape       []int64
+	std         []float64
+	temperature float64
+	json        bool
+}
+
+func newLipschitz(s streams) *cobra.Command {
+	var o lipschitzOptions
+	cmd := &cobra.Command{
+		Use:   "lipschitz MODEL.onnx",
+		Short: "Bound the Lipschitz constant of a model from its weights",
+		Long: `This command bounds the Lipschitz constant L of a model, from L2 to L2: two inputs at
+distance r have outputs at distance at most L·r. L is a bound for 'rscert radius' and
+'rscert certify', flag --lipschitz.
+
+The bound is the product of the bounds of the model's layers. The norm of a matrix or a
+convolution is bounded from above by repeated squaring of its Gram matrix (Delattre et
+al. 2023), with all rounding errors added. Values that are added (residual connections)
+add their bounds. A softmax has the constant 1/2, so with a temperature T the
+probabilities have half of the constant of the logits, divided by T. The command refuses
+an operator for which it knows no bound, and names the node.
+
+The bound is about the model in real numbers. It says nothing about the rounding errors
+of the model's own arithmetic. It is about the model's scores, so it is a constant of the
+mean scores of a smoothed classifier too (certify --scores). It is not a
+constant of vote shares: a vote jumps where the scores are equal.
+
+Give --std if you give it to 'rscert certify': the model's input is then the data divided
+by these numbers, and the constant in the units of the data is larger. The products of
+layers are often far above the true constant, because no input is stretched by all
+layers as much as by each alone. If L is above 1/(σ√π), the constant that the noise
+guarantees is better.`,
+		Example: `  rscert lipschitz model.onnx
+  rscert lipschitz model.onnx --shape 1,3,32,32 --std 0.2,0.2,0.2 --temperature 2 --json`,
+		Args: oneFile,
+		RunE: func(_ *cobra.Command, args []string) error { return runLipschitz(s, args[0], o) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.output, "output", "", "`name` of the model's output; default: the only output")
+	choiceVar(f, &o.outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "`kind` of the model's outputs: "+graph.OutputKinds.String())
+	f.Int64SliceVar(&o.shape, "shape", nil, "`sizes` of the model's input, if the model leaves them open, such as 1,3,32,32")
+	f.Float64SliceVar(&o.std, "std", nil, "`numbers` by which the data are divided before they enter the model")
+	f.Float64Var(&o.temperature, "temperature", 1, "`number` by which the logits are divided before the softmax")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	return cmd
+}
+
+func (o lipschitzOptions) check() error {
+	if !(o.temperature > 0) || math.IsInf(o.temperature, 0) {
+		return badInputf("--temperature %v: want a positive number", o.temperature)
+	}
+	for _, x := range o.std {
+		if !(x > 0) || math.IsInf(x, 0) {
+			return badInputf("--std %v: want positive numbers", x)
+		}
+	}
+	for _, n := range o.shape {
+		if n < 1 {
+			return badInputf("--shape %d: want positive sizes", n)
+		}
+	}
+	return nil
+}
+
+// lipschitzReport is what lipschitz --json prints.
+type lipschitzReport struct {
+	Model       string           `json:"model"`
+	SHA256      string           `json:"model_sha256"`
+	Output      string           `json:"output"`
+	Outputs     graph.OutputKind `json:"outputs"`
+	Input       float64          `json:"input_scale"` // the largest 1/std, or 1
+	Temperature float64          `json:"temperature"`
+	// Bound is the Lipschitz constant of the output, and Probabilities that of the class probabilities, both in the
+	// units of the data.
+	Bound         float64           `json:"bound"`
+	Probabilities float64           `json:"probabilities"`
+	Layers        []lipschitz.Layer `json:"layers"`
+}
+
+func runLipschitz(s streams, path string, o lipschitzOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	file, err := graph.ReadModel(path)
+	if err != nil {
+		return badInput(err)
+	}
+	m, err := lipschitz.Of(file, o.output, o.shape)
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", displayPath(path), err))
+	}
+	r := lipschitzReport{Model: path, SHA256: file.SHA256(), Output: m.Output, Outputs: o.outputs, Input: 1,
+		Temperature: o.temperature, Layers: m.Layers}
+	if r.Outputs == graph.OutputsAuto {
+		r.Outputs = m.Kind
+	}
+	for k, x := range o.std {
+		if k == 0 || 1/x > r.Input {
+			r.Input = 1 / x
+		}
+	}
+	r.Bound = m.Bound * r.Input * lipschitz.Up
+	switch r.Outputs {
+	case graph.Logits:
+		r.Probabilities = r.Bound / 2 / o.temperature * lipschitz.Up
+	case graph.Probabilities:
+		if r.Probabilities = r.Bound; o.temperature != 1 {
+			return badInputf("%s: --temperature needs logits, and the output holds probabilities", displayPath(path))
+		}
+	default:
+		return hint.Add(badInputf("%s: the last operator does not say whether the output holds logits or probabilities", displayPath(path)),
+			"--outputs says so")
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "lipschitz", r)
+	}
+	return r.print(s.out)
+}
+
+func (r lipschitzReport) print(w io.Writer) error {
+	t := report.Table{Columns: []report.Column{report.TextColumn("node"), report.TextColumn("operator"),
+		report.RoundedColumn("factor", report.Up, 4), report.RoundedColumn("bound", report.Up, 4)}}
+	for _, l := range r.Layers {
+		t.AddRow(report.Text(l.Name), report.Text(l.Op), report.Number(l.Factor), report.Number(l.Bound))
+	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	if r.Input != 1 {
+		fmt.Fprintf(w, "\nThe division by --std multiplies the constant by at most %s.\n", report.Round(r.Input, report.Up, 0, 4))
+	}
+	fmt.Fprintf(w, "\nLipschitz constant of the %s, from L2 to L2: at most %s.\n", r.Outputs, report.Round(r.Bound, report.Up, 0, 4))
+	if r.Outputs == graph.Logits {
+		fmt.Fprintf(w, "Lipschitz constant of the probabilities (softmax at temperature %g): at most %s.\n", r.Temperature,
+			report.Round(r.Probabilities, report.Up, 0, 4))
+	}
+	_, err := fmt.Fprintln(w, "It holds for the model in real numbers, and for mean scores under noise, not for vote shares.")
+	return err
+}

@@ -1,0 +1,55 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+)
+
+// Other measures of miscalibration follow from bounds on the calibration error CE = E|d|, d = s − η(s). They hold
+// whenever the bounds on CE hold, so they have no failure probability of their own.
+
+// NormAbove returns an upper bound on the L_q calibration error (E|d|^q)^{1/q}, q ≥ 1, from an upper bound on CE. As
+// |d| ≤ 1, |d|^q ≤ |d|, so the norm is at most CE^{1/q}. This is attained if |d| is 0 or 1. The lower bound needs no
+// function: by Jensen's inequality the norm is at least CE, so a lower bound on CE is one on the norm.
+func NormAbove(ce, q float64) (float64, error) {
+	if !(q >= 1) || math.IsInf(q, 0) {
+		return 0, fmt.Errorf("norm %v is below 1 or not finite", q)
+	}
+	return min(1, math.Pow(ce, 1/q)*(1+powRounding)), nil
+}
+
+// powRounding is above the relative rounding error of the functions of package math that norms.go uses.
+const powRounding = 1e-14
+
+// Divergence bounds the calibration error in the Kullback–Leibler divergence,
+//
+//	E KL(η(s)‖s) = E[η ln(η/s) + (1−η) ln((1−η)/(1−s))],
+//
+// in nats, from bounds on CE, if all scores of the population lie in [ε, 1−ε], 0 < ε ≤ ½. This is the calibration part
+// of the NLL.
+//
+// Upper bound: KL(η‖s) is convex in η and 0 at η = s. So for η > s it is at most its chord, (η−s)·ln(1/s)/(1−s), and
+// for η < s at most (s−η)·ln(1/(1−s))/s. The function ln(1/s)/(1−s) decreases in s, so both factors are at most
+// ln(1/ε)/(1−ε), and E KL ≤ CE·ln(1/ε)/(1−ε). The case s = ε, η ∈ {ε, 1} attains this. Without ε there is no upper
+// bound: a score of 0 with a positive label makes the divergence infinite, however small CE is.
+//
+// Lower bound: KL(η‖s) ≥ 2d² (Pinsker), and E d² ≥ CE², so E KL ≥ 2·CE². This holds without ε too.
+func Divergence(lower, upper, epsilon float64) (low, high float64, err error) {
+	if !(epsilon > 0 && epsilon <= 0.5) {
+		return 0, 0, fmt.Errorf("score margin %v is outside (0, 0.5]", epsilon)
+	}
+	most := -math.Log(epsilon)
+	return 2 * lower * lower * (1 - powRounding), min(most, upper*most/(1-epsilon)) * (1 + powRounding), nil
+}
+
+// CheckMargin returns an error if a score of the sample is outside [ε, 1−ε].
+func (s *Sample) CheckMargin(epsilon float64) error {
+	first, _ := unpack(s.packed[0])
+	last, _ := unpack(s.packed[s.N()-1])
+	for _, score := range []float64{first, last} {
+		if score < epsilon || score > 1-epsilon {
+			return fmt.Errorf("score %v is outside [%v, %v]", score, epsilon, 1-epsilon)
+		}
+	}
+	return nil
+}

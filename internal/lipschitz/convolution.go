@@ -1,0 +1,250 @@
+package lipschitz
+
+import (
+	"container/heap"
+	"math"
+)
+
+// Convolution describes a convolution with zero padding, or its transpose. Padding and the sizes of the input do not
+// matter for the bound.
+type Convolution struct {
+	Out, In   int // channels of the output and of the input of one group
+	Groups    int
+	Kernel    []int // size on each spatial axis
+	Strides   []int
+	Dilations []int
+	// Weights holds Groups·Out blocks of In·ΠKernel numbers.
+	Weights []float64
+	// Single says that the output has one position, so that no two windows overlap.
+	Single bool
+}
+
+// Norm returns an upper bound on the norm of the convolution as a linear map from L2 to L2, for every size of the input
+// and every zero padding. It is the smaller of two bounds, for the worst group.
+//
+// First bound. Cutting out the windows multiplies the squared norm by at most r, the largest number of windows in which
+// an input position occurs: on an axis, t·d ≡ i (mod s) has at most ⌈k·gcd(s,d)/s⌉ solutions t < k. The convolution
+// then multiplies each window with the matrix W of Out rows. So the norm is at most √r·‖W‖₂.
+//
+// Second bound. A stride of s on an axis is a convolution of stride 1 on s times as many channels: position j·s+r of
+// channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap t with t·d = q·s + r becomes
+// tap q. Extend the input by zeros to all integer positions. The convolution with zero padding is a part of the
+// convolution on all integer positions, which has the norm sup_ω ‖Ŵ(ω)‖₂, Ŵ(ω) = Σ_q W_q e^{iω·q}, by Parseval's
+// theorem. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an axis with Q taps, so |p|² is a
+// real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N >
+// 2(Q−1) equidistant points has a point within π/N of ω₀. So, with a factor for each axis,
+//
+//	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
+//
+// The complex matrix Ŵ becomes the real matrix [Re −Im; Im Re], which has the same norm. Ŵ(−ω) is the conjugate of
+// Ŵ(ω), so half of the grid is enough. Points of the grid whose bound after few squarings is below the largest bound
+// after many squarings need no more squarings.
+//
+// The transposed convolution is the adjoint map, which has the same norm.
+func (c Convolution) Norm() float64 {
+	worst := 0.0
+	taps := product(c.Kernel)
+	size := c.Out * c.In * taps
+	for g := range c.Groups {
+		w := c.Weights[g*size : (g+1)*size]
+		bound := math.Sqrt(float64(c.overlap())) * SpectralNorm(c.Out, c.In*taps, w) * up
+		if grid := c.grid(); grid != nil {
+			bound = min(bound, c.symbol(w, grid))
+		}
+		worst = max(worst, bound)
+	}
+	return worst
+}
+
+// overlap returns r.
+func (c Convolution) overlap() int {
+	r := 1
+	if c.Single {
+		return r
+	}
+	for a, k := range c.Kernel {
+		g := gcd(c.Strides[a], c.Dilations[a])
+		r *= (k*g + c.Strides[a] - 1) / c.Strides[a]
+	}
+	return r
+}
+
+// dilation returns the dilation on an axis. Without stride, a dilation only stretches the frequencies.
+func (c Convolution) dilation(axis int) int {
+	if c.Strides[axis] == 1 {
+		return 1
+	}
+	return c.Dilations[axis]
+}
+
+// polyTaps returns Q on an axis.
+func (c Convolution) polyTaps(axis int) int {
+	return (c.Kernel[axis]-1)*c.dilation(axis)/c.Strides[axis] + 1
+}
+
+// gridBudget limits the work for the Gram matrices of a grid.
+const gridBudget = 2e11
+
+// grid returns the number of points on each axis: 16, 8 or 4 times the degree. It returns nil if all of these are too
+// many.
+func (c Convolution) grid() []int {
+	side := float64(2 * min(c.Out, c.In*product(c.Strides)))
+	other := float64(2 * max(c.Out, c.In*product(c.Strides)))
+	for _, m := range []int{16, 8, 4} {
+		points, grid := 1.0, make([]int, len(c.Kernel))
+		for a := range grid {
+			grid[a] = max(1, m*(c.polyTaps(a)-1))
+			points *= float64(grid[a])
+		}
+		if points*side*side*other <= gridBudget {
+			return grid
+		}
+	}
+	return nil
+}
+
+// symbol returns the second bound for the weights of a group.
+func (c Convolution) symbol(w []float64, grid []int) float64 {
+	factor := 1.0
+	for a, n := range grid {
+		if degree := c.polyTaps(a) - 1; degree > 0 {
+			factor /= math.Cos(math.Pi*float64(degree)/float64(n)) * (1 - 8*unit)
+		}
+	}
+	points := frequencies{c: c, w: w, grid: grid}
+	for index := range product(grid) {
+		if at := digits(index, grid); !mirrored(at, grid) {
+			points.queue = append(points.queue, frequency{at: at, bound: math.Inf(1), level: -1})
+		}
+	}
+	return points.largest() * math.Sqrt(factor) * up
+}
+
+// mirrored reports whether the point −ω of the grid comes before ω.
+func mirrored(at, grid []int) bool {
+	for a, n := range grid {
+		switch mirror := (n - at[a]) % n; {
+		case mirror < at[a]:
+			return true
+		case mirror > at[a]:
+			return false
+		}
+	}
+	return false
+}
+
+// levels holds the numbers of squarings that are tried in turn.
+var levels = []int{1, 4, mostSquarings}
+
+// frequency is a point of the grid with an upper bound on ‖Ŵ(ω)‖₂.
+type frequency struct {
+	at    []int
+	bound float64
+	level int // index of levels; −1: no bound yet
+}
+
+// frequencies is a heap of points, with the largest bound first.
+type frequencies struct {
+	c     Convolution
+	w     []float64
+	grid  []int
+	queue []frequency
+}
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (f *frequencies) Len() int { return len(f.queue) }
+
+// Less implements heap.Interface.
+func (f *frequencies) Less(i, j int) bool { return f.queue[i].bound > f.queue[j].bound }
+
+// Swap implements heap.Interface.
+func (f *frequencies) Swap(i, j int) { f.queue[i], f.queue[j] = f.queue[j], f.queue[i] }
+
+// Push implements heap.Interface.
+func (f *frequencies) Push(x any) { f.queue = append(f.queue, x.(frequency)) }
+
+// Pop implements heap.Interface.
+func (f *frequencies) Pop() any {
+	last := f.queue[len(f.queue)-1]
+	f.queue = f.queue[:len(f.queue)-1]
+	return last
+}
+
+// largest returns the largest bound. It improves the largest bound until no improvement is left.
+func (f *frequencies) largest() float64 {
+	for heap.Init(f); ; heap.Fix(f, 0) {
+		top := &f.queue[0]
+		if top.level == len(levels)-1 {
+			return top.bound
+		}
+		top.level++
+		m, err := f.c.transform(f.w, top.at, f.grid)
+		top.bound = min(top.bound, m.norm(min(levels[top.level], squarings(min(m.rows, m.cols))))+err)
+	}
+}
+
+// transform returns Ŵ(ω) as a real matrix, and a bound on the norm of its rounding error.
+func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float64) {
+	residues, taps := product(c.Strides), product(c.Kernel)
+	rows, cols := c.Out, c.In*residues
+	m = matrix{2 * rows, 2 * cols, make([]float64, 4*rows*cols)}
+	absolute := make([]float64, rows*cols) // Σ|w| of each element
+	for t := range taps {
+		residue, cos, sin := c.phase(t, at, grid)
+		for o := range c.Out {
+			for i := range c.In {
+				x, col := w[(o*c.In+i)*taps+t], i*residues+residue
+				m.data[o*2*cols+col] += x * cos
+				m.data[(rows+o)*2*cols+col] += x * sin
+				absolute[o*cols+col] += math.Abs(x)
+			}
+		}
+	}
+	for o := range rows {
+		for i := range cols {
+			m.data[(rows+o)*2*cols+cols+i] = m.data[o*2*cols+i]
+			m.data[o*2*cols+cols+i] = -m.data[(rows+o)*2*cols+i]
+		}
+	}
+	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has one of γ. An element with the
+	// complex error e contributes e² twice to the squared Frobenius norm, but only e to the spectral norm.
+	relative := (math.Exp2(-46) + rounding(taps)) * math.Sqrt2
+	return m, matrix{rows, cols, absolute}.frobenius() * relative * up
+}
+
+// phase returns the residue of a tap, and the cosine and the sine of ω·q.
+func (c Convolution) phase(tap int, at, grid []int) (residue int, cos, sin float64) {
+	turns := 0.0 // ω·q/2π
+	for a, t := range digits(tap, c.Kernel) {
+		position := t * c.dilation(a)
+		residue = residue*c.Strides[a] + position%c.Strides[a]
+		turns += float64(position/c.Strides[a]*at[a]%grid[a]) / float64(grid[a])
+	}
+	sin, cos = math.Sincos(2 * math.Pi * (turns - math.Floor(turns)))
+	return residue, cos, sin
+}
+
+// digits returns the position on each axis of the element with this index in rows.
+func digits(index int, sizes []int) []int {
+	at := make([]int, len(sizes))
+	for a := len(sizes) - 1; a >= 0; a-- {
+		at[a] = index % sizes[a]
+		index /= sizes[a]
+	}
+	return at
+}
+
+func product(sizes []int) int {
+	p := 1
+	for _, n := range sizes {
+		p *= n
+	}
+	return p
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

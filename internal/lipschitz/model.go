@@ -1,0 +1,411 @@
+package lipschitz
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// Layer is a node of a model with its Lipschitz constant.
+type Layer struct {
+	Name string `json:"name"`
+	Op   string `json:"op"`
+	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, it is the bound of
+	// its result divided by the largest bound of its inputs.
+	Factor float64 `json:"factor"`
+	Bound  float64 `json:"bound"` // Lipschitz constant of the result as a function of the model's input
+}
+
+// Model is a bound on the Lipschitz constant of a model, from L2 to L2.
+type Model struct {
+	Output string
+	Bound  float64
+	Layers []Layer // nodes on which the output depends, except nodes that only move values
+	// Kind is the kind of the output, as far as the last operator tells it.
+	Kind graph.OutputKind
+}
+
+// Of bounds the Lipschitz constant of an output of a model, as a function of the model's only input. If output is
+// empty, the model must have a single output. Of follows the nodes in their order: each result gets a bound from the
+// bounds of the node's inputs (Moutaouakil et al. 2024 use this product of spectral norms). It refuses an operator
+// whose rule it does not have. The input shape may fix sizes that the model leaves open; a size that stays open as the
+// first one counts as 1.
+func Of(f *graph.File, output string, shape []int64) (Model, error) {
+	info, err := f.Info()
+	if err != nil {
+		return Model{}, err
+	}
+	input, output, err := ends(info, output)
+	if err != nil {
+		return Model{}, err
+	}
+	w := walk{file: f, values: map[string]value{}}
+	for _, t := range f.Model.Graph.Initializer {
+		w.values[t.GetName()] = constant(t)
+	}
+	if len(f.Model.Graph.SparseInitializer) > 0 {
+		return Model{}, fmt.Errorf("the model has sparse weights")
+	}
+	at, err := inputShape(input, shape)
+	if err != nil {
+		return Model{}, err
+	}
+	w.values[input.Name] = value{shape: at, bound: 1}
+	needed := neededFor(f.Model.Graph, output)
+	for i, n := range f.Model.Graph.Node {
+		if !needed[i] {
+			continue
+		}
+		if err := w.visit(n); err != nil {
+			return Model{}, err
+		}
+	}
+	result, ok := w.values[output]
+	switch {
+	case !ok:
+		return Model{}, fmt.Errorf("no node computes the output '%s'", quote.Name(output))
+	case math.IsInf(result.bound, 0) || math.IsNaN(result.bound):
+		return Model{}, fmt.Errorf("the bound is not finite: a weight is not a number, or the bound overflows")
+	}
+	m := Model{Output: output, Bound: result.bound, Layers: w.layers(f.Model.Graph, needed)}
+	switch last := graph.Producer(f.Model.Graph, output); {
+	case last == "Softmax":
+		m.Kind = graph.Probabilities
+	case slices.Contains(graph.Unbounded, last):
+		m.Kind = graph.Logits
+	}
+	return m, nil
+}
+
+// ends returns the only input of the model, and the output with this name or the only output.
+func ends(info *graph.Info, output string) (input graph.TensorInfo, name string, err error) {
+	if len(info.Inputs) != 1 {
+		return input, "", fmt.Errorf("the model has %d inputs: want one", len(info.Inputs))
+	}
+	if output == "" {
+		if len(info.Outputs) != 1 {
+			return input, "", fmt.Errorf("the model has %d outputs: name one", len(info.Outputs))
+		}
+		output = info.Outputs[0].Name
+	}
+	if !slices.ContainsFunc(info.Outputs, func(t graph.TensorInfo) bool { return t.Name == output }) {
+		return input, "", fmt.Errorf("the model has no output '%s'", quote.Name(output))
+	}
+	return info.Inputs[0], output, nil
+}
+
+// inputShape returns the shape of the input, or nil if a size is open.
+func inputShape(input graph.TensorInfo, given []int64) ([]int64, error) {
+	if input.Unknown {
+		return given, nil
+	}
+	if given != nil && len(given) != len(input.Shape) {
+		return nil, fmt.Errorf("the input has %d dimensions, not %d", len(input.Shape), len(given))
+	}
+	var shape []int64
+	for i, d := range input.Shape {
+		size := int64(d.Size)
+		switch {
+		case given != nil && d.Size >= 0 && given[i] != size:
+			return nil, fmt.Errorf("dimension %d of the input is %d, not %d", i, size, given[i])
+		case given != nil:
+			size = given[i]
+		case d.Size < 0 && i == 0:
+			size = 1
+		case d.Size < 0:
+			return nil, nil
+		}
+		shape = append(shape, size)
+	}
+	return shape, nil
+}
+
+// value is what is known about a value of the graph.
+type value struct {
+	shape  []int64 // nil if it is not known
+	bound  float64 // Lipschitz constant as a function of the input; 0 for a constant
+	ints   []int64 // the elements of a constant of integers, if known
+	tensor *onnxpb.TensorProto
+	factor float64
+	known  bool // ints is known
+}
+
+func constant(t *onnxpb.TensorProto) value {
+	return value{shape: append([]int64{}, t.Dims...), tensor: t}
+}
+
+// walk visits the nodes in order.
+type walk struct {
+	file   *graph.File
+	values map[string]value
+}
+
+// node is a node with its inputs.
+type node struct {
+	*onnxpb.NodeProto
+	in   []value // absent inputs are constants without a tensor
+	file *graph.File
+}
+
+// visit sets the values of a node's outputs.
+func (w *walk) visit(raw *onnxpb.NodeProto) error {
+	n := node{NodeProto: raw, file: w.file}
+	depends := false
+	for _, name := range raw.Input {
+		v, ok := w.values[name]
+		if name != "" && !ok {
+			return n.refuse("unknown input '%s'", quote.Name(name))
+		}
+		n.in = append(n.in, v)
+		depends = depends || v.bound > 0
+	}
+	if len(raw.Output) == 0 || raw.Output[0] == "" || len(raw.Input) < leastInputs(raw.GetOpType()) {
+		return n.refuse("%d inputs, %d outputs", len(raw.Input), len(raw.Output))
+	}
+	for _, a := range raw.Attribute {
+		if a.G != nil || len(a.Graphs) > 0 {
+			return n.unsupported()
+		}
+	}
+	out, err := n.constantResult()
+	if rule := rules[raw.GetOpType()]; depends && (raw.GetDomain() == "" || raw.GetDomain() == "ai.onnx") && rule != nil {
+		out, err = rule(n)
+	} else if depends {
+		return n.unsupported()
+	}
+	if err != nil {
+		return err
+	}
+	if math.IsNaN(out.bound) { // 0·∞
+		out.bound = math.Inf(1)
+	}
+	w.set(n, out, depends)
+	return nil
+}
+
+// leastInputs returns the number of inputs that the rules of an operator read without a check.
+func leastInputs(op string) int {
+	switch op {
+	case "Constant":
+		return 0
+	case "Gemm", "MatMul", "Add", "Sub", "Mul", "Div":
+		return 2
+	}
+	return 1
+}
+
+// set sets the values of the node's outputs, of which the first is out.
+func (w *walk) set(n node, out value, depends bool) {
+	largest := 0.0
+	for _, v := range n.in {
+		largest = max(largest, v.bound)
+	}
+	if out.bound > 0 && largest > 0 {
+		out.factor = out.bound / largest
+	}
+	for k, name := range n.Output {
+		if k > 0 && depends && name != "" {
+			out = value{bound: math.Inf(1)} // a second output, such as the indices of MaxPool, is not followed
+		}
+		w.values[name] = out
+	}
+}
+
+// movers lists the operators that only move values. The list of layers omits them.
+var movers = []string{"Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Cast", "Slice",
+	"DepthToSpace", "SpaceToDepth"}
+
+// layers returns the needed nodes whose results depend on the input.
+func (w *walk) layers(g *onnxpb.GraphProto, needed []bool) (all []Layer) {
+	for i, n := range g.Node {
+		if !needed[i] || slices.Contains(movers, n.GetOpType()) {
+			continue
+		}
+		v := w.values[n.Output[0]]
+		if v.bound == 0 {
+			continue
+		}
+		name := n.GetName()
+		if name == "" {
+			name = n.Output[0]
+		}
+		all = append(all, Layer{quote.Name(name), n.GetOpType(), v.factor, v.bound})
+	}
+	return all
+}
+
+// neededFor tells for each node whether the output depends on it.
+func neededFor(g *onnxpb.GraphProto, output string) []bool {
+	wanted := map[string]bool{output: true}
+	needed := make([]bool, len(g.Node))
+	for i, n := range slices.Backward(g.Node) {
+		needed[i] = slices.ContainsFunc(n.Output, func(o string) bool { return o != "" && wanted[o] })
+		if needed[i] {
+			for _, in := range n.Input {
+				wanted[in] = true
+			}
+		}
+	}
+	return needed
+}
+
+// constantResult returns the value of a node whose inputs are constants. It follows the integers of shapes.
+func (n node) constantResult() (value, error) {
+	switch n.GetOpType() {
+	case "Constant":
+		for _, a := range n.Attribute {
+			switch a.GetName() {
+			case "value":
+				return constant(a.T), nil
+			case "value_float":
+				return constant(&onnxpb.TensorProto{DataType: proto.Int32(int32(graph.Float32)), FloatData: []float32{a.GetF()}}), nil
+			case "value_int":
+				return value{shape: []int64{}, ints: []int64{a.GetI()}, known: true}, nil
+			case "value_ints":
+				return value{shape: []int64{int64(len(a.Ints))}, ints: a.Ints, known: true}, nil
+			}
+		}
+		return value{}, nil
+	case "Identity":
+		return n.in[0], nil
+	case "Transpose":
+		if v := n.in[0]; v.tensor != nil && len(v.shape) == 2 {
+			v.shape = []int64{v.shape[1], v.shape[0]} // the norm and the largest element are the same
+			return v, nil
+		}
+		return value{}, nil
+	}
+	return n.shapeResult(), nil
+}
+
+// shapeResult computes the integers from which exporters make the target of a Reshape.
+func (n node) shapeResult() value {
+	switch op := n.GetOpType(); {
+	case op == "Gather" && n.axis(0) == 0:
+		from, ok := n.ints(0)
+		index, ok2 := n.ints(1)
+		if !ok || !ok2 {
+			return value{}
+		}
+		out := value{shape: n.in[1].shape, known: true}
+		for _, i := range index {
+			if i < 0 {
+				i += int64(len(from))
+			}
+			if i < 0 || i >= int64(len(from)) {
+				return value{}
+			}
+			out.ints = append(out.ints, from[i])
+		}
+		return out
+	case op == "Unsqueeze" || op == "Squeeze" || op == "Cast":
+		v, ok := n.ints(0)
+		return value{ints: v, known: ok}
+	case op == "Concat":
+		out := value{known: true}
+		for k := range n.in {
+			v, ok := n.ints(k)
+			if !ok {
+				return value{}
+			}
+			out.ints = append(out.ints, v...)
+		}
+		return out
+	}
+	return value{}
+}
+
+// ints returns the integers of a constant input.
+func (n node) ints(k int) ([]int64, bool) {
+	if k >= len(n.in) {
+		return nil, false
+	}
+	v := n.in[k]
+	if v.known || v.tensor == nil {
+		return v.ints, v.known
+	}
+	return n.file.Ints(v.tensor)
+}
+
+// floats returns the elements of a constant input of real numbers.
+func (n node) floats(k int) ([]float64, error) {
+	if k < len(n.in) && n.in[k].tensor != nil {
+		if v, ok := n.file.Floats(n.in[k].tensor); ok {
+			return v, nil
+		}
+	}
+	return nil, n.refuse("input %d is not a stored tensor of real numbers", k)
+}
+
+func (n node) attribute(name string) *onnxpb.AttributeProto {
+	for _, a := range n.Attribute {
+		if a.GetName() == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// number returns the value of a float attribute.
+func (n node) number(name string, absent float64) float64 {
+	if a := n.attribute(name); a != nil {
+		return float64(a.GetF())
+	}
+	return absent
+}
+
+// integer returns the value of an integer attribute.
+func (n node) integer(name string, absent int64) int64 {
+	if a := n.attribute(name); a != nil {
+		return a.GetI()
+	}
+	return absent
+}
+
+// axis returns the attribute axis, which counts from the end if it is negative and the rank is known.
+func (n node) axis(absent int64) int64 {
+	axis := n.integer("axis", absent)
+	if axis < 0 && n.in[0].shape != nil {
+		axis += int64(len(n.in[0].shape))
+	}
+	return axis
+}
+
+// sizes returns an attribute with a size for each spatial axis.
+func (n node) sizes(name string, axes int, absent int) ([]int, error) {
+	out := slices.Repeat([]int{absent}, axes)
+	a := n.attribute(name)
+	if a == nil {
+		return out, nil
+	}
+	if len(a.Ints) != axes {
+		return nil, n.refuse("%s has %d numbers for %d axes", name, len(a.Ints), axes)
+	}
+	for i, x := range a.Ints {
+		if x < 1 || x > math.MaxInt32 {
+			return nil, n.refuse("%s is %d", name, x)
+		}
+		out[i] = int(x)
+	}
+	return out, nil
+}
+
+// refuse returns an error about the node.
+func (n node) refuse(format string, arguments ...any) error {
+	name := n.GetName()
+	if name == "" && len(n.Output) > 0 {
+		name = n.Output[0]
+	}
+	return fmt.Errorf("node '%s', %s: %s", quote.Name(name), quote.Name(n.GetOpType()), fmt.Sprintf(format, arguments...))
+}
+
+func (n node) unsupported() error {
+	return hint.Add(n.refuse("no bound is known for this operator"), "it must be one of: %s", supported())
+}
