@@ -67,7 +67,7 @@ func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, 
 	return c, nil
 }
 
-// scaleColumns sets the spec's SigmaColumns. It does nothing if the noise has one scale.
+// scaleColumns sets the spec's SigmaColumns. If all columns have the same scale, it does nothing.
 func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) error {
 	s := &e.Spec
 	if s.Noise == spec.NoNoise || !s.Scales.Given() && !s.Scaled() {
@@ -186,7 +186,8 @@ func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err 
 	return nil
 }
 
-// scaleOptions returns the options for reading the data that determine the scales. These data need no labels file.
+// scaleOptions returns the options for reading the data set that determines the scales. This data set needs no labels
+// file.
 func (e *Experiment) scaleOptions() dataset.Options {
 	o := e.Spec.DataOptions
 	if o.Labels != "" {
@@ -206,7 +207,7 @@ func (e *Experiment) sameColumns(other *dataset.Dataset) error {
 	return nil
 }
 
-// noteReasons tells the user why columns have no noise.
+// noteReasons tells the user why some columns have no noise.
 func (e *Experiment) noteReasons(stats []columnStats, noisy []bool) {
 	var constant, whole, groups []string
 	grouped := make([]bool, len(stats))
@@ -237,7 +238,7 @@ func (e *Experiment) noteReasons(stats []columnStats, noisy []bool) {
 	}
 }
 
-// find returns the column with this name or number, or −1.
+// find returns the index of the column with this name or number, or −1 if there is none.
 func (c columns) find(name string) int {
 	if i := slices.Index(c.names, name); i >= 0 {
 		return i
@@ -323,8 +324,8 @@ func (c columns) measure(ctx context.Context, data *dataset.Dataset, a graph.Arr
 	return stats, nil
 }
 
-// oneHotGroups returns the ranges [first, end) of neighbouring binary columns such that exactly one of the columns is 1
-// in every row.
+// oneHotGroups returns ranges [first, end) of neighbouring binary columns. In every row, exactly one column of such a
+// range is 1.
 func oneHotGroups(stats []columnStats) (groups [][2]int) {
 	for i := 0; i < len(stats); i++ {
 		rows := map[int]bool{}

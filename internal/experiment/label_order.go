@@ -17,10 +17,10 @@ const orderLevel = 0.001
 type relabelling map[int]int
 
 // judgeOrder tests whether the labels are in the order of the model's classes. It looks for a relabelling under which
-// clearly more answers are right. It first adds 1 to all labels, and then subtracts 1. It then derives a relabelling
-// from the confusion matrix of one half of the examples, and tests this relabelling on the other half. It repeats the
-// derivation and the test with the halves exchanged. Each of these four tests is McNemar's exact test with Bonferroni's
-// correction.
+// clearly more answers are right. It first tests the relabelling that adds 1 to all labels, and the relabelling that
+// subtracts 1. It then derives a relabelling from the confusion matrix of one half of the examples, and tests this
+// relabelling on the other half. It repeats the derivation and the test with the halves exchanged. Each of these four
+// tests is McNemar's exact test with Bonferroni's correction.
 func judgeOrder(predicted, labels []int) Finding {
 	for _, shift := range []int{1, -1} {
 		by := relabelling{}
@@ -46,7 +46,7 @@ func judgeOrder(predicted, labels []int) Finding {
 	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
 }
 
-// better reports whether, under the relabelling, clearly more answers are right than before and most answers are right.
+// better reports whether, under the relabelling, most answers are right and clearly more answers are right than before.
 func (r relabelling) better(predicted, labels []int) bool {
 	var lost, gained int64
 	right, now := agreement(predicted, labels, r)

@@ -21,7 +21,7 @@ type tally struct {
 	verdicts   []conformal.Verdict
 	scores     []float64
 
-	certify   bool // also count the scores for the certified size
+	certify   bool // the tally also counts the scores for the certified size
 	certified []int64
 	seen      int64 // number of all samples
 }
@@ -132,7 +132,7 @@ func (q *query) Input() (int, smoothing.Input) {
 // Restart begins the query again.
 func (q *query) Restart() (smoothing.Experiment, error) { return q.applying.start(q.example) }
 
-// Goal asks for draws until every class is decided.
+// Goal asks for draws until every class is decided. For the certified size, it asks for at least m draws.
 func (q *query) Goal(v smoothing.Votes) (int64, error) { return q.tally.goal(v.N), nil }
 
 // Observe counts scores.

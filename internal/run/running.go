@@ -40,9 +40,9 @@ type running struct {
 	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
 	samples  int64            // number of samples of all certificates, in both phases
 	none     int64            // number of samples that voted for no class
-	compared int64            // number of samples rerun alone and among other inputs
+	compared int64            // number of samples that were rerun, alone and among other inputs
 
-	taken func(runfolder.Record) // if not nil, gets every record; for Verify
+	taken func(runfolder.Record) // if not nil, receives every record; Verify sets it
 }
 
 // takeDone counts the examples of a resumed folder. It certifies the votes and the saved scores of these examples

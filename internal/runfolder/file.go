@@ -64,8 +64,8 @@ func stillThere(path string, file *os.File, size int64) error {
 	return nil
 }
 
-// openFile opens a regular file for reading. It refuses pipes and devices, because a reader of a pipe or device may
-// wait or read for ever. In a run folder it also refuses links, because a run's evidence must be in the run's folder.
+// openFile opens a regular file for reading. It refuses pipes and devices, because reading them may never end. In a run
+// folder it also refuses links, because a run's evidence must be in the run's folder.
 func openFile(path string) (*os.File, error) {
 	if Owns(path) {
 		return confined.Open(path)

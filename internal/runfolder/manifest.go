@@ -44,7 +44,7 @@ type manifestEntry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// manifestFiles are the only names that a manifest may have. The names are in the order of the entries of a manifest.
+// manifestFiles are the only file names that a manifest may list. A manifest lists them in this order.
 var manifestFiles = []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile}
 
 // describeFiles returns the manifest of the files in a run folder.

@@ -86,9 +86,9 @@ type merging struct {
 	progress func(int64)
 }
 
-// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may also hold
-// another folder or file that was copied together with the shards. So lock accepts only a real folder, not a link, that
-// holds only files of a merge.
+// lock makes and locks the work folder, or takes over the work folder that a killed merge left. At the path of the work
+// folder, there may also be another folder or file, for example one that was copied together with the shards. So lock
+// accepts only a folder that holds only files of a merge. It accepts no link.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
