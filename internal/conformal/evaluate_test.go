@@ -237,7 +237,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// B_W(p) is at least the probability that an attack can give a class, and not far above it.
+// If a class has probability p at a clean input, B_W(p) must be at least the probability that an attack can give the
+// class. It must not be far above this probability.
 func TestSizeWeights(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 20}, {Rule: Weights, Draws: 1, CalibrationDraws: 16, Degree: 8}, {Rule: Count, Draws: 8, CalibrationDraws: 30}, {Rule: RCP1},

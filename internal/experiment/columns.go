@@ -81,7 +81,7 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	}
 	switch e.columns = c; {
 	case !s.Scales.Given():
-		return c.recorded(s.SigmaColumns, s.Data)
+		return c.checkRecorded(s.SigmaColumns, s.Data)
 	case s.Scales.Kind != "":
 		err = e.scaleByData(ctx, a)
 	case len(s.Scales.Channels) > 0:
@@ -102,8 +102,8 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	return nil
 }
 
-// recorded returns an error unless the columns recorded in a run have the same names as c, the columns of the data.
-func (c columns) recorded(of []spec.SigmaColumn, data string) error {
+// checkRecorded returns an error unless the columns recorded in a run have the same names as c, the columns of the data.
+func (c columns) checkRecorded(of []spec.SigmaColumn, data string) error {
 	if len(of) != len(c.names) {
 		return spec.BadInputf("%s: has %d columns, and the run has a σ for %d", data, len(c.names), len(of))
 	}

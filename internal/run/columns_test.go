@@ -33,7 +33,7 @@ var mixed = struct {
 	bias           float64
 }{[]string{"age", "income", "plan", "rate"}, []float64{.05, -3e-4, 1000, 8}, []float64{4, 900, 0, .03}, -.5}
 
-// mixedDistance is the exact radius of the smoothed classifier, in units of the scales.
+// mixedDistance returns the exact radius of the smoothed classifier at x, in units of the scales.
 func mixedDistance(x []float64) float64 {
 	sum, norm := mixed.bias, 0.
 	for d, v := range x {
@@ -76,7 +76,7 @@ func writeText(t *testing.T, name, text string) string {
 	return path
 }
 
-// mixedRows returns random rows. The column named plan is always 0.
+// mixedRows returns random rows. The value in the column "plan" is always 0.
 func mixedRows(n int) (rows [][]float64) {
 	r := rand.New(rand.NewPCG(8, 0))
 	for range n {

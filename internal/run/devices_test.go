@@ -21,8 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that may fail. The field 'from' is the number of the first call that fails; all
-// later calls fail too. If from is 0, the device never fails.
+// unsteady is a slow model on a device that may fail. The field 'from' is the number of the first call that fails. All
+// later calls fail, too. If the field is 0, the device never fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -200,7 +200,7 @@ func TestLostDeviceIsSaid(t *testing.T) {
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
 // TestKilledOnDevices kills a process on three devices with a signal that it cannot catch, and resumes its run on two
-// devices and on one. The devices make the noise before the kill, and the host makes it after the kill.
+// devices and on one. Before the kill, the devices make the noise. After the kill, the host makes it.
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {

@@ -67,7 +67,8 @@ func (q *question) Input() (int, smoothing.Input) { return q.example.Index, q.ex
 // Restart asks the question again.
 func (q *question) Restart() (smoothing.Experiment, error) { return q.answering.start(q.example), nil }
 
-// Observe passes the votes of the estimation samples to the rule, in the order of the samples.
+// Observe passes the votes of the estimation samples to the rule, in the order of the samples. It passes the outputs to
+// the tally, if there is one.
 func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	if phase == smoothing.Selection {
 		return nil

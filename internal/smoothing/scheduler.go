@@ -52,8 +52,8 @@ type segment struct {
 	compared int // number of rerun samples in the range
 }
 
-// A task is a piece of work for a worker. It is a batch to run or, if the batch is empty, an experiment that has
-// reached its goal.
+// A task is a piece of work for a worker. It is either a batch to run or, if the batch is empty, an experiment that has
+// reached its goal and needs a decision.
 type task struct {
 	batch  []segment
 	decide *active
@@ -62,7 +62,7 @@ type task struct {
 // An outcome is the result of a worker's task.
 type outcome struct {
 	task
-	goal    int64           // new goal that the method decide returned
+	goal    int64           // new goal that the method 'decide' returned
 	counted map[*active]int // number of newly finished samples
 }
 
@@ -239,8 +239,8 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 }
 
 // compose returns the next task for a lane. The task is a decision if an experiment needs one. Otherwise it is a batch
-// of samples from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial
-// batch while further examples may join the batch.
+// of samples from examples that no other lane has claimed. If the sampler is not eager, compose holds back a partial
+// batch as long as further examples may join the batch.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -416,7 +416,8 @@ func (c *scheduler) emit() error {
 	return nil
 }
 
-// decide asks for the experiment's next goal. If the experiment wants no more samples, decide calls its method Finish.
+// decide asks the experiment for its next goal. If the experiment wants no more samples, decide calls its method
+// Finish.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
