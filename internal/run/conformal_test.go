@@ -150,7 +150,7 @@ func TestSameScores(t *testing.T) {
 	}
 }
 
-// If conformal.json was merged from shards, its calibration examples are the calibration examples of all shards.
+// If the run of the calibration was merged from shards, its calibration examples are the examples of all these shards.
 func TestDisjoint(t *testing.T) {
 	then := runfolder.Run{Data: runfolder.Data{SHA256: "aa", Examples: 12}}
 	then.Parameters.Skip, then.Parameters.Shard = 1, spec.Whole

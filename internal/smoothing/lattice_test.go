@@ -22,7 +22,7 @@ func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *
 	return lawNoise(t, law.Gaussian, l, sigma, mean, std)
 }
 
-// lawNoise does the work of latticeNoise for any law.
+// lawNoise does the same as latticeNoise, for any law.
 func lawNoise(t testing.TB, of law.Additive, l Lattice, scale float64, mean, std []float64) *LatticeNoise {
 	t.Helper()
 	table, err := NewLawTable(of, scale, l.Step)
@@ -317,8 +317,8 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// The coordinate moves away from q(x) until just beyond the edge of a cell. The cell is chosen so that δ is
-			// nearly parallel to the vector whose norm is the deduction.
+			// The coordinate moves away from q(x) until just beyond the edge of a cell. The test chooses the cell such
+			// that δ is nearly parallel to the vector whose norm is the deduction.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)
