@@ -18,8 +18,8 @@ type Attack struct {
 	Queries      int64    `json:"queries,omitempty"`       // Q: number of submissions of a query that the guarantee covers together; 0 means 1
 }
 
-// Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. Proofs use ρ·(1 +
-// 2⁻⁴⁸), so that they cover the rounding errors of ρ and of its terms.
+// Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. The proofs use ρ·(1 +
+// 2⁻⁴⁸) instead of ρ. The difference covers the rounding errors of the radii, the scale, their sum and their quotient.
 //
 // The sum contains the poison radius for the following reason. Suppose that an adversary moved each calibration input
 // by at most r_c, before anybody drew the secret noise of this input. Then each probability p of a noisy score of the

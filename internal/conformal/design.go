@@ -80,8 +80,8 @@ type Design struct {
 	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
 	// examples and a query are not exchangeable, because only a query can lie outside the range. They would be
 	// exchangeable if the classifier used the range of all n+1 inputs. This range differs from the range of the
-	// calibration data only if the query alone has the largest or the smallest value, which has a probability of at
-	// most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
+	// calibration data only if the query alone has the largest or the smallest value. The probability of this event is
+	// at most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }

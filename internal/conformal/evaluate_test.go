@@ -166,9 +166,9 @@ func TestExchangeabilityHolds(t *testing.T) {
 	}
 }
 
-// In the worst case for the range of the calibration data, queries outside the range miss, and the two examples at the
-// ends of the range have the largest scores. Even then, p-values are uniform or larger. Without the two lost ranks,
-// p-values would be too small.
+// The test simulates the worst case of OwnRange. All queries outside the range of the calibration data miss, and the
+// two examples at the ends of this range have the largest scores. Even then, p-values are uniform or larger. Without
+// the two lost ranks, p-values would be too small.
 func TestExchangeabilityOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	const runs, n, queries = 2000, 60, 40

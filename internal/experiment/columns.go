@@ -142,8 +142,8 @@ func (e *Experiment) noteFrozen() {
 }
 
 // scaleByData sets each scale to Sigma times the standard deviation of the column in a data set. Columns that are
-// constant in this data set get the scale 0, which means no noise. Columns of whole numbers also get the scale 0,
-// unless they are channels of images or the user named them.
+// constant in this data set get the scale 0, which means no noise. A column of whole numbers also gets the scale 0,
+// unless it is a channel of images or the user named it.
 func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err error) {
 	s := e.Spec.Scales
 	data, err := dataset.Open(ctx, s.Data, e.scaleOptions())

@@ -131,8 +131,8 @@ func pick(from, at []int) []int {
 	return to
 }
 
-// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of label
-// and answer, the most frequent pair first, and skips a pair if its label or its answer is already taken.
+// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of a label
+// and an answer, the most frequent pair first. It skips a pair if an earlier pair already took the label or the answer.
 func suggested(predicted, labels []int) relabelling {
 	type pair struct{ label, answer int }
 	counts := map[pair]int{}

@@ -139,7 +139,7 @@ func (e *Experiment) lookInputs() (x looked, err error) {
 }
 
 // classify returns the votes for n inputs of d values each. If the time limit passes, it returns only the votes for the
-// inputs that it has classified, which are at least one batch.
+// inputs that it has classified so far. These are at least one batch.
 func classify(ctx context.Context, model *onnx.Model, n, d int, limit time.Duration, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)

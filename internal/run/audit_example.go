@@ -18,8 +18,8 @@ import (
 )
 
 // The error probability of an example's tests is split into three shares. flipShare is for the tests of the candidates
-// in all rounds, cleanShare is for the tests of the example itself, and confidenceShare is for the tests of the bounds
-// on the example's confidence. The shares add up to 1.
+// in all rounds. cleanShare is for the tests of the example itself. confidenceShare is for the tests of the bounds on
+// the example's confidence. The shares add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25

@@ -113,7 +113,8 @@ func mixedPlan(t *testing.T, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// The radii of a linear classifier must not exceed its exact radii in units of the scales, and must come close to them.
+// The certified radii of a linear classifier must not exceed the exact radii, in units of the scales. They must come
+// close to the exact radii.
 func TestColumnsRun(t *testing.T) {
 	for _, l := range []law.Law{law.Gaussian, law.Laplace, law.Uniform} {
 		p := mixedPlan(t, func(p *Plan) { p.Law = law.Of(l) })
@@ -181,7 +182,7 @@ func TestColumnsLevel(t *testing.T) {
 }
 
 // A run records the scales of its columns. A run must not resume with other scales, and it must not answer inputs with
-// other columns. All its certificates must say that their radii are in units of the scales.
+// other columns. Every certificate must say that its radius is in units of the scales.
 func TestColumnsOfARun(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 4, 100 })
 	mustCertify(t, p)

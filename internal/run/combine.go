@@ -24,8 +24,7 @@ type CombinePlan struct {
 	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
 	// By is the rule that combines the answers of members of equal rank. AtLeast is the number of members that must
-	// certify a class. The value 0 stands for the result of By.Quorum, which is the number of members that must answer
-	// a class.
+	// certify a class. The value 0 stands for the result of By.Quorum.
 	By      certify.Composition
 	AtLeast int
 	Out     string

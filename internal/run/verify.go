@@ -198,7 +198,8 @@ func (v *verifier) judgeLines() {
 	v.judge(checkLines, v.Changed, says)
 }
 
-// judgeParameters checks that run.json is consistent: its examples and its noise table.
+// judgeParameters checks that the entries of run.json agree with each other. This concerns the parameters, the examples
+// and the noise table.
 func (v *verifier) judgeParameters() {
 	run := v.Evidence.Run
 	if _, err := run.Certifiers(); err != nil {

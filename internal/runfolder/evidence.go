@@ -368,8 +368,8 @@ type Bounds struct {
 	Norm law.Norm
 }
 
-// Bounds returns the bounds on the confidence under attack. A run must have all rows for each of its certificates,
-// and all its certificates must be sound.
+// Bounds returns the bounds on the confidence under attack. For a run, every certificate must be sound and must have
+// all its rows.
 func (e *Evidence) Bounds() (Bounds, error) {
 	path, err := e.choose(BoundsFile)
 	if err != nil || e.Run == nil {
@@ -434,9 +434,9 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it assumes that the
-// certificates cover all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
-// CountSampled does not set it.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, CountSampled looks
+// at the indices of the certificates. If they are 0, 1, 2, …, it assumes that the certificates cover all sampled
+// examples. Otherwise, the number is unknown, and CountSampled does not set it.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1

@@ -241,8 +241,8 @@ func (f *Folder) unlock() {
 	_ = f.root.Close()
 }
 
-// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before it wrote
-// run.json: the lock, a temporary file and empty result files.
+// checkUnused returns ErrExists if dir contains more than the remains of a start that was interrupted before it wrote
+// run.json. These remains are the lock, a temporary file and empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

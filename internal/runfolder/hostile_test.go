@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestHostileFiles checks that readers refuse files that would make them wait or read for ever. While they do so, they
-// must take little memory.
+// TestHostileFiles checks that readers refuse files that would make them wait or read for ever. Meanwhile, readers must
+// take little memory.
 func TestHostileFiles(t *testing.T) {
 	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
 		f, err := os.Create(path)

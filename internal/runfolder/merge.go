@@ -133,7 +133,7 @@ func merges(name string) bool {
 	return strings.HasPrefix(name, durable.Temporary)
 }
 
-// discard removes the work folder, unless the folder has already been renamed to the run folder.
+// discard removes the work folder, unless the merge has already renamed this folder to the run folder.
 func (m merging) discard() error {
 	if _, err := m.beside.Lstat(m.name); err != nil {
 		return nil
@@ -263,7 +263,8 @@ func (m merging) damaged(i int, err error) error {
 	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
 }
 
-// lineSource reads a file line by line. Its buffer is small, because a merge may read a thousand shards.
+// lineSource reads a file line by line. The buffer of a lineSource is small, because a merge may read a thousand shards
+// at a time.
 type lineSource struct {
 	*sparing
 	br     *bufio.Reader

@@ -486,8 +486,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What if one run made its noise on the host and the other run made its noise on
-// the device. compare --json has always printed this value with the hyphens of a flag.
+// NoiseOnFlag is the value of Difference.What if one run made its noise on the host and the other on the device.
+// compare --json has always printed this value with the hyphens of a flag.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.

@@ -394,7 +394,7 @@ func TestRedo(t *testing.T) {
 	}
 	check("more is asked for", 0, 1)
 
-	// If a batch was stopped because its device failed, its examples must not be blamed.
+	// If the sampler stopped a batch because the device had failed, it must not blame the examples of this batch.
 	c.active[2].failed = failed
 	other.err = errDevice
 	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}

@@ -115,8 +115,8 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// For the smallest and the largest lattice point of the data, every integer of the table must lead to the right model
-// input. Inputs beyond these two points must be refused.
+// The test uses the smallest and the largest lattice point of the data. With each integer of the table, they must give
+// the right model input. The method Input must refuse points beyond these two.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {
@@ -298,7 +298,7 @@ func TestQuantiseRounding(t *testing.T) {
 }
 
 // The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ. This δ pushes coordinates just over the edge of a
-// cell, which consists of the values that round to the same lattice point. Some δ come close to the bound, so a much
+// cell. A cell consists of the values that round to the same lattice point. Some δ come close to the bound, so a much
 // smaller deduction would be wrong.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))

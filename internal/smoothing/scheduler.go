@@ -159,7 +159,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arriveEarly accepts all examples that have arrived. Eager samplers call it before they compose a batch.
+// If the sampler is eager, arriveEarly accepts all examples that have arrived by now. Otherwise, it does nothing.
 func (c *scheduler) arriveEarly() error {
 	for c.sampler.Eager {
 		if arrived, err := c.arrive(); err != nil || !arrived {
@@ -287,8 +287,9 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// room returns the size of a lane's next batch if the given number of samples wait. An eager sampler divides the samples
-// among the workers. It chooses the largest batch that a worker's share fills, or else the smallest batch.
+// room returns the size of a lane's next batch. The argument 'waiting' is the number of samples that wait. An eager
+// sampler divides the samples among the workers. It chooses the largest batch that a worker's share fills, or else the
+// smallest batch.
 func (c *scheduler) room(l *lane, waiting int) int {
 	if !c.sampler.Eager {
 		return l.batch

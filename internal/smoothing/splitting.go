@@ -98,8 +98,8 @@ func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 
 // SplitInput is an example whose noisy inputs are those of the law Splitting.
 type SplitInput struct {
 	noise *SplitNoise
-	// Coordinate d of evaluation t has the value values[starts[d] + t] for t < jumps[d], and the value
-	// values[starts[d] + t − W] for larger t. jumps[d] is ((i_d − v_d) mod W) + 1.
+	// For coordinate d and evaluation t, the model's input is values[starts[d] + t] if t < jumps[d], and
+	// values[starts[d] + t − W] otherwise. jumps[d] is ((i_d − v_d) mod W) + 1.
 	starts, jumps []int32
 }
 
