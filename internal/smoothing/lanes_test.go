@@ -262,7 +262,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 	}
 }
 
-// jointFailure is a device that fails in its first call. Before it fails, it waits until every device is in its first call.
+// jointFailure is a device that fails in its first call, but only after every device has begun its first call.
 type jointFailure struct {
 	*device
 	in *sync.WaitGroup
@@ -309,8 +309,8 @@ func TestAllFailAtOnce(t *testing.T) {
 	}
 }
 
-// stuckDevice is a device whose first call fails while its second call is running. Unless it is stopped, the second call
-// never ends.
+// stuckDevice is a device whose first call fails while its second call is running. The second call ends only if the
+// sampler stops it.
 type stuckDevice struct {
 	*device
 	second chan struct{}
