@@ -10,8 +10,8 @@ import (
 // chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. The rule replaces the scores of an example by one
 // number, the largest τ with p_τ ≥ p for a fixed probability p. These numbers are exchangeable, so their order
 // statistic τ̂ gives p_τ̂ ≥ p for the query with probability 1 − a. Then the probability under attack is at least g(p).
-// The probabilities are not known. So the rule spends a tenth of a on Clopper–Pearson bounds, with a union bound over
-// the n examples and the query:
+// The probabilities are not known. So the rule spends a tenth of the level a on Clopper–Pearson bounds, with a union
+// bound over the n examples and the query:
 //
 //   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η. So the t-th largest score is above the exact
 //     number with probability at most η;
@@ -47,7 +47,7 @@ func (d *Design) checkBinCP() error {
 	return nil
 }
 
-// binCPCounts returns t and t′ for n examples. A count t = m+1 means that no such count exists.
+// binCPCounts returns t and t′ for n examples. The result t = m+1 means that no count t exists.
 func (d *Design) binCPCounts(n int64) (t, need int64) {
 	eta := d.Spent / float64(n+1) * (1 - 0x1p-50)
 	for t = 1; t <= d.M && binomial.Tail(d.M, t, d.Probability).Upper > eta; t++ {

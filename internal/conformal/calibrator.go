@@ -43,7 +43,7 @@ func (c *Calibrator) Add(p Point) error {
 	}
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	if t := c.design.T; t > 0 {
-		sorted = []float64{sorted[t-1]} // a count is at least t if and only if τ is at most this score
+		sorted = []float64{sorted[t-1]} // t or more scores reach τ if and only if τ is at most this score
 	}
 	p.Scores = sorted
 	c.points = append(c.points, p)
@@ -151,7 +151,8 @@ func (p *Predictor) newThresholds() (*thresholds, error) {
 	return t, nil
 }
 
-// threshold returns the threshold τ̂ and its rank among the numbers S_i (see rank). The rank is 0 if τ̂ has no rank.
+// threshold returns the threshold τ̂. It also returns the rank of τ̂ among the numbers S_i (see the method rank), or 0
+// if τ̂ has no rank.
 func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	if t.credits != nil {
 		return t.weighted(points)
@@ -163,7 +164,7 @@ func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	return rank, Hex(ranked(points, rank))
 }
 
-// ranked returns the score of the given rank among the points' first scores. Ranks count from the smallest score.
+// ranked takes the first score of each point, and returns the score with the given rank. The smallest score has rank 1.
 func ranked(points []Point, rank int64) float64 {
 	s := make([]float64, len(points))
 	for i, p := range points {
@@ -173,8 +174,8 @@ func ranked(points []Point, rank int64) float64 {
 	return s[rank-1]
 }
 
-// rank returns k for n examples. Let S_i be the t-th largest score of example i. For w = 1{N ≥ t} the condition of the
-// theorem says that at most (n+1)a − 1 of the S_i are below τ. So k = ⌊(n+1)a⌋.
+// rank returns the rank k of τ̂ for n examples. Let S_i be the t-th largest score of example i. For w = 1{N ≥ t} the
+// condition of the theorem says that at most (n+1)a − 1 of the S_i are below τ. So k = ⌊(n+1)a⌋.
 func (t *thresholds) rank(n int64) int64 {
 	if t.Guarantee == Training {
 		return t.trainingRank(n)
@@ -209,15 +210,15 @@ func (t *thresholds) trainingRank(n int64) int64 {
 	return low
 }
 
-// weighted returns τ̂ for weights. When τ falls to a score of an example, the count of the example rises by 1. So the
-// sum of the theorem falls by the difference of two neighbouring weights. The sum and its limit are integers in units
-// of 2⁻³².
+// weighted returns τ̂ for a Design with weights. When τ falls to a score of an example, the count of the example rises
+// by 1. So the sum of the theorem falls by the difference of two neighbouring weights. The sum and its limit are
+// integers in units of 2⁻³².
 //
-// Replacing an example can lower its loss by at most w(m) − w(0), so weighted adds this number to the sum for each
-// replaced example. With one threshold per class, this also covers replaced labels.
+// An adversary who replaces an example can lower the loss of this example by at most w(m) − w(0). So weighted adds this
+// number to the sum for each replaced example. With one threshold per class, this also covers replaced labels.
 //
-// The rank is 1 plus the number of examples below τ̂. The function returns the rank only for m = m′ = 1. In this case
-// the rank does not depend on the data, and a query misses exactly if its score is below τ̂.
+// The rank is 1 plus the number of examples whose score is below τ̂. The method returns the rank only for m = m′ = 1.
+// In this case the rank does not depend on the data, and a query misses exactly if its score is below τ̂.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))
@@ -230,7 +231,7 @@ func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	if t.OwnRange { // the level is a − 2/(n+1), and the sum is in units of 1/(n+1)
 		sum.Add(sum, big.NewInt(RangeRanks*unitWeight))
 	}
-	need := sum.Sub(sum, budget) // the amount by which the gains must at least lower the sum
+	need := sum.Sub(sum, budget) // the gains must lower the sum by at least this amount
 
 	type gain struct {
 		score float64

@@ -33,7 +33,7 @@ func newDesign(t *testing.T, p Params) *Design {
 	return d
 }
 
-// randomPoints returns examples with tied and infinite scores among them.
+// randomPoints returns examples with random scores. Some of the scores are tied, and some are infinite.
 func randomPoints(r *rand.Rand, n int, m int64) []Point {
 	points := make([]Point, n)
 	for i := range points {
@@ -146,7 +146,8 @@ func TestCountShortcut(t *testing.T) {
 	}
 }
 
-// The rank is ⌊(n+1)a⌋ of the decimal a: 0.1·500 is 50, though the float64 0.1 is above 1/10 and 0.3 below 3/10.
+// The rank is ⌊(n+1)a⌋ for the decimal number a. For example, 0.1·500 is 50, although the float64 number 0.1 is above
+// 1/10. The float64 number 0.3 is below 3/10.
 func TestRankIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		miss float64
@@ -282,7 +283,7 @@ func TestPoisonedExamples(t *testing.T) {
 	}
 }
 
-// t and t′ of BinCP are Clopper–Pearson quantiles at the level spent/(n+1).
+// The counts t and t′ of BinCP are Clopper–Pearson quantiles at the level spent/(n+1).
 func TestBinCPCounts(t *testing.T) {
 	d := newDesign(t, Params{Rule: BinCP, Draws: 200, CalibrationDraws: 300, Probability: 0.6})
 	p := fit(t, d, randomPoints(rand.New(rand.NewPCG(1, 1)), 99, 300))
@@ -360,10 +361,10 @@ func TestPredictorFile(t *testing.T) {
 func harmless(p Predictor) []string {
 	list := []string{}
 	if p.Rule == Clean {
-		list = append(list, "rho") // clean sets claim nothing under attack
+		list = append(list, "rho") // the sets of the rule Clean claim nothing under attack
 	}
 	if len(p.Weights) > 0 {
-		list = append(list, "rank") // with weights, the rank is only a figure for the report
+		list = append(list, "rank") // with weights, the rank is only reported, not used
 	} else {
 		list = append(list, "weight")
 	}
@@ -410,7 +411,7 @@ func TestDesignErrors(t *testing.T) {
 	}
 }
 
-// Auto takes counts if there are enough draws, weights for few draws, and clean sets without noise.
+// Auto takes the rule Count if there are enough draws, Weights if there are few, and Clean if there is no noise.
 func TestAuto(t *testing.T) {
 	for _, tt := range []struct {
 		p    Params
@@ -430,9 +431,9 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// If the calibration data determine the range of the values, two ranks are lost, for counts and for weights. With such
-// a range, NewDesign must refuse the guarantee Training and poisoned data. It must always refuse random scores for
-// several submissions.
+// If the calibration data determine the range of the values, both Count and Weights lose two ranks. With such a range,
+// NewDesign must refuse the guarantee Training and poisoned data. It must always refuse random scores for several
+// submissions.
 func TestOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, p := range []Params{

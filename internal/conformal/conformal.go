@@ -1,10 +1,11 @@
 // Package conformal computes prediction sets that contain the true class with a stated probability, also under attack.
 // It computes sets and figures from scores and counts. It reads no files and runs no model.
 //
-// A score s(u, y) says how well the class y conforms to the noisy input u. A query draws m′ noisy copies of an input x′
-// and includes y in the set if at least t′ of the m′ scores are at least the threshold τ̂. Calibration draws m noisy
-// copies of each of n clean examples and counts how many of the m scores of the true class reach a threshold. These
-// counts are exchangeable, so the guarantee needs no confidence interval and no union bound over the examples.
+// A score s(u, y) says how well the class y conforms to the noisy input u. A query draws m′ noisy copies of an input
+// x′. Its set includes the class y if at least t′ of the m′ scores s(u, y) are at least the threshold τ̂. Calibration
+// draws m noisy copies of each of n clean examples and counts how many of the m scores of the true class reach a
+// threshold. These counts are exchangeable, so the guarantee needs no confidence interval and no union bound over the
+// examples.
 //
 // # Theorem
 //

@@ -16,9 +16,9 @@ type countPair struct{ t, need int64 }
 // Calibration counts an example as covered with probability about ½ if p = t/(m+1). So the pair acts as an attack of
 // Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. This difference is the gap of
 // the pair. The order statistics of pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1) vary least. So the best pair is the pair with
-// the least gap among them, and other pairs come into question only if none of them is proved. Two pairs that mirror
-// each other have equal gaps. Of these two, the pair with the smaller t is better. The choice of the pair needs no
-// proof, because the chosen pair is proved.
+// the least gap among these pairs. The search considers other pairs only if it can prove none of these. Two pairs that
+// mirror each other have equal gaps. Of these two, the pair with the smaller t is better. The search itself needs no
+// proof, because it returns only a pair that is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64
@@ -28,7 +28,7 @@ type pairSearch struct {
 	best    countPair // zero before a pair is found
 }
 
-// bestPair returns the best proved pair. If a field of fixed is not 0, the pair must have this count.
+// bestPair returns the best proved pair. If a field of the argument 'fixed' is not 0, the pair must have this count.
 func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	s.search(fixed, countPair{(s.m + 2) / 2, 1}, countPair{s.m, (s.draws + 1) / 2})
 	if s.best.t == 0 {
@@ -37,8 +37,8 @@ func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	return s.best, s.best.t > 0
 }
 
-// search tries the pairs whose counts lie between the counts of the pair least and the counts of the pair most. It
-// starts at t/m ≈ F(ρ/2), where the best pair usually lies.
+// search tries the pairs whose counts lie between the counts of the argument 'least' and the counts of the argument
+// 'most'. It starts at t/m ≈ F(ρ/2), where the best pair usually lies.
 func (s *pairSearch) search(fixed, least, most countPair) {
 	if fixed.t > 0 {
 		least.t, most.t = fixed.t, fixed.t
@@ -53,7 +53,8 @@ func (s *pairSearch) search(fixed, least, most countPair) {
 	}
 }
 
-// try looks for the largest t′ from lowest to highest whose pair is proved and better than the best pair so far.
+// try looks for the largest t′, from 'lowest' to 'highest', for which the pair t → t′ is proved and is better than the
+// best pair so far.
 func (s *pairSearch) try(t, lowest, highest int64) {
 	for ; lowest <= highest && !s.better(countPair{t, lowest}); lowest++ {
 	}
@@ -67,7 +68,7 @@ func (s *pairSearch) try(t, lowest, highest int64) {
 			low = mid
 		}
 	}
-	const tries = 8 // with far more than 1,000 draws, proofs fail where tails are below the range of float64
+	const tries = 8 // with far more than 1,000 draws, some proofs fail because tails are below the range of float64
 	for need := highest; need >= max(lowest, highest-tries); need-- {
 		if s.claim(t, need).prove() == proved {
 			s.best = countPair{t, need}

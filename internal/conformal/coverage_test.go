@@ -73,7 +73,7 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument counts is the
+// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument 'counts' is the
 // distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
@@ -152,7 +152,7 @@ func designs(t *testing.T) map[string]*Predictor {
 	return list
 }
 
-// calibrated returns a Predictor of n examples, whose thresholds do not matter.
+// calibrated returns a Predictor that is calibrated on n examples. Its thresholds do not matter.
 func calibrated(t *testing.T, d *Design, n int) *Predictor {
 	t.Helper()
 	c := d.Calibrator()
@@ -182,7 +182,7 @@ func gaussianAttack(rho float64) func(float64) float64 {
 }
 
 // For each of 30 pairs of a law and a rule, the exact coverage under the worst attack is at least 1 − a. For some pairs
-// it is close to 1 − a. So an error in the rules would make the test fail (TestExactCoverageDetectsErrors).
+// the coverage is close to 1 − a. So an error in the rules would make the test fail (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0
 	for name, d := range designs(t) {
@@ -197,7 +197,7 @@ func TestExactCoverage(t *testing.T) {
 	}
 }
 
-// A rule that is wrong by one step has an exact coverage below 1 − a under the worst attack. So the exact coverage
+// If a rule is wrong by one step, its exact coverage under the worst attack is below 1 − a. So TestExactCoverage
 // detects such errors.
 func TestExactCoverageDetectsErrors(t *testing.T) {
 	tight := []int{0, 2} // the laws with the least coverage

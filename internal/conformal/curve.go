@@ -10,10 +10,10 @@ import (
 // unit is the unit round-off of float64.
 const unit = 0x1p-53
 
-// least is the smallest probability that the enclosures use. It is far above the subnormal numbers.
+// least is the smallest probability above 0 that the bounds on F use. It is far above the subnormal numbers.
 const least = 1e-300
 
-// farthest is the largest quantile z that the proofs use.
+// farthest is the largest |z| for which the proofs evaluate F(z).
 const farthest = 35
 
 // A target is the right side (H∘g)^Q of the theorem's condition. Probabilities are written p = F(z), where F is the
@@ -55,10 +55,11 @@ func (g target) high(z float64) float64 {
 	return math.Min(1, math.Max(p, least)*(1+e))
 }
 
-// attackedLow returns a lower bound on g(p) = F(z − ρ) for p ≥ F(z).
+// attackedLow returns a lower bound on g(p) for all p ≥ F(z). The smallest of these g(p) is g(F(z)) = F(z − ρ).
 func (g target) attackedLow(z float64) float64 { return g.low(down(z - g.shift)) }
 
-// attackedMiss returns an upper bound on 1 − g(p) = F(−z + ρ) for p ≥ F(z).
+// attackedMiss returns an upper bound on 1 − g(p) for all p ≥ F(z). The largest of these values is 1 − F(z − ρ). It
+// equals F(ρ − z), because the law is symmetric.
 func (g target) attackedMiss(z float64) float64 { return g.high(up(g.shift - z)) }
 
 // floor returns a lower bound on (H∘g)^Q for all p ≥ F(z).
@@ -67,7 +68,7 @@ func (g target) floor(z float64) float64 {
 }
 
 // missCeiling returns an upper bound on 1 − (H∘g)^Q for all p ≥ F(z). The bound is accurate where (H∘g)^Q is close to
-// 1. With h = 1 − H∘g the value is 1 − (1−h)^Q ≤ Qh.
+// 1. With h = 1 − H∘g, the function 1 − (H∘g)^Q equals 1 − (1−h)^Q, which is at most Qh.
 func (g target) missCeiling(z float64) float64 {
 	h := binomial.Tail(g.draws, g.draws-g.need+1, g.attackedMiss(z)).Upper
 	if g.queries == 1 || h >= 1 {

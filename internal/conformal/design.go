@@ -12,9 +12,9 @@ import (
 )
 
 // FiniteWords describes noise that is computed from random words of finitely many bits. Each value of a noisy
-// coordinate has at most 1 + η times its ideal probability, where η is Eta. So any event that depends on N = (n·m +
-// Q·m′)·Coordinates coordinates has at most e^{Nη} times its ideal probability. To make up for this factor, the level a
-// becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
+// coordinate has at most 1 + η times its ideal probability, where η is Eta. An event depends on N = (n·m +
+// Q·m′)·Coordinates noisy coordinates. So its probability is at most e^{Nη} times its ideal probability. To make up for
+// this factor, the level a becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
 type FiniteWords struct {
 	Eta         float64 `json:"eta,omitempty"`
 	Coordinates int64   `json:"coordinates,omitempty"` // noisy coordinates of an input
@@ -80,8 +80,8 @@ type Design struct {
 	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
 	// examples and a query are not exchangeable, because only a query can lie outside the range. They would be
 	// exchangeable if the classifier used the range of all n+1 inputs. This range differs from the range of the
-	// calibration data only if the query alone has the largest or the smallest value, which has a probability of at
-	// most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
+	// calibration data only if the query alone has the largest or the smallest value. The probability of this event is
+	// at most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }
@@ -89,7 +89,7 @@ type Design struct {
 // RangeRanks is the number of ranks that OwnRange costs: one for each end of the range.
 const RangeRanks = 2
 
-// lost returns the number of ranks lost to replaced examples and to the range of the data.
+// lost returns the number of ranks that replaced examples and the range of the data cost.
 func (d *Design) lost() int64 {
 	lost := int64(d.Poisoned)
 	if d.OwnRange {
@@ -163,8 +163,8 @@ func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
 		// Every submission has its own random number u. So the sets of all Q submissions contain the class with
-		// probability (E_u[H(g(p_u))])^Q. The rule bounds only E_u[H(g(p_u))^Q] from below, and this number is at least
-		// as large.
+		// probability (E_u[H(g(p_u))])^Q. The rule bounds only E_u[H(g(p_u))^Q] from below. This second number is at
+		// least as large as the first, so its bound says nothing about the first.
 		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
 			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
 	case p.OwnRange && p.Guarantee == Training:
@@ -196,9 +196,9 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// With fewer than five draws, a pair of counts costs more efficiency than the randomness of weights does. With more
-	// draws in calibration than in a query, the tails of the two counts differ so much that a proved pair is far from
-	// ideal.
+	// With fewer than five draws, a pair of counts makes the sets larger than the weights of the rule Weights do. If
+	// calibration takes more draws than a query, the tails of the two counts differ so much that a proved pair is far
+	// from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {
@@ -233,8 +233,8 @@ func (d *Design) polynomial() (polynomial, error) {
 }
 
 // Check proves again that the weights or the pair of counts satisfy the theorem's condition for the attack. It also
-// checks that the fields are consistent. Call Check for a Design from a file. (A Design of BinCP has its counts in the
-// Predictor.)
+// checks that the fields are consistent. Call Check for a Design from a file. (For the rule BinCP, Predictor.Validate
+// checks the counts, because they depend on the number of examples.)
 func (d *Design) Check() error {
 	p := Params{
 		Rule: d.Rule, Scorer: d.Scorer, Attack: d.Attack, Miss: d.Miss, Guarantee: d.Guarantee, Delta: d.Delta,

@@ -12,7 +12,7 @@ import (
 
 // An Outcome is the set of one query whose true class is known.
 type Outcome struct {
-	Index int // position in the data, for errors
+	Index int // position in the data, named in errors
 	Label int
 	Group string
 	Set   []int
@@ -66,7 +66,7 @@ func (e *Evaluator) Add(o Outcome) error {
 
 // AddCounts adds the complete counts of a clean query for the certified size. Of the Design.M scores of class y,
 // counts[y] scores reached the threshold of the class. The noise must be independent of the query's input. The number
-// of draws must not depend on the counts, so do not add the counts of a query that stopped early.
+// of draws must not depend on the counts. So do not add the counts of a query that stopped early.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {
@@ -218,8 +218,8 @@ type CertifiedSize struct {
 	Alpha float64 `json:"alpha"` // failure probability of Upper
 }
 
-// certified returns the bound, or nil if there are no queries. Upper is the empirical Bernstein bound of Maurer and
-// Pontil 2009, Theorem 4, for variables in [0, most]:
+// certified returns the certified size, or nil if there are no queries. Upper is the empirical Bernstein bound of
+// Maurer and Pontil 2009, Theorem 4, for variables in [0, most]:
 //
 //	mean + √(2V·ln(2/α)/n) + 7·most·ln(2/α)/(3(n−1)),  V the sample variance.
 func (s *sizeBound) certified(alpha float64) *CertifiedSize {

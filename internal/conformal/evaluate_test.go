@@ -166,9 +166,9 @@ func TestExchangeabilityHolds(t *testing.T) {
 	}
 }
 
-// In the worst case for the range of the calibration data, queries outside the range miss, and the two examples at the
-// ends of the range have the largest scores. Even then, p-values are uniform or larger. Without the two lost ranks,
-// p-values would be too small.
+// The test simulates the worst case of OwnRange. All queries outside the range of the calibration data miss, and the
+// two examples at the ends of this range have the largest scores. Even then, p-values are uniform or larger. Without
+// the two lost ranks, p-values would be too small.
 func TestExchangeabilityOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	const runs, n, queries = 2000, 60, 40
@@ -237,7 +237,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// B_W(p) is at least the probability that an attack can give a class, and not far above it.
+// If a class has probability p at a clean input, B_W(p) must be at least the probability that an attack can give the
+// class. It must not be far above this probability.
 func TestSizeWeights(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 20}, {Rule: Weights, Draws: 1, CalibrationDraws: 16, Degree: 8}, {Rule: Count, Draws: 8, CalibrationDraws: 30}, {Rule: RCP1},

@@ -6,18 +6,19 @@ import (
 )
 
 // Exchangeability compares the number of misses of one Cell with its distribution for exchangeable examples and
-// queries. Let the threshold be S_(k) of n examples, and let a query miss exactly if its S is below the threshold. Then
-// the number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied. Vovk 2012
-// gives the beta distribution of the coverage.
+// queries. Let S_i be the numbers of the method thresholds.rank. Suppose that the threshold is the k-th smallest S_i of
+// n examples, and that a query misses exactly if its own number S is below the threshold. Then the number of misses of
+// N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied. This follows from the beta
+// distribution of the coverage (Vovk 2012).
 //
 // With Design.OwnRange the number of misses is at most BetaBin(N; k+2, n−1−k), even if every query outside the range of
 // the calibration data misses. Proof: given the calibration data, a query is inside the range with a probability that
 // is a Beta(n−1, 2) variable. A query inside the range competes with the n − 2 examples that are not at an end of the
-// range. It is covered with a probability of at least a Beta(n−1−k, k) variable, independent of the first variable. The
-// product of the two variables is a Beta(n−1−k, k+2) variable.
+// range. Its probability of being covered is at least a Beta(n−1−k, k) variable, which is independent of the first
+// variable. The product of the two variables is a Beta(n−1−k, k+2) variable.
 //
-// A rule for attacks gives larger sets, and therefore fewer misses. So with such a rule, only TooMany is the p-value of
-// a test.
+// A rule that defends against attacks gives larger sets, and therefore fewer misses. With such a rule, only TooMany is
+// the p-value of a valid test.
 type Exchangeability struct {
 	Label    *int    `json:"label,omitempty"`
 	Group    string  `json:"group,omitempty"`
@@ -31,7 +32,8 @@ type Exchangeability struct {
 	Meaning  string  `json:"meaning"`
 }
 
-// exchangeability returns the comparison for every Cell that has a rank and queries. Weights with m > 1 have no rank.
+// exchangeability returns a comparison for every Cell that has queries and whose threshold has a rank. With weights and
+// m > 1, thresholds have no rank.
 func (e *Evaluator) exchangeability() []Exchangeability {
 	p := e.predictor
 	var list []Exchangeability
@@ -62,7 +64,7 @@ func (e *Evaluator) exchangeability() []Exchangeability {
 }
 
 // TooManyMisses returns the smallest p-value of the tests for too many misses, times the number of tests. The result
-// known is false if there is no such test.
+// 'known' is false if there is no such test.
 func (v *Evaluation) TooManyMisses() (p float64, known bool) {
 	least := 1.
 	for _, x := range v.Exchangeability {
@@ -114,7 +116,7 @@ func (x Exchangeability) meaning() string {
 //
 //	P(X = j) = C(n,j)·B(j+a, n−j+b)/B(a, b).
 //
-// The sum begins at the far end of the tail, and each term follows from the previous term by their ratio.
+// The sum begins with j = x. Each further term is the previous term times the ratio of the two.
 func betaBinomialTail(n, x, a, b int64) float64 {
 	if x <= 0 {
 		return 1
@@ -132,8 +134,7 @@ func betaBinomialTail(n, x, a, b int64) float64 {
 	return math.Min(1, sum)
 }
 
-// logBetaBinomial returns ln P(X = x). With total = n+a+b−1 it is the logarithm of C(x+a−1, x)·C(n−x+b−1, n−x)/C(total,
-// n).
+// logBetaBinomial returns ln P(X = x), which is the logarithm of C(x+a−1, x)·C(n−x+b−1, n−x)/C(n+a+b−1, n).
 func logBetaBinomial(n, x, a, b int64) float64 {
 	return logChoose(x+a-1, x) + logChoose(n-x+b-1, n-x) - logChoose(n+a+b-1, n)
 }

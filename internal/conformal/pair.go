@@ -16,7 +16,7 @@ const maxCells = 1 << 21
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each cell satisfies
 // P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds both sides
 // outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. For the two
-// unbounded intervals at the ends, the proof is the inequality of the type end.
+// unbounded intervals at the ends, the inequality of the type end is the proof.
 type pairClaim struct {
 	target
 	m, t int64
@@ -154,7 +154,7 @@ type end struct {
 	factor     float64
 }
 
-// start returns an x such that the inequality is proved for all arguments up to x.
+// start returns a number such that the inequality is proved for all x up to this number.
 func (e end) start() (x float64, ok bool) {
 	limit, ok := hazardLimit(e.law, e.shift, e.small.k*e.small.times, e.big.k)
 	if !ok {
@@ -192,7 +192,7 @@ func (e end) holds(x float64) bool {
 	return sum >= 1e-9*size
 }
 
-// logChoose returns ln C(n, k) to within 1e-12 of 1 + n ln 2.
+// logChoose returns ln C(n, k) with an error of at most 1e-12·(1 + n·ln 2).
 func logChoose(n, k int64) float64 {
 	term, _ := binomial.LogTerm(n, k, 0.5, 0.5)
 	return term + float64(n)*math.Ln2
@@ -202,8 +202,8 @@ func logChoose(n, k int64) float64 {
 // hazard rate of the law. The result ok is false if there is no such number.
 //
 //   - ρ = 0: every x, if k ≤ k′.
-//   - Gaussian: −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953), so λ(x) ≤ λ(x+ρ) + ρ, which is at most κ·λ(x+ρ) if λ(x+ρ) ≥
-//     ρ/(κ−1), for κ = k′/k > 1. By the bound on λ(y), this holds if x+ρ ≤ −ρ/(κ−1).
+//   - Gaussian: let κ = k′/k > 1. We have −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953). So λ(x) ≤ λ(x+ρ) + ρ. The right
+//     side is at most κ·λ(x+ρ) if λ(x+ρ) ≥ ρ/(κ−1). By the bound on λ(y), this holds if x+ρ ≤ −ρ/(κ−1).
 //   - Laplace: λ = 1 on the negative numbers, so every x+ρ ≤ 0 if k ≤ k′.
 //   - Uniform: λ(x) = 1/(1+x) is unbounded at the end of the interval, so no such number exists.
 func hazardLimit(l law.Additive, shift float64, k, kBig int64) (limit float64, ok bool) {

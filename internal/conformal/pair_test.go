@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Another program computed the table (by bisection with a tolerance of 1e-9), for m = m′ = 5, 10, 20, 50 and 100.
+// Another program computed the wanted pairs, by bisection with a tolerance of 1e-9, for m = m′ = 5, 10, 20, 50 and 100.
 func TestBestPairs(t *testing.T) {
 	draws := []int64{5, 10, 20, 50, 100}
 	for shift, want := range map[float64][]countPair{
@@ -143,7 +143,7 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
-	// An end exists only if k < k′: if k ≥ k′, the inequality fails for small x.
+	// There is an end only for k < k′. For k ≥ k′, the inequality fails for small x.
 	e := end{law: law.Gaussian, shift: 1, small: power{20, 8, 1}, big: power{20, 8, 1}}
 	if _, ok := e.start(); ok {
 		t.Error("equal powers have a start")

@@ -47,9 +47,9 @@ func (b polynomial) lowered(units int64) polynomial {
 	return c
 }
 
-// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py for numbers |x|, |y|
-// ≤ W, where W is the largest |w(k)|. It rounds 1−p, two products and a sum, so it adds an error of at most 4W·unit.
-// Later steps do not magnify an error, because they take means.
+// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py from numbers x and y.
+// Both have absolute values of at most W, the largest |w(k)|. The step rounds 1−p, two products and a sum, so it adds
+// an error of at most 4W·unit. Later steps do not magnify an error, because they take means.
 func (b polynomial) high(p float64, scratch []float64) float64 {
 	x := scratch[:len(b)]
 	for k, u := range b {
@@ -111,7 +111,8 @@ func (b polynomial) valid(g target) bool {
 }
 
 // trivial reports whether there is no attack, Q = 1, the degree is m′, and each weight w(k) is at most 1{k ≥ t′}. Then
-// B_w ≤ H, because B_w = H for the weights 1{k ≥ t′}. A search cannot prove an inequality between equal functions.
+// B_w ≤ H, because B_v = H for the weights v(k) = 1{k ≥ t′}. A search cannot prove an inequality between equal
+// functions.
 func (b polynomial) trivial(g target) bool {
 	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
 		return false
@@ -129,8 +130,8 @@ const maxSearch = 1 << 19
 
 // search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
 // sides increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). Each step of the search halves the
-// cell with the largest such bound. The search ends when the function stop accepts this bound, given the largest
-// difference seen at a point. The outermost cells are unbounded.
+// cell with the largest such bound. The search ends when the function 'stop' accepts this bound. This function also
+// gets the largest difference seen at a point. The outermost cells are unbounded.
 func (b polynomial) search(g target, stop func(bound, seen float64) bool) float64 {
 	s := search{polynomial: b, target: g, seen: math.Inf(-1), scratch: make([]float64, len(b))}
 	const width = 1.0 / 16

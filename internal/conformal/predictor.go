@@ -113,7 +113,7 @@ func (p *Predictor) Thresholds(group string) []float64 {
 }
 
 // CountDraw adds one draw to the counts of all classes: it increments counts[y] if scores[y] ≥ thresholds[y]. The
-// thresholds come from Thresholds. A score that is not a number counts as −∞.
+// method Predictor.Thresholds returns the thresholds. A score that is not a number counts as −∞.
 func CountDraw(counts []int64, scores, thresholds []float64) {
 	for y, s := range scores {
 		if number(s) >= thresholds[y] {
@@ -132,10 +132,10 @@ const (
 	Out
 )
 
-// Decide returns the verdict on every class after the given number of draws, which is at most m′, and whether every
-// class is decided. It reuses the memory of dst. A class is in the set once t′ scores reach its threshold, and outside
-// the set once too few draws remain. So a query that stops once all classes are decided has the same set as after all
-// m′ draws.
+// Decide returns the verdict on every class after 'drawn' draws, of which there are at most m′. The result 'decided' is
+// true if no class is Undecided. Decide reuses the memory of dst. A class is in the set once t′ scores reach its
+// threshold, and outside the set once too few draws remain. So a query that stops once all classes are decided has the
+// same set as after all m′ draws.
 func (p *Predictor) Decide(dst []Verdict, counts []int64, drawn int64) (verdicts []Verdict, decided bool) {
 	dst = slices.Grow(dst[:0], len(counts))[:len(counts)]
 	decided = true

@@ -6,10 +6,10 @@ import (
 )
 
 // tangentWeights returns the weights w(0), w(1) of a line. For H(p) = p the line is the tangent of g at β = F(Q(1−a) +
-// ρ), where g(β) = 1 − a. The function g is convex for a log-concave law, so the tangent is valid. With m = m′ = 1 this
-// is RCP1 (Zargarbashi et al. 2025). Let N₀ be the number of calibration scores below τ. Then the condition of the
-// theorem becomes N₀ + 1 ≤ (n+1)(1−β), so calibration takes the level 1 − β instead of a. If n + 1 < 1/(1−β), the set
-// contains all classes.
+// ρ), where g(β) = 1 − a. The function g is convex for a log-concave law, so the tangent is valid. With m = m′ = 1, the
+// rule with these weights is RCP1 (Zargarbashi et al. 2025). Let N₀ be the number of calibration scores below τ. Then
+// the condition of the theorem becomes N₀ + 1 ≤ (n+1)(1−β), so calibration uses the level 1 − β instead of a. If n + 1
+// < 1/(1−β), the set contains all classes.
 //
 // For other H the line is only a proposal, which the function slackened makes valid.
 func tangentWeights(g target, miss float64) []float64 {
@@ -32,7 +32,7 @@ func (d *Design) chooseRCP1(p Params) error {
 		d.Weights, d.Degree = step(1, 1).weights(), 1
 		return nil
 	}
-	const tolerance = 1e-10 // lowers the rank of the threshold only if (n+1)(1−β) is this close to an integer
+	const tolerance = 1e-10 // the slack lowers the rank of the threshold only if (n+1)(1−β) is this close to an integer
 	b, slack, err := slackened(newPolynomial(tangentWeights(d.target(), d.Miss)), d.target(), tolerance)
 	if err != nil {
 		return fmt.Errorf("rule %s: %w", RCP1, err)

@@ -10,7 +10,7 @@ const (
 	Auto Rule = "auto"
 	// Count uses w = 1{N ≥ t}, so the threshold is an order statistic of one number per example (count.go).
 	Count Rule = "count"
-	// Weights takes w from a linear program. One draw per query is enough for it (weights.go).
+	// Weights takes w from a linear program (weights.go). This rule also works with one draw per query.
 	Weights Rule = "weights"
 	// RCP1 is robust conformal prediction with one sample, Zargarbashi et al. 2025 (rcp1.go).
 	RCP1 Rule = "rcp1"

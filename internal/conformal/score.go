@@ -16,7 +16,8 @@ const (
 	// THR is the probability of the class (Sadinle et al. 2019).
 	THR ScoreKind = "thr"
 	// APS is the adaptive prediction set score of Romano et al. 2020 with a minus sign. The score of Romano et al. is
-	// the sum of the probabilities of all classes ranked above y, plus u times the probability of y.
+	// the sum of the probabilities of all classes ranked above y, plus u times the probability of y. The number u in
+	// [0, 1] is random (see Scorer.Score).
 	APS ScoreKind = "aps"
 	// RAPS is APS with a penalty for ranks above a limit (Angelopoulos et al. 2021).
 	RAPS ScoreKind = "raps"
@@ -76,8 +77,8 @@ func (s Scorer) Validate() error {
 
 // Score returns the score of a class, given the probabilities of all classes at one noisy input. The number u in [0, 1]
 // is uniform. The caller draws it once per example, not once per noisy copy. THR ignores u. A probability that is not a
-// number gives the score −∞. The order of the additions is fixed, and no product is fused with a sum, so all machines
-// compute the same bits.
+// number gives the score −∞. All machines compute the same bits, because the order of the additions is fixed and no
+// product is fused with a sum.
 func (s Scorer) Score(probabilities []float64, label int, u float64) float64 {
 	if s.Kind == THR {
 		return number(probabilities[label])

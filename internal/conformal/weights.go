@@ -18,18 +18,18 @@ const leastWeight = 1 << 20
 // slackTolerance limits by how much the subtracted slack may exceed the least possible slack.
 const slackTolerance = 1e-7
 
-// A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen
-// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if the field goal is 1−a,
-// proposeWeights chooses the c for which the maximum equals 1−a. A larger c would give weights whose mean cannot reach
-// 1−a. If goal is 0, c does not change.
+// A population is a simple law of the probability p among examples: π = (1−2c)δ₁ + 2c·Unif. For small c, most examples
+// have p = 1. The linear program maximises ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if
+// the field goal is 1−a, proposeWeights chooses the c for which the maximum equals 1−a. With a larger c, the mean of
+// B_w could not reach 1−a. If goal is 0, c does not change.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
 func calibrationPopulation(miss float64) population { return population{math.Min(miss, 0.5), 1 - miss} }
 
 // bestWeights returns nondecreasing weights w(0), …, w(d) ≤ 1 with B_w ≤ (H∘g)^Q. A linear program proposes weights,
-// and slackened makes any proposal valid. So an error of the linear program can only lower the weights. If the linear
-// program fails, the result is a line, the tangent of g (tangentWeights).
+// and the function slackened makes any proposal valid. So an error of the linear program can only lower the weights. If
+// the linear program fails, the result is a line, the tangent of g (tangentWeights).
 //
 // Without an attack, B_w = H is best, and bestWeights returns these weights if the degree allows it.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
@@ -85,9 +85,9 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// slackened returns b minus a slack, and the slack. With this slack, the result is valid. The slack exceeds the least
-// possible slack by about twice the tolerance. Because of this margin, the method valid can later prove the result more
-// easily. The slack is never negative.
+// slackened returns the weights b minus a slack, and the slack. The returned weights are valid. The slack exceeds the
+// least possible slack by about twice the tolerance. Because of this margin, the method 'valid' can later prove the
+// result more easily. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*unitWeight {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/unitWeight, -leastWeight)

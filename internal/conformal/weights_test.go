@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// means holds ∫B_w dπ for rho = 1, c = 0.05 and each degree. Another program computed the values. That program
+// means holds, for each degree, ∫B_w dπ for rho = 1 and c = 0.05. Another program computed the values. That program
 // subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
@@ -98,7 +98,7 @@ func rightSide(g target, p float64) float64 {
 	return math.Pow(mathext.RegIncBeta(float64(g.need), float64(g.draws-g.need+1), q), float64(g.queries))
 }
 
-// Weights are valid for every law, count and number of queries.
+// The weights that bestWeights chooses are valid for every law, count t′ and number of queries.
 func TestWeightsAreValid(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, g := range []target{

@@ -3,8 +3,8 @@ package experiment
 import "github.com/rscert/rscert/internal/smoothing"
 
 // Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ in the norm of the law, for any two inputs x and x′ as
-// real numbers (smoothing.Allowance). Here q is the rounding to the lattice, which is part of the classifier. Data on a
-// lattice are not rounded, so the result is 0.
+// real numbers (smoothing.Allowance). Here q rounds an input to the lattice. This rounding is part of the classifier.
+// For data on a lattice there is no rounding, so the result is 0.
 //
 // Certificates subtract less (Example.Quantisation), because each certificate belongs to a known clean input x. A
 // statement about an unknown clean input needs the Allowance.

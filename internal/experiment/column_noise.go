@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// prepareColumns prepares noise that has a scale for each column.
+// prepareColumns prepares noise with a separate scale for each column.
 //
 // Each column of a table gets its own lattice (smoothing.Column), even if the column's values already lie on a lattice.
 // The channels of images keep the lattice of the data if it is fine enough.
@@ -139,7 +139,7 @@ func (n *noise) describeColumns() runfolder.Noise {
 	return r
 }
 
-// columnsText describes the noise in the line that certify prints.
+// columnsText describes the noise of columns for the line that certify prints.
 func (n *noise) columnsText() string {
 	quantised, exact := 0, 0
 	for _, c := range n.parts {
@@ -161,8 +161,8 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales extends an error. It names the columns whose range is too large for one σ, and adds a hint to give each
-// column its own scale.
+// adviseScales extends an error. It names the columns whose range is too large for one σ, and advises the user to give
+// each column its own scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

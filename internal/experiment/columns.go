@@ -67,7 +67,7 @@ func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, 
 	return c, nil
 }
 
-// scaleColumns sets the spec's SigmaColumns. It does nothing if the noise has one scale.
+// scaleColumns sets the spec's SigmaColumns. If all columns have the same scale, it does nothing.
 func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) error {
 	s := &e.Spec
 	if s.Noise == spec.NoNoise || !s.Scales.Given() && !s.Scaled() {
@@ -81,7 +81,7 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	}
 	switch e.columns = c; {
 	case !s.Scales.Given():
-		return c.recorded(s.SigmaColumns, s.Data)
+		return c.checkRecorded(s.SigmaColumns, s.Data)
 	case s.Scales.Kind != "":
 		err = e.scaleByData(ctx, a)
 	case len(s.Scales.Channels) > 0:
@@ -102,8 +102,9 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	return nil
 }
 
-// recorded returns an error unless the columns recorded in a run have the same names as c, the columns of the data.
-func (c columns) recorded(of []spec.SigmaColumn, data string) error {
+// checkRecorded returns an error unless the columns in the record of a run have the same names as c, the columns of the
+// data.
+func (c columns) checkRecorded(of []spec.SigmaColumn, data string) error {
 	if len(of) != len(c.names) {
 		return spec.BadInputf("%s: has %d columns, and the run has a σ for %d", data, len(c.names), len(of))
 	}
@@ -142,8 +143,8 @@ func (e *Experiment) noteFrozen() {
 }
 
 // scaleByData sets each scale to Sigma times the standard deviation of the column in a data set. Columns that are
-// constant in this data set get the scale 0, which means no noise. Columns of whole numbers also get the scale 0,
-// unless they are channels of images or the user named them.
+// constant in this data set get the scale 0, which means no noise. A column of whole numbers also gets the scale 0,
+// unless it is a channel of images or the user named it.
 func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err error) {
 	s := e.Spec.Scales
 	data, err := dataset.Open(ctx, s.Data, e.scaleOptions())
@@ -186,7 +187,8 @@ func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err 
 	return nil
 }
 
-// scaleOptions returns the options for reading the data that determine the scales. These data need no labels file.
+// scaleOptions returns the options for reading the data set that determines the scales. This data set needs no labels
+// file.
 func (e *Experiment) scaleOptions() dataset.Options {
 	o := e.Spec.DataOptions
 	if o.Labels != "" {
@@ -206,7 +208,7 @@ func (e *Experiment) sameColumns(other *dataset.Dataset) error {
 	return nil
 }
 
-// noteReasons tells the user why columns have no noise.
+// noteReasons tells the user why some columns have no noise.
 func (e *Experiment) noteReasons(stats []columnStats, noisy []bool) {
 	var constant, whole, groups []string
 	grouped := make([]bool, len(stats))
@@ -237,7 +239,7 @@ func (e *Experiment) noteReasons(stats []columnStats, noisy []bool) {
 	}
 }
 
-// find returns the column with this name or number, or −1.
+// find returns the index of the column with this name or number, or −1 if there is none.
 func (c columns) find(name string) int {
 	if i := slices.Index(c.names, name); i >= 0 {
 		return i
@@ -323,8 +325,8 @@ func (c columns) measure(ctx context.Context, data *dataset.Dataset, a graph.Arr
 	return stats, nil
 }
 
-// oneHotGroups returns the ranges [first, end) of neighbouring binary columns such that exactly one of the columns is 1
-// in every row.
+// oneHotGroups returns ranges [first, end) of neighbouring binary columns. In every row, exactly one column of such a
+// range is 1.
 func oneHotGroups(stats []columnStats) (groups [][2]int) {
 	for i := 0; i < len(stats); i++ {
 		rows := map[int]bool{}

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// models returns the copies of the model, one for each device. It returns nil before the model is loaded.
+// models returns the copies of the model, one for each device, or nil if the model is not loaded yet.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil

@@ -60,7 +60,7 @@ type Experiment struct {
 	data      *dataset.Dataset
 	noise     *noise
 	other     *graph.Arrangement // arrangement of the values in the other layout; nil: the layout does not matter
-	onHost    error              // reason why the host makes noise that a device should make, or nil
+	onHost    error              // error that kept a device from making the noise, or nil
 	threads   int
 	positions []int // positions of the examples in the data
 
@@ -143,8 +143,9 @@ func (e *Experiment) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// openData opens the data, or the requests. The labels in the model's file number the classes if the user gives no
-// other names. The spec keeps these labels only if they are used, because run.json records the spec.
+// openData opens the data, or the requests. The model's file may list the labels of its classes in order. If the user
+// names no classes, openData numbers the classes in this order. Only then does the spec keep the list, because run.json
+// records the spec.
 func (e *Experiment) openData(ctx context.Context) (err error) {
 	if e.Spec.Requests != nil {
 		e.data, err = e.requests()
@@ -182,7 +183,7 @@ func (e *Experiment) checkExpected() error {
 }
 
 // adviseLabels adds a hint to an error about the shape of examples from a table. One column too few or too many may
-// mean that the labels are in another column, or that the table has none.
+// mean that the labels are in another column, or that the table has no labels.
 func (e *Experiment) adviseLabels(err error) error {
 	if labels := e.data.LabelColumn(); labels != "" {
 		if _, has := hint.Of(err); !has {

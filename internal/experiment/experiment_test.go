@@ -114,7 +114,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A failure to open an experiment must be a user error.
+// If an experiment cannot be opened, the error must be an InputError.
 func TestOpenRefuses(t *testing.T) {
 	data := manyImages(t)
 	for want, change := range map[string]func(*spec.Spec){

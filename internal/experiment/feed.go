@@ -35,7 +35,7 @@ func (e *Experiment) Values(position int) (dataset.Example, error) {
 // Shape is the shape of an example.
 func (e *Experiment) Shape() []int { return e.data.Shape() }
 
-// Noisy returns the noisy inputs for values that need not be the values of an example. If DataLattice returns a
+// Noisy returns the noisy inputs for arbitrary values, for example of a perturbed example. If DataLattice returns a
 // lattice, the values must be on it.
 func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	input, _, err := e.noise.input(values)
@@ -43,8 +43,8 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 }
 
 // DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on this
-// lattice. It returns false if the classifier accepts any numbers, because the noise is in floats or because the noise
-// first rounds the inputs.
+// lattice. It returns false if the classifier accepts any numbers. This is the case for noise in floats, and if the
+// classifier itself rounds its inputs to a lattice.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

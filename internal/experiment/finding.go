@@ -117,7 +117,7 @@ func nearChance(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Aspect == AspectAccuracy && f.Outcome == Suspect })
 }
 
-// percent formats a share of n examples. It rounds down, as the tables of the results do.
+// percent formats a share of n examples. It rounds down, like the tables of results.
 func percent(right, n int) string {
 	thousandths := 1000 * right / max(1, n)
 	return fmt.Sprintf("%d.%d %%", thousandths/10, thousandths%10)

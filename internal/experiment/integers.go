@@ -10,10 +10,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// givesBytes reports whether the model receives the data's bytes, 255·x, which its graph rounds and clamps. The model
-// receives bytes if its input has an integer type, the data are bytes, and no mean or std is given. The float32 nearest
-// to k/255, divided by the float64 nearest to 1/255, gives k. Without mean and std, data that are not bytes are an
-// error for a model with uint8 inputs. For a model with another integer type, such data are rounded without scaling.
+// givesBytes reports whether the model receives the data's bytes, 255·x. (The model's graph rounds and clamps them.)
+// The model receives bytes if its input has an integer type, the data are bytes, and no mean or std is given. The
+// float32 nearest to k/255, divided by the float64 nearest to 1/255, gives k. Without mean and std, data that are not
+// bytes are an error for a model with uint8 inputs. For a model with inputs of another integer type, the graph rounds
+// such data without scaling them.
 func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {
 	intake := e.model.Intake()
 	if intake == graph.Floats || len(mean) > 0 || len(std) > 0 {

@@ -45,15 +45,15 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes must receive exactly 255·x. Without noise these values are bytes. With noise the values are
-// integers. The model's graph clamps integers outside 0…255. With a finer lattice the model receives the float32
-// nearest to 255·x.
+// A model of bytes must receive 255·x. Without noise, these values are bytes. With noise on the lattice of bytes, they
+// are integers, some of them outside 0…255. On a lattice with 'parts' steps per byte, they are the float32 numbers
+// nearest to multiples of 1/parts. With noise in floats, they are arbitrary numbers.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {
 		sigma float64
 		noise spec.NoiseKind
-		parts float64 // lattice steps per byte
+		parts float64 // lattice steps per byte; 0: noise in floats
 	}{{.25, spec.Lattice, 1}, {.05, spec.Lattice, 3}, {.01, spec.Lattice, 12}, {.25, spec.Float, 0}} {
 		p := quick(wholeImages(t, image), func(p *spec.Spec) { p.Model, p.Sigma, p.Noise = models+"bytes_input.onnx", tt.sigma, tt.noise })
 		in, err := Open(t.Context(), p, new(said).console())

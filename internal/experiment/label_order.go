@@ -17,10 +17,10 @@ const orderLevel = 0.001
 type relabelling map[int]int
 
 // judgeOrder tests whether the labels are in the order of the model's classes. It looks for a relabelling under which
-// clearly more answers are right. It first adds 1 to all labels, and then subtracts 1. It then derives a relabelling
-// from the confusion matrix of one half of the examples, and tests this relabelling on the other half. It repeats the
-// derivation and the test with the halves exchanged. Each of these four tests is McNemar's exact test with Bonferroni's
-// correction.
+// clearly more answers are right. It first tests the relabelling that adds 1 to all labels, and the relabelling that
+// subtracts 1. It then derives a relabelling from the confusion matrix of one half of the examples, and tests this
+// relabelling on the other half. It repeats the derivation and the test with the halves exchanged. Each of these four
+// tests is McNemar's exact test with Bonferroni's correction.
 func judgeOrder(predicted, labels []int) Finding {
 	for _, shift := range []int{1, -1} {
 		by := relabelling{}
@@ -46,7 +46,7 @@ func judgeOrder(predicted, labels []int) Finding {
 	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
 }
 
-// better reports whether, under the relabelling, clearly more answers are right than before and most answers are right.
+// better reports whether, under the relabelling, most answers are right and clearly more answers are right than before.
 func (r relabelling) better(predicted, labels []int) bool {
 	var lost, gained int64
 	right, now := agreement(predicted, labels, r)
@@ -131,8 +131,8 @@ func pick(from, at []int) []int {
 	return to
 }
 
-// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of label
-// and answer, the most frequent pair first, and skips a pair if its label or its answer is already taken.
+// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of a label
+// and an answer, the most frequent pair first. It skips a pair if an earlier pair already took the label or the answer.
 func suggested(predicted, labels []int) relabelling {
 	type pair struct{ label, answer int }
 	counts := map[pair]int{}

@@ -27,7 +27,8 @@ type Look struct {
 	Differ  *int     `json:"differ_from_f32,omitempty"`
 	// Findings judges whether model, data and noise fit each other.
 	Findings []Finding `json:"-"`
-	// Low and High are the range of the data or, if it is unknown, the range of the examples of Look.
+	// Low and High are the range of the data. If this range is unknown, they are the range of the examples that Look
+	// reads.
 	Low  float64 `json:"-"`
 	High float64 `json:"-"`
 	// SamplesPerSecond is a first estimate of the speed of all workers together.
@@ -41,7 +42,7 @@ const (
 )
 
 // looked holds the examples of a Look, and the model's answers without noise. If the time runs out before all examples
-// are classified, predicted is shorter than the other fields.
+// are classified, the slice 'predicted' is shorter than the other slices.
 type looked struct {
 	positions []int // positions in the data
 	labels    []int
@@ -110,8 +111,8 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs returns labelled examples that are spread over the experiment. Examples without a label count only for the
-// range of the values.
+// lookInputs returns labelled examples that are spread over the experiment. It uses examples without a label only to
+// find the range of the values.
 func (e *Experiment) lookInputs() (x looked, err error) {
 	n := min(lookExamples, len(e.positions))
 	x.low, x.high, x.whole = float32(math.Inf(1)), float32(math.Inf(-1)), true
@@ -138,7 +139,7 @@ func (e *Experiment) lookInputs() (x looked, err error) {
 }
 
 // classify returns the votes for n inputs of d values each. If the time limit passes, it returns only the votes for the
-// inputs that it has classified, which are at least one batch.
+// inputs that it has classified so far. These are at least one batch.
 func classify(ctx context.Context, model *onnx.Model, n, d int, limit time.Duration, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)

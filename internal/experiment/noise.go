@@ -43,7 +43,7 @@ type noise struct {
 	inputs int    // number of values of an example
 
 	float normalisation // for noise in floats, and for inputs without noise
-	bytes bool          // set if a model of integers receives bytes, 255·x
+	bytes bool          // the model has integer inputs and receives bytes, 255·x
 
 	mean, std []float64 // the parameters that prepare the values for the model; empty: none
 }

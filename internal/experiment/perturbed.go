@@ -12,8 +12,8 @@ import (
 // Perturbed returns the noisy inputs for the values of a perturbed example. It also returns the distance of these
 // values from the unperturbed example x, rounded up, in the norm of the run's radii. If the data are on a lattice, the
 // values are rounded to the lattice of the noise, and the distance is between lattice points. If the data are on no
-// lattice, the distance is measured from the example's numbers as the data file states them, before their conversion to
-// float32. The experiment must have noise on a lattice.
+// lattice, Perturbed measures the distance from the numbers in the data file, before their conversion to float32. The
+// experiment must have noise on a lattice.
 func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
 	if !e.noise.onLattice() {
 		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")

@@ -125,8 +125,8 @@ func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Strea
 }
 
 // DrawAttacked makes an image of an example, the change that an attack made to it, and the attacked example, side by
-// side. Grey means no change. Changes are multiplied so that the largest one reaches black or white. Values are clipped
-// to [0,1]. The shape must be Drawable.
+// side. Grey means no change. DrawAttacked scales the changes so that the largest change becomes black or white. It
+// clips values to [0,1]. The shape must be Drawable.
 func DrawAttacked(example, attacked []float32, shape []int) image.Image {
 	most := float32(0)
 	for i, v := range example {

@@ -128,7 +128,8 @@ func better(x looked, answers []int, readings int) bool {
 	return gained > lost && float64(readings)*binomial.McNemar(lost, gained) < readingLevel
 }
 
-// answers returns the model's answers under a reading. At the deadline it stops, and returns the answers so far.
+// answers returns the model's answers under a reading. At the deadline, it stops and returns the answers that it has so
+// far.
 func (e *Experiment) answers(ctx context.Context, x looked, r reading, deadline time.Time) ([]int, error) {
 	var failed error
 	fill := func(i int, to []float32) {
@@ -151,7 +152,8 @@ func (e *Experiment) rearranged(a graph.Arrangement) normalisation {
 	return e.normalised(a, e.noise.mean, e.noise.std)
 }
 
-// normalised returns a normalisation with the given mean and std, which have one value or one per channel.
+// normalised returns a normalisation with the given mean and std. Each of them holds one value, or one value per
+// channel.
 func (e *Experiment) normalised(a graph.Arrangement, mean, std []float64) normalisation {
 	n := normalisation{Arrangement: a}
 	for j := range e.model.InputLen() {

@@ -11,8 +11,8 @@ import (
 )
 
 // Request returns the example for the values of a request, in the order of the data. Values that are not finite, or
-// outside the range of the noise, are InputErrors. Values off the lattice are InputErrors too, unless the argument
-// 'round' is true. If round is true, such values move to the nearest lattice points, and the example's Quantisation
+// outside the range of the noise, are InputErrors. If the argument 'round' is false, values off the lattice are
+// InputErrors, too. If it is true, such values move to the nearest lattice points, and the example's Quantisation
 // bounds the distance.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise
@@ -37,8 +37,8 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 }
 
 // mayRound returns an error unless values off the lattice may move to lattice points. The lattices of bytes and of
-// 16-bit integers end at 0 and 1, and values outside this range move to its ends. On other lattices, only values in the
-// range of the noise may move.
+// 16-bit integers end at 0 and 1. Values below 0 move to 0, and values above 1 move to 1. On other lattices, only
+// values in the range of the noise may move.
 func (e *Experiment) mayRound(values []float32, round bool) error {
 	data := e.noise.data
 	if !round {

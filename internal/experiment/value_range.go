@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The set-up is probably wrong if the range of the data is above muchSpan·σ, or if values at the model's input are
-// above muchInput.
+// The set-up is probably wrong if the width of the data's range exceeds muchSpan·σ, or if absolute values at the
+// model's input exceed muchInput.
 const (
 	muchSpan  = 200
 	muchInput = 50
@@ -36,13 +36,13 @@ func (e *Experiment) rangeMistake() (text param.Text, wrong bool) {
 		data.Low, data.High, symbol, e.Spec.Sigma, symbol, param.SigmaScale), true
 }
 
-// maybeFittedToBytes reports whether the model may have been fitted to the whole numbers from 0 to 255 that rscert scaled
-// to [0,1]. Models of scikit-learn are fitted to raw columns.
+// maybeFittedToBytes reports whether the model may have been fitted to whole numbers from 0 to 255. rscert scales such
+// data to [0,1]. Models of scikit-learn are fitted to raw columns.
 func (e *Experiment) maybeFittedToBytes() bool {
 	return e.noise.data.Kind == dataset.ByteLattice && e.file.Learned() && len(e.Spec.Std) == 0 && e.Spec.Noise != spec.Float && !e.Spec.Scaled()
 }
 
-// fittedToBytes asks whether the model was fitted to whole numbers from 0 to 255.
+// fittedToBytes returns the question whether the model was fitted to whole numbers from 0 to 255.
 func fittedToBytes() param.Text {
 	return param.Textf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
 }
@@ -89,8 +89,8 @@ func (e *Experiment) valueRange(x looked) (low, high float64) {
 	return float64(x.low), float64(x.high)
 }
 
-// imageLike reports whether the examples are images. The result 'sure' is false if this guess rests only on the number
-// of values: they fill a square of at least 8×8 with one channel or three channels.
+// imageLike reports whether the examples are images. The result 'sure' is false if the answer is only a guess from the
+// number of values, which fill a square of at least 8×8 with one channel or three channels.
 func (e *Experiment) imageLike() (image, sure bool) {
 	if shape := e.data.Shape(); len(shape) >= 2 {
 		return true, true

@@ -45,7 +45,7 @@ type Answerer struct {
 	ended    chan struct{} // closed when Run returns
 }
 
-// Description describes the classifier of an Answerer.
+// Description describes the smoothed classifier of an Answerer, and how the Answerer answers.
 type Description struct {
 	Model      string       `json:"model"`
 	ModelSHA   string       `json:"model_sha256"`
@@ -53,7 +53,7 @@ type Description struct {
 	Shape      []int        `json:"shape"` // shape of an input
 	Classes    int          `json:"classes"`
 	Inputs     string       `json:"inputs"` // lattice of the inputs
-	Bytes      bool         `json:"bytes"`  // inputs are bytes divided by 255
+	Bytes      bool         `json:"bytes"`  // the inputs are bytes divided by 255
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
 	Norm       law.Norm     `json:"norm"`  // norm of the certificates' radii
@@ -164,8 +164,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns a value of type answering for the plan p, with the plan's levels and certifiers. It also sets the
-// law, σ and arithmetic of *about, unless about is nil.
+// answering returns a value of type answering for the plan p, with the plan's levels and certifiers. If the argument
+// 'about' is not nil, the method also sets the law, σ and the arithmetic of the Description.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment, sets: a.sets}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -207,7 +207,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 	})
 }
 
-// Stop makes Run return once the accepted requests are answered.
+// Stop makes Run return as soon as all accepted requests are answered.
 func (a *Answerer) Stop() { a.close.Do(func() { close(a.closing) }) }
 
 // Close frees the model. Call it after Run has returned.
@@ -224,8 +224,8 @@ type Question struct {
 	// input. If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
-	// If Left is not nil, it is called once, when the sampler no longer holds any of the inputs. If the request ends
-	// early, Left is called after Ask has returned. If the sampler fails, Left may never be called.
+	// If Left is not nil, the Answerer calls it once, when the sampler no longer holds any of the inputs. If the
+	// request ends early, this may be after Ask has returned. If the sampler fails, the Answerer may never call Left.
 	Left func()
 }
 
@@ -269,7 +269,7 @@ func (a *Answerer) Samples(q Question) (int64, error) {
 }
 
 // Ask answers a question. The errors of wrong inputs are InputErrors. If ctx ends, Ask returns at once, and the sampler
-// drops the question after the batches that are running.
+// drops the question once the running batches have ended.
 func (a *Answerer) Ask(ctx context.Context, q Question) (Answered, error) {
 	return a.ask(ctx, a.plan, q)
 }

@@ -80,7 +80,7 @@ func (q *asked) rescue() {
 	}
 }
 
-// Observe passes votes on to the question.
+// Observe passes the outputs of samples on to the question.
 func (q *asked) Observe(phase smoothing.Phase, outputs []float32) error {
 	defer q.rescue()
 	if q.err == nil {
@@ -99,7 +99,7 @@ func (q *asked) Finish(v smoothing.Votes) error {
 	return nil
 }
 
-// Emit passes on the answer, or the error. If the question was abandoned, there is no answer.
+// Emit passes on the answer or, if there is none, an error. An abandoned question has no answer.
 func (q *asked) Emit() error {
 	if !q.decided && q.err == nil {
 		q.err = cmp.Or(q.ctx.Err(), context.Canceled)

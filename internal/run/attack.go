@@ -34,7 +34,7 @@ type AttackPlan struct {
 	Resume   bool // continue the attack in Out, with its seed and its examples
 	Pictures int  // number of pictures in Out
 
-	keep attack.Keep // of an attack on a smoothed classifier
+	keep attack.Keep // only for an attack on a smoothed classifier
 }
 
 // gradientExamples is the number of examples in one call of the gradient. This number is fixed, so that results do not
@@ -118,7 +118,7 @@ type AttackedResult struct {
 type WorstResult struct {
 	Class    int     `json:"class"` // the smoothed classifier's answer, or −1
 	Distance float64 `json:"distance"`
-	// Before and After estimate the label's probability under noise, at the example and at this input.
+	// Before estimates the label's probability under noise at the example, and After estimates it at this input.
 	Before float64 `json:"label_probability_before"`
 	After  float64 `json:"label_probability"`
 }
@@ -178,8 +178,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 // settle checks the plan and sets the fields that the method determines.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
-	// Gradients and confidences are computed from the model's outputs, and depend on whether these are logits or
-	// probabilities.
+	// Gradients and confidences depend on whether the model's outputs are logits or probabilities.
 	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence()
 	switch {
 	case p.Steps < 0:

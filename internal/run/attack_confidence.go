@@ -21,7 +21,7 @@ type AttackedConfidence struct {
 	After  []AttackCalibration `json:"after"` // one for each name of alteredNames
 }
 
-// AttackCalibration describes the confidences of all examples, before an attack or under it.
+// AttackCalibration describes the confidences in the predictions for all examples, before or under an attack.
 type AttackCalibration struct {
 	Name  string       `json:"name,omitempty"` // name of the files; absent before the attack
 	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of the attack ACE
@@ -135,8 +135,8 @@ func alteredResults(m attack.Method, f attack.Found) (all []AlteredResult) {
 	return all
 }
 
-// Bins returns the calibration bins of equal width. The result before holds the bins of the unperturbed examples. The
-// result after holds the bins for each entry of Confidences.After.
+// Bins returns the calibration bins of equal width. The result 'before' holds the bins of the unperturbed examples. The
+// result 'after' holds the bins for each entry of Confidences.After.
 func (r *Attacked) Bins() (before []calib.Bin, after [][]calib.Bin, err error) {
 	before, err = calib.EqualWidth(r.clean(), r.Confidences.Bins, calib.UpperClosed)
 	for k := range r.Confidences.After {

@@ -66,7 +66,7 @@ func (a *attacking) first() ([]attack.Example, error) {
 	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
 }
 
-// run attacks the examples that the folder does not hold yet. If it returns no error, the caller must call close.
+// run attacks the examples that the folder does not hold yet. If run returns no error, the caller must call close.
 func (a *attacking) run(ctx context.Context, record attackRecord, console experiment.Console) (err error) {
 	if a.plan.Out != "" {
 		if a.folder, err = a.plan.openFolder(record, a.e.Model().InputLen()); err != nil {
@@ -153,7 +153,8 @@ func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values []
 	return line, values
 }
 
-// foundOf returns the outcome that a line records. The adversarial inputs in the result are empty but not nil.
+// foundOf returns the outcome that a line records. In the result, the slices of adversarial inputs are empty but not
+// nil, because a line does not hold the values.
 func foundOf(line runfolder.Attacked) attack.Found {
 	f := attack.Found{Index: line.Index, Label: line.Label, Clean: line.Predicted, Flat: line.ZeroGradients, By: attack.Method(line.Attack)}
 	if line.Confidence != nil {

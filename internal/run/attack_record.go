@@ -103,8 +103,8 @@ func readAttackRecord(dir string) (a attackRecord, err error) {
 	return a, nil
 }
 
-// keepResumed copies the seed and the choice of examples from the record of a resumed attack, unless the plan sets
-// them.
+// keepResumed completes the plan of a resumed attack. If the plan does not set the seed or the choice of examples,
+// keepResumed copies it from the attack's record.
 func (p *AttackPlan) keepResumed() error {
 	if p.Out == "" || !p.Resume {
 		return nil

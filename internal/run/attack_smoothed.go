@@ -52,8 +52,8 @@ type AttackedNoise struct {
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`
 }
 
-// LoweredProbability holds means over all examples of an attack with attack.KeepAll. These means are of the label's
-// probability under noise, estimated by selection samples.
+// LoweredProbability holds two means of the label's probability under noise, over all examples of an attack with
+// attack.KeepAll. The attack estimates each probability from selection samples.
 type LoweredProbability struct {
 	Before float64 `json:"before"` // at the unperturbed examples
 	After  float64 `json:"after"`  // at the kept inputs
@@ -111,7 +111,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	return r, a.finish(r)
 }
 
-// count returns n with the figures of all examples.
+// count returns a copy of n with the figures that it computes from the outcomes of all examples.
 func (n AttackedNoise) count(found []attack.Found) *AttackedNoise {
 	if n.Keep == attack.KeepAll {
 		n.Lowered = new(LoweredProbability)

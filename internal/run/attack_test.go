@@ -105,7 +105,7 @@ func (m smallModel) onnx(t *testing.T, w []float32) []byte {
 	return data
 }
 
-// attackPlan is an attack on a small model.
+// attackPlan writes a small model with its examples, and returns a plan to attack it.
 func (m smallModel) attackPlan(t *testing.T, method attack.Method) AttackPlan {
 	t.Helper()
 	model, data := m.write(t)
@@ -170,7 +170,7 @@ func TestWarnings(t *testing.T) {
 			for _, w := range r.Warnings {
 				switch w.Check {
 				case warning.ZeroGradients:
-					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 { // a random start may break an example
+					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 { // a random start alone may break an example
 						t.Errorf("%d examples with gradients of zero, %d counted", w.Examples, r.ZeroGradients)
 					}
 				case warning.ScoresBetter:
@@ -184,7 +184,8 @@ func TestWarnings(t *testing.T) {
 }
 
 // TestStages runs a sequence of attacks. The result must count the examples that each attack broke, and name the attack
-// that broke each example. The last count must be the robust accuracy. Batch and threads must not change the result.
+// that broke each example. The last count must be the robust accuracy. The batch size and the number of threads must
+// not change the result.
 func TestStages(t *testing.T) {
 	p := smallModel{classes: 5}.attackPlan(t, attack.Standard)
 	p.Threat.Epsilon = .1

@@ -49,8 +49,8 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 
 // VerifyAttack replays a finished attack: the model classifies every example and every stored input again. VerifyAttack
 // compares the classes, and checks each input's norm and box. For an attack on the smoothed classifier it compares no
-// classes. The spec names the device. It also names the model and the data if they are no longer at the recorded paths.
-// All other settings come from the record in the folder.
+// classes. The spec names the device. If the model or the data are no longer at the recorded paths, the spec must also
+// name them. All other settings come from the record in the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
 	if err != nil {

@@ -32,7 +32,8 @@ type attackedConfidence struct {
 	mean float64
 }
 
-// wrongness is the distance of the mean score from the truth, which is 1 if the class is correct and 0 otherwise.
+// wrongness returns the distance of the mean score from the truth. The truth is 1 if the class is correct, and 0
+// otherwise.
 func (c attackedConfidence) wrongness() float64 {
 	if c.Correct {
 		return 1 - c.mean

@@ -106,7 +106,7 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns a copy of the test t that tests the claim of a fresh certificate. It returns false if the fresh
+// against returns a copy of the test t, changed to test the claim of a fresh certificate. It returns false if the fresh
 // certificate makes no claim of the kind that t tests.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {

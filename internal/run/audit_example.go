@@ -18,15 +18,15 @@ import (
 )
 
 // The error probability of an example's tests is split into three shares. flipShare is for the tests of the candidates
-// in all rounds, cleanShare is for the tests of the example itself, and confidenceShare is for the tests of the bounds
-// on the example's confidence. The shares add up to 1.
+// in all rounds. cleanShare is for the tests of the example itself. confidenceShare is for the tests of the bounds on
+// the example's confidence. The shares add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25
 	confidenceShare = .25
 )
 
-// examples audits the examples that the folder lacks, in the order of the header.
+// examples audits the examples that the folder lacks, in the order of the header's Examples.
 func (a *auditor) examples(ctx context.Context) error {
 	done, err := byExample(a.lines)
 	if err != nil {
@@ -57,8 +57,9 @@ func (a *auditor) examples(ctx context.Context) error {
 	return nil
 }
 
-// settled reports whether an example needs no search in a round. No search is needed if there is no class to attack, or
-// if the example has no certificate and the answer at the example is already verified to be wrong.
+// settled reports whether an example needs no search in a round. There are two such cases. In the first case, there is
+// no class to attack. In the second case, the example has no certificate, and the answer at the example is already
+// verified to be wrong.
 func (r *rounds) settled(c certify.Certificate, round int) bool {
 	if round == 0 {
 		return false
@@ -154,9 +155,9 @@ func topOther(v certify.Votes, a int, none bool) int {
 // tested.
 const mostCandidates = 64
 
-// searchTests searches for candidates, which are inputs where the answer may change. It returns the tests of the
-// candidates, with the farthest candidate first. The tests of the confidence follow, at inputs between the example and
-// the nearest candidate.
+// searchTests searches for candidates. A candidate is an input at which the answer may be another class. It returns the
+// tests of the candidates, with the farthest candidate first. The tests of the confidence follow, at inputs between the
+// example and the nearest candidate.
 func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round int) ([]AuditTest, error) {
 	index := rec.Votes.Index
 	x, err := a.Values(index)
@@ -235,8 +236,9 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 	}
 }
 
-// verify carries out the tests of a frozen line with the noise of a seed. The flip tests have a fixed order. After the
-// first flip test that does not reject, verify carries out no further flip tests.
+// verify carries out the tests that a frozen line records (AuditLine). The argument 'seed' determines the noise. The
+// flip tests have a fixed order. After the first flip test that does not reject, verify carries out no further flip
+// tests.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false

@@ -107,7 +107,7 @@ type auditor struct {
 	searches map[int]candidateSearch // key: round
 }
 
-// Audit audits a run, or resumes its audit. It returns the results in the audit's folder.
+// Audit audits a run, or resumes its audit. It returns all results that the audit's folder then holds.
 func Audit(ctx context.Context, p AuditPlan, console experiment.Console) (result *Audited, err error) {
 	a := &auditor{plan: p, console: console, searches: map[int]candidateSearch{}}
 	if err := a.readRun(); err != nil {

@@ -16,8 +16,8 @@ type probe struct {
 	input  smoothing.Input
 	first  int64 // samples before the first decision
 	most   int64
-	// decided reports whether more samples cannot change the outcome of the test. It is called with growing numbers of
-	// samples.
+	// decided reports whether the outcome of the test is known, so that no further samples are needed. The sampler
+	// calls it with growing numbers of samples.
 	decided func(smoothing.Votes) bool
 	votes   smoothing.Votes
 }
@@ -91,8 +91,8 @@ func (a *auditor) level(level float64, samples int64) float64 {
 	return smoothing.Deflate(level, a.run.Noise.Eta, samples*int64(a.Model().InputLen()))
 }
 
-// hopeless is the level at which a test stops because the opposite of its claim seems true. Stopping only reduces the
-// power of the test.
+// hopeless is a level. A test also stops if, at this level, the samples show the opposite of the test's claim. Stopping
+// only reduces the power of the test.
 const hopeless = 1e-6
 
 // place returns the input of a test.
@@ -133,8 +133,8 @@ func (a *auditor) byScores() bool {
 	return scores
 }
 
-// flip tests whether the rival is more probable than the class at an input. If scores certify the run, it tests whether
-// the rival has the larger mean score. The argument 'most' is the maximum number of samples.
+// flip tests whether, at an input, the rival is more probable than the class. If scores certify the class, flip tests
+// instead whether the rival has the larger mean score. The argument 'most' is the maximum number of samples.
 func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
 	level := a.level(t.Level, most)
 	p := &probe{stream: stream, input: input, first: 64, most: most}

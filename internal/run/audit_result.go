@@ -141,7 +141,8 @@ func ReadAudit(dir string, e *runfolder.Evidence) (*Audited, error) {
 	return r, r.add(certs, of, e.Run)
 }
 
-// add adds the results of examples from their certificates and lines.
+// add adds the results of examples. It takes the results from the certificates of the examples and from the examples'
+// lines in the audit's folder.
 func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runfolder.Run) error {
 	byIndex := map[int]certify.Certificate{}
 	for _, c := range certs {

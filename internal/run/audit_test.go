@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// The audits here are of a linear classifier of two classes: class 0 wins where plane·x + offset > 0. The noise is
+// These tests audit runs of a linear classifier with two classes. Class 0 wins where plane·x + offset > 0. The noise is
 // symmetric, so the smoothed classifier has the same boundary, and the robust radius is |plane·x + offset|/‖plane‖.
 var plane = []float64{.9, -.4, .7, .2, -.8, .5, -.3, .6}
 
@@ -64,7 +64,7 @@ func writeLinear(t *testing.T) string {
 	return path
 }
 
-// linearRun certifies n random byte vectors, of which every tenth has the wrong label.
+// linearRun certifies n random vectors of bytes. Every tenth vector has the wrong label.
 func linearRun(t *testing.T, n int, changes ...func(*Plan)) Plan {
 	t.Helper()
 	r := rand.New(rand.NewPCG(6, 0))
@@ -145,9 +145,9 @@ func mustAudit(t *testing.T, p AuditPlan) *Audited {
 	return r
 }
 
-// An audit must not accuse a correct run. Every candidate lies at a multiple of the example's exact radius. No
-// certified radius exceeds the exact radius. The verified distances must lie between the exact radius and the largest
-// of these multiples.
+// An audit must not accuse a correct run. Every candidate's distance is a multiple of the example's exact radius. No
+// certified radius may exceed the exact radius. The verified distances must lie between the exact radius and its
+// largest multiple among the candidates.
 func TestAuditOfRightRun(t *testing.T) {
 	p := linearRun(t, 40)
 	r := mustAudit(t, auditPlan(p))
@@ -461,8 +461,8 @@ func narrow(t *testing.T, dir string) {
 	}
 }
 
-// An audit with several rounds must test each round at a smaller level. The levels of its rounds must add up to at most
-// the level of an audit with one round.
+// An audit with several rounds must test each round at a smaller level. Together, the levels of all rounds must not
+// exceed the level of an audit with one round.
 func TestAuditRounds(t *testing.T) {
 	p := linearRun(t, 12)
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Examples, a.Budget.Rounds = 4, 2 }))

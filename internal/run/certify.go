@@ -34,10 +34,10 @@ type Outcome struct {
 	// all examples.
 	None int64 `json:"none,omitempty"`
 	// Compared counts the samples that the run repeated in other batches: alone, and among other inputs. It covers all
-	// examples. All outputs were the same, bit for bit.
+	// examples. The repeated outputs equalled the first outputs, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence.
-	// TangentSamples is 0 if selection samples determined the tangent.
+	// TangentSamples says how many of the n samples determined the tangent of the bounds on the confidence.
+	// TangentSamples is 0 if selection samples determined this tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
@@ -176,7 +176,7 @@ func (r *running) sayVotesForNone() {
 	}
 }
 
-// finish samples the examples that are missing in the folder.
+// finish samples the examples that the folder lacks, and completes the run.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(ctx); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)

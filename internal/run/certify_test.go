@@ -156,8 +156,8 @@ func sum(counts []int64) (s int64) {
 	return s
 }
 
-// The votes must count all samples, and the certificates must follow from the votes. The outcome must summarise the
-// certificates, and the recorded conditions must match the plan.
+// The votes must add up to the number of samples, and the certificates must follow from the votes. The outcome must
+// summarise the certificates, and the recorded conditions must match the plan.
 func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
@@ -269,7 +269,7 @@ func TestCertifyByScores(t *testing.T) {
 
 func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMethod) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // 5 certifies nothing
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // no class is certified at the radius 5
 		p.Method = method
 	})
 	mustCertify(t, p)
@@ -343,7 +343,8 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	}
 }
 
-// If data are off the lattice, rounding must reduce every radius, whether votes, scores or saved scores certify it.
+// If the data are on no lattice, the loss from rounding must reduce every radius, whether votes, scores or saved scores
+// certify it.
 func TestQuantisedRuns(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {
@@ -637,8 +638,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A resumed run must keep its seed and examples. A run that saves scores must also keep its batch size and the place
-// where the noise is made (host or device). If run.json is unreadable, keepResumed must not draw a seed.
+// A resumed run must keep its seed and examples. A run that saves scores must also keep its batch size, and must make
+// the noise on the same side (host or device). If run.json is unreadable, keepResumed must not draw a seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice
@@ -678,10 +679,10 @@ func TestKeepResumed(t *testing.T) {
 	}
 }
 
-// The first n0 samples serve for selection, and the other samples for estimation. At the temperature T, every
-// probability p becomes p^(1/T), normalised.
+// In a file without selection samples, the first n0 samples must serve for selection, and the other samples for
+// estimation. At the temperature T, every probability p must become p^(1/T), up to a factor that makes the sum 1.
 func TestSavedScoresAreSplit(t *testing.T) {
-	const n, n0, temperature = 5000, 4200, 2.5 // more than a single read returns
+	const n, n0, temperature = 5000, 4200, 2.5 // more samples than a single read returns
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, n, 0, certify.Label, 0.5
 	})

@@ -23,8 +23,8 @@ func needAnswers(path string, run runfolder.Run) error {
 	return needOneClass(path, run)
 }
 
-// needOneClass returns an error if the certificates of a run claim only that the class stays among the k > 1 most
-// probable classes.
+// needOneClass returns an error if the certificates of a run claim only that the class stays among the k most probable
+// classes, for a k above 1.
 func needOneClass(path string, run runfolder.Run) error {
 	if k := run.Parameters.TopK; k > 1 {
 		return hint.Add(spec.BadInputf("%s: its certificates are about the first %d classes, and this command answers one class", path, k),

@@ -33,7 +33,7 @@ var mixed = struct {
 	bias           float64
 }{[]string{"age", "income", "plan", "rate"}, []float64{.05, -3e-4, 1000, 8}, []float64{4, 900, 0, .03}, -.5}
 
-// mixedDistance is the exact radius of the smoothed classifier, in units of the scales.
+// mixedDistance returns the exact radius of the smoothed classifier at x, in units of the scales.
 func mixedDistance(x []float64) float64 {
 	sum, norm := mixed.bias, 0.
 	for d, v := range x {
@@ -76,7 +76,7 @@ func writeText(t *testing.T, name, text string) string {
 	return path
 }
 
-// mixedRows returns random rows. The column named plan is always 0.
+// mixedRows returns random rows. The value in the column "plan" is always 0.
 func mixedRows(n int) (rows [][]float64) {
 	r := rand.New(rand.NewPCG(8, 0))
 	for range n {
@@ -113,7 +113,8 @@ func mixedPlan(t *testing.T, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// The radii of a linear classifier must not exceed its exact radii in units of the scales, and must come close to them.
+// The certified radii of a linear classifier must not exceed the exact radii, in units of the scales. They must come
+// close to the exact radii.
 func TestColumnsRun(t *testing.T) {
 	for _, l := range []law.Law{law.Gaussian, law.Laplace, law.Uniform} {
 		p := mixedPlan(t, func(p *Plan) { p.Law = law.Of(l) })
@@ -181,7 +182,7 @@ func TestColumnsLevel(t *testing.T) {
 }
 
 // A run records the scales of its columns. A run must not resume with other scales, and it must not answer inputs with
-// other columns. All its certificates must say that their radii are in units of the scales.
+// other columns. Every certificate must say that its radius is in units of the scales.
 func TestColumnsOfARun(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 4, 100 })
 	mustCertify(t, p)

@@ -24,7 +24,7 @@ type CombinePlan struct {
 	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
 	// By is the rule that combines the answers of members of equal rank. AtLeast is the number of members that must
-	// certify a class. The value 0 stands for By.Quorum, the number of members that must answer a class.
+	// certify a class. The value 0 stands for the result of By.Quorum.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -103,8 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run, whose votes must prove its certificates. It returns an error for certificates from scores, because
-// votes cannot prove them.
+// read reads a run. The votes of the run must prove the run's certificates. So read returns an error for certificates
+// from scores, which votes cannot prove.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {
@@ -182,8 +182,8 @@ func keysBeyond(plain, c certify.Certificate) (keys []string) {
 	return keys
 }
 
-// match returns an error unless run m has the same inputs as the first run and its certificates can be combined with
-// the certificates of the other runs.
+// match returns an error unless two conditions hold: run m has the same inputs as the first run, and the certificates
+// of m can be combined with the certificates of the other runs.
 func (c *combining) match(ctx context.Context, m *combined) error {
 	first, one, other := c.members[0], c.members[0].certs[0], m.certs[0]
 	a, b := first.run, m.run

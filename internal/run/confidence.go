@@ -28,8 +28,8 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples is the number of the N samples that determined the tangent. TangentSamples is 0 if selection
-	// samples determined the tangent.
+	// TangentSamples says how many of the N samples determined the tangent of the bounds. TangentSamples is 0 if
+	// selection samples determined this tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -43,8 +43,8 @@ type RadiusConfidence struct {
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence under attack for every example of saved scores. The votes certify the class if
-// q.Votes names a method for votes. Otherwise the scores certify it.
+// BoundConfidence bounds the confidence under attack for every example of saved scores. If q.Votes names a method for
+// votes, votes certify the class. Otherwise scores certify the class.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {

@@ -24,12 +24,13 @@ import (
 
 // ConformalApply says which inputs get prediction sets.
 type ConformalApply struct {
-	// Spec holds the data, the examples, the seed and the speed. Everything else comes from conformal.json.
+	// Spec holds the data, the choice of examples, the seed and the settings of speed. Everything else comes from
+	// conformal.json.
 	Spec   spec.Spec
 	Path   string   // conformal.json
 	Round  bool     // round inputs that are off the lattice to lattice points
 	Groups []string // group of each input by index, for the guarantee Group
-	// If CertifiedSize is true, the samples for the certified size of each set are drawn, too.
+	// If CertifiedSize is true, ApplyConformal also draws the samples for the certified size of each set.
 	CertifiedSize bool
 }
 
@@ -146,12 +147,14 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 	return a.chargeLattice()
 }
 
-// chargeLattice raises the miss if inputs off the lattice are rounded to it. The lattice was chosen because all
-// calibration examples are on it. If the lattice had been chosen by the examples and the clean query together, the
-// promise would hold with the predictor's miss. The choices differ only if the query alone changes the lattice. For
-// exchangeable examples this has a probability of at most dataset.LatticeChanges/(n+1).
+// chargeLattice raises the probability of a miss if the plan rounds inputs to the lattice. The lattice was chosen
+// because all calibration examples are on it. If the lattice had been chosen by the examples and the clean query
+// together, the promise would hold with the predictor's own probability of a miss. The two choices of the lattice
+// differ only if the query alone changes the lattice. For exchangeable examples this has a probability of at most
+// dataset.LatticeChanges/(n+1).
 //
-// The certified size does not allow for the distances that attacked inputs move.
+// The bound on the certified size is not valid if attacked inputs are rounded. So chargeLattice then refuses the
+// certified size.
 func (a *applying) chargeLattice() error {
 	p, noise := &a.file.Predictor, a.file.Classifier.Noise
 	if !a.plan.Round || noise.Quantised || noise.Distribution == "" {
@@ -167,7 +170,7 @@ func (a *applying) chargeLattice() error {
 	}
 	charge := 0.
 	for _, c := range p.Cells {
-		if !math.IsInf(float64(c.Tau), -1) { // otherwise the sets hold all classes
+		if !math.IsInf(float64(c.Tau), -1) { // with the threshold −∞, the sets hold all classes
 			charge = max(charge, dataset.LatticeChanges/float64(c.N+1))
 		}
 	}

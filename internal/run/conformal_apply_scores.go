@@ -83,9 +83,9 @@ func (a *applying) calibrationFile() error {
 	return spec.BadInputf("%s: is the file of the calibration examples of %s, about which a set promises nothing", a.plan.Spec.Data, a.plan.Path)
 }
 
-// sameNoise refuses the scores of a run if its noise or its temperature differs from the predictor's. The predictor was
-// fitted on a file that names no model, so sameNoise cannot compare models. The argument 'run' is nil for a file of
-// scores that belongs to no run.
+// sameNoise refuses the scores of a run if the run and the predictor differ in the noise or in the temperature. The
+// predictor was fitted on a file that names no model, so sameNoise cannot compare models. The argument 'run' is nil for
+// a file of scores that belongs to no run.
 func (a *applying) sameNoise(run *runfolder.Run) error {
 	if run == nil {
 		return nil

@@ -172,8 +172,8 @@ func TestExampleDigest(t *testing.T) {
 	}
 }
 
-// A fit on the scores of a run must refuse a σ or a law that differs from the run's. The same holds if the fit reads
-// the file of scores in the run folder.
+// A fit on the scores of a run must refuse a σ or a law that differs from the run's. It must do so, too, if the user
+// names the file of scores in the run folder.
 func TestFitChecksNoise(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
 	for _, saved := range []string{folder, filepath.Join(folder, "scores.npz")} {
@@ -195,7 +195,9 @@ func TestFitChecksNoise(t *testing.T) {
 	}
 }
 
-// For a model, a run, and a file of scores without indices, the groups must have a row for each example of the data.
+// A predictor can be fitted on samples of a model, on a run, or on a file of scores. The groups must have a row for
+// each example of the data. A file of scores with indices may come from data with more examples, so then more rows are
+// right, too.
 func TestGroupRows(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
 	copied := copyOf(t, filepath.Join(folder, "scores.npz"))

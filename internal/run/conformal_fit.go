@@ -26,10 +26,10 @@ type ConformalFit struct {
 	Spec  spec.Spec
 	Saved string // run folder or file of scores; empty: sample
 
-	// Params says which prediction sets are wanted. FitConformal fills in the law, the scale, and the losses from
-	// rounding and from random words of finite length.
+	// Params says which prediction sets are wanted. FitConformal fills in the law and the scale. It also fills in the
+	// losses from rounding, and the loss from random words of finite length.
 	Params      conformal.Params
-	Temperature float64 // temperature of the softmax; for saved scores, relative to their temperature
+	Temperature float64 // temperature of the softmax; must be 1 for saved scores
 	// Groups holds the group of each example by index, for the guarantee Group. GroupColumn names the groups' source.
 	Groups      []string
 	GroupColumn string
@@ -106,8 +106,8 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 	return f, p.finish(f, c.calibrator, e.Model().Classes())
 }
 
-// freshSeed draws a seed unless the user gave one. Unlike the shards of a run, shards of the calibration data are
-// separate fits, so each shard draws its own seed.
+// freshSeed draws a seed unless the user gave one. The shards of a run share one seed. But a fit on a shard of the
+// calibration data is a fit of its own, so it draws its own seed.
 func freshSeed(s *spec.Spec) error {
 	if s.FixedSeed != nil {
 		return nil

@@ -21,7 +21,7 @@ type tally struct {
 	verdicts   []conformal.Verdict
 	scores     []float64
 
-	certify   bool // also count the scores for the certified size
+	certify   bool // the tally also counts the scores for the certified size
 	certified []int64
 	seen      int64 // number of all samples
 }
@@ -71,9 +71,10 @@ func (t *tally) goal(n int64) int64 {
 }
 
 // missing returns a number of further draws after which every class will probably be decided. Before the first draw,
-// missing returns the number of draws that decides a class if all its scores count or if none of them counts. Later,
-// missing finds two numbers for each undecided class: how many counted scores would include the class, and how many
-// uncounted scores would exclude it. It takes the smaller number for each class, and returns the largest of these.
+// missing returns the smallest number of draws that decides a class if all its scores count, and also if none of them
+// counts. Later, missing finds two numbers for each undecided class: how many counted scores would include the class,
+// and how many uncounted scores would exclude it. It takes the smaller number for each class, and returns the largest
+// of these.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)
@@ -132,7 +133,7 @@ func (q *query) Input() (int, smoothing.Input) {
 // Restart begins the query again.
 func (q *query) Restart() (smoothing.Experiment, error) { return q.applying.start(q.example) }
 
-// Goal asks for draws until every class is decided.
+// Goal asks for draws until every class is decided. For the certified size, it asks for at least m draws.
 func (q *query) Goal(v smoothing.Votes) (int64, error) { return q.tally.goal(v.N), nil }
 
 // Observe counts scores.

@@ -64,7 +64,7 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 }
 
 // checkSavedGroups does what checkGroups does, for the examples of a file of scores. If the file belongs to no run and
-// has indices, the number of examples in the data is unknown. checkSavedGroups then checks nothing, and groupOf later
+// has indices, the number of examples in the data is unknown. Then checkSavedGroups checks nothing. Later, groupOf
 // checks that each example of the file has a group.
 func checkSavedGroups(groups []string, run *runfolder.Run, scores *runfolder.Scores, path string) error {
 	switch {

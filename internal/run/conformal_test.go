@@ -65,8 +65,8 @@ func countPredictor() *conformal.Predictor {
 	}
 }
 
-// A tally that stops early must give the same set as all draws. It must stop at the first draw that decides every
-// class, and ask for more samples until then. Later samples must count only for the certified size.
+// A tally that stops early must give the same set as all draws. It must ask for more samples until a draw decides every
+// class, and must stop with this draw. Later samples must count only for the certified size.
 func TestTally(t *testing.T) {
 	hit, miss := []float32{1, 0, 0}, []float32{0, 0, 1}
 	for _, tt := range []struct {
@@ -112,7 +112,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// If the two runs differ in a condition that may change the last bits of scores, the sets must have no guarantee.
+// sameScores must list every difference between two runs that may change the last bits of scores. With such a
+// difference, the sets have no guarantee.
 func TestSameScores(t *testing.T) {
 	base := runfolder.Run{Schema: runfolder.Schema, Runtime: runfolder.Runtime{
 		Library: "1.29.0", LibrarySHA256: "aa", Provider: "p", Call: 64, NoiseOn: "host", GPUs: []string{"g"},
@@ -149,7 +150,7 @@ func TestSameScores(t *testing.T) {
 	}
 }
 
-// The calibration examples of a merged file are the calibration examples of all its shards.
+// If the run of the calibration was merged from shards, its calibration examples are the examples of all these shards.
 func TestDisjoint(t *testing.T) {
 	then := runfolder.Run{Data: runfolder.Data{SHA256: "aa", Examples: 12}}
 	then.Parameters.Skip, then.Parameters.Shard = 1, spec.Whole
@@ -182,8 +183,8 @@ func TestShortenBy(t *testing.T) {
 	}
 }
 
-// Rounding to the lattice of the calibration examples costs dataset.LatticeChanges ranks. Nothing is promised about the
-// certified size, and nothing if somebody else may have chosen the lattice.
+// Rounding to the lattice of the calibration examples costs dataset.LatticeChanges ranks. With such rounding,
+// chargeLattice must refuse the certified size, the guarantee Training and poisoned calibration data.
 func TestChargeLattice(t *testing.T) {
 	a := func() *applying {
 		f := &conformalfile.File{Classifier: &conformalfile.Classifier{Noise: runfolder.Noise{Distribution: "normal"}}}
@@ -232,7 +233,7 @@ func TestAllowanceOfRun(t *testing.T) {
 	}
 }
 
-// mustOpen opens an experiment until the end of the test.
+// mustOpen opens an experiment, and closes it at the end of the test.
 func mustOpen(t *testing.T, s spec.Spec) *experiment.Experiment {
 	t.Helper()
 	s.KeepOutputs = true

@@ -21,8 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that may fail. The field 'from' is the number of the first call that fails; all
-// later calls fail too. If from is 0, the device never fails.
+// unsteady is a slow model on a device that may fail. The field 'from' is the number of the first call that fails. All
+// later calls fail, too. If the field is 0, the device never fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -146,7 +146,7 @@ func TestDevices(t *testing.T) {
 
 // checkDevices carries out a plan on devices that fail as the argument 'failFrom' says (see certifyOn), and compares
 // the results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with
-// the noise made on the other side: on the host instead of the device, or on the device instead of the host.
+// the noise made on the other side (host or device).
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -199,8 +199,9 @@ func TestLostDeviceIsSaid(t *testing.T) {
 // TestKilledOnDevices kills.
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
-// TestKilledOnDevices kills a process on three devices with a signal that it cannot catch, and resumes its run on two
-// devices and on one. The devices make the noise before the kill, and the host makes it after the kill.
+// TestKilledOnDevices starts a process with a run on three devices, and kills it with a signal that it cannot catch. It
+// then resumes the run on two devices and on one. Before the kill, the devices make the noise. After the kill, the host
+// makes it.
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {

@@ -30,8 +30,8 @@ type Forecast struct {
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// If there is a deadline, Shards is the least number of parallel shards that meets it. ShardSeconds is the time
-	// of the longest shard.
+	// If there is a deadline, Shards is the smallest number of parallel shards with which the run meets this deadline.
+	// ShardSeconds is the time of the longest shard.
 	Deadline     float64 `json:"deadline_seconds,omitempty"`
 	Shards       int     `json:"shards,omitempty"`
 	ShardSeconds float64 `json:"shard_seconds,omitempty"`
@@ -43,8 +43,8 @@ const (
 	measureTime = 3 * time.Second
 )
 
-// PlanRun carries out a plan for some seconds, discards the results, and computes the time of the whole run from the
-// speed.
+// PlanRun carries out a plan for some seconds and discards the results. From the measured speed, it computes the time
+// of the whole run.
 func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experiment.Console) (f Forecast, err error) {
 	folder, err := scratch.Make("", "rscert-plan-")
 	if err != nil {
@@ -128,7 +128,8 @@ func (f *Forecast) reckon() {
 	f.CoreHours = f.Hours * float64(f.Threads)
 }
 
-// split finds the number of shards that meet a deadline. A deadline of 0 means no deadline.
+// split finds the smallest number of parallel shards with which the run meets a deadline. A deadline of 0 means no
+// deadline.
 func (f *Forecast) split(deadline, perExample float64) error {
 	if deadline <= 0 {
 		return nil
@@ -143,8 +144,8 @@ func (f *Forecast) split(deadline, perExample float64) error {
 	return nil
 }
 
-// shardsFor returns the least k for which the largest of k shards meets the deadline. The deadline is in seconds. The
-// largest shard has ⌈examples/k⌉ examples.
+// shardsFor returns the smallest k such that the largest of k shards meets the deadline. The deadline is in seconds.
+// The largest shard has ⌈examples/k⌉ examples.
 func shardsFor(examples int, start, perExample, deadline float64) (k int, ok bool) {
 	most := math.Floor((deadline - start) / perExample) // examples per shard
 	if !(most >= 1) {

@@ -43,9 +43,9 @@ func goldenPlan(change func(*Plan)) Plan {
 }
 
 // TestGolden compares small runs of every kind with recorded results: votes, certificates and bounds byte for byte, and
-// scores.npz by its SHA-256. Only a change of the noise, which redefines seeds, may change the results. 'go test
-// ./internal/run -update' records the results again. The test skips the comparison if the model rounds differently on
-// this machine, for example on another processor.
+// scores.npz by its SHA-256. Only a change that gives seeds other noise may change the results. 'go test ./internal/run
+// -update' records the results again. The test skips the comparison if the model rounds differently on this machine,
+// for example on another processor.
 func TestGolden(t *testing.T) {
 	const probe = "testdata/golden/model.txt"
 	is := modelRounds(t)
@@ -84,7 +84,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// modelRounds identifies this machine's rounding by its architecture and the model's outputs for digits without noise.
+// modelRounds returns a text that identifies how this machine rounds. The text holds the machine's architecture and the
+// model's outputs for digits without noise.
 func modelRounds(t *testing.T) []byte {
 	t.Helper()
 	e, err := experiment.Open(t.Context(), goldenPlan(func(*Plan) {}).Spec, new(said).console())

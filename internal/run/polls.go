@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls supplies the votes that belong to saved scores. If the scores are in a run folder, the votes come from this
-// folder. Otherwise each sample votes for the class of its largest probability.
+// polls supplies the votes of the samples whose scores were saved. If the scores are in a run folder, the votes come
+// from this folder. Otherwise each sample votes for the class of its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
 	run       []certify.Votes        // votes of the run; nil for a file that belongs to no run
@@ -19,7 +19,7 @@ type polls struct {
 type poll struct {
 	certifier *certify.VoteCertifier
 	votes     certify.Votes
-	given     bool // the votes come from the run, so nothing is counted
+	given     bool // the votes come from the run, so the method 'count' does nothing
 }
 
 func (q SavedScores) newPolls() (*polls, error) {

@@ -35,7 +35,7 @@ type PredictPlan struct {
 	// Conformal is the path of a conformal.json. If Conformal is not empty, each answer also gets a prediction set.
 	Conformal string
 
-	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
+	Certify *runfolder.Certification // parameters for certifying the class of each answer; nil: no certificates
 	Version string
 
 	voting runfolder.Certification // the run's rules for the votes of samples and for samples that vote for no class
@@ -72,7 +72,8 @@ type Predicted struct {
 	Answers   []predict.Answer `json:"answers"`
 }
 
-// closeExperiment closes an experiment whose result is already known, so it reports an error only as a warning.
+// closeExperiment closes an experiment. Its result is already known, so closeExperiment reports an error only as a
+// warning.
 func closeExperiment(e *experiment.Experiment, console experiment.Console) {
 	if err := e.Close(); err != nil {
 		console.Warnf(warning.CloseFailed, "%v", err)

@@ -15,10 +15,10 @@ type question struct {
 	leader  *predict.Leader     // state of the sequential rule
 	fixed   []int64             // for the fixed rule: number of votes of each outcome
 	seen    int64               // samples of the estimation phase that the rule has used
-	silent  int64               // number of these samples that vote for no class, if the rule ignores them
+	silent  int64               // number of samples that voted for no class, if the rule ignores such samples
 
 	votes     certify.Votes // for the certificate
-	certified bool          // set once the votes for the certificate are complete
+	certified bool          // the votes for the certificate are complete
 	answer    predict.Answer
 	tally     *tally // tally of the prediction set; nil: no prediction set
 }
@@ -48,8 +48,8 @@ func (a *answering) startKeyed(example experiment.Example, seed uint64) *questio
 	return q
 }
 
-// ignores reports whether the classifier answers a class even if most samples vote for no class. Such samples then do
-// not affect the answer, which is the most probable class among the samples that vote.
+// ignores reports whether the classifier answers a class even if most samples vote for no class. The answer is then the
+// most probable class among the samples that vote for a class.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
 // vote returns the class that a sample with these outputs votes for. The result is negative if the sample votes for no
@@ -67,7 +67,8 @@ func (q *question) Input() (int, smoothing.Input) { return q.example.Index, q.ex
 // Restart asks the question again.
 func (q *question) Restart() (smoothing.Experiment, error) { return q.answering.start(q.example), nil }
 
-// Observe passes votes to the rule, in the order of the samples.
+// Observe passes the votes of the estimation samples to the rule, in the order of the samples. It passes the outputs to
+// the tally, if there is one.
 func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	if phase == smoothing.Selection {
 		return nil

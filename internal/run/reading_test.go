@@ -9,7 +9,7 @@ import (
 
 // Rounding to float32 makes these two inputs equal. An earlier version of rscert therefore certified both of them with
 // the full radius. Now each radius must shrink by two distances. The first is the distance by which rounding to float32
-// moves the input. The second is the largest distance by which rounding can move a perturbed input. The loss from
+// moves the input. The second is the largest distance by which this rounding can move a perturbed input. The loss from
 // rounding to the lattice must also be subtracted.
 func TestReadingFloat64IsTakenOff(t *testing.T) {
 	const off = 2e-5 // float32 numbers near 1000 are 6.1e-5 apart

@@ -30,8 +30,8 @@ type Recertification struct {
 	Temperature float64
 }
 
-// settle chooses the method if the user gives none. It chooses the method of the run if the evidence holds what this
-// method needs.
+// settle chooses the method if the user names none. If the evidence holds what the run's method needs, settle chooses
+// this method.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -126,7 +126,7 @@ func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Vot
 type SavedScores struct {
 	Evidence *runfolder.Evidence
 	Params   certify.ScoreParams
-	// N0 is the number of estimation samples to use for selection, for files without selection samples.
+	// For a file without selection samples, N0 is the number of estimation samples that serve for selection instead.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method

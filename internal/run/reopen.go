@@ -13,8 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// specOf returns the spec of a recorded run: its law, its σ, its conditions, its options for reading the data, and the
-// device on which it ran last. The caller sets the paths, the seed and the examples.
+// specOf returns the spec of a recorded run. The spec holds the law, the scale σ, the conditions and the options for
+// reading the data. Its device is the device on which the run ran last. The caller sets the paths, the seed and the
+// examples.
 func specOf(run runfolder.Run) (spec.Spec, error) {
 	ran := run.Runtime
 	if n := len(ran.Resumed); n > 0 {

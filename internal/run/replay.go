@@ -131,7 +131,7 @@ func (a *Answerer) repeat(ctx context.Context, p PredictPlan, r *Replayed, l aud
 		return err
 	}
 	was, is := l.Answer.Answer, now.Answers[0]
-	if a.sets == nil { // the log may have sets, but the replay needs their predictor to repeat them
+	if a.sets == nil { // the log may have prediction sets, but without the predictor the replay cannot repeat them
 		was.Set = nil
 	}
 	first, err := json.Marshal(was)

@@ -40,9 +40,9 @@ type running struct {
 	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
 	samples  int64            // number of samples of all certificates, in both phases
 	none     int64            // number of samples that voted for no class
-	compared int64            // number of samples rerun alone and among other inputs
+	compared int64            // number of samples that were rerun, alone and among other inputs
 
-	taken func(runfolder.Record) // if not nil, gets every record; for Verify
+	taken func(runfolder.Record) // if not nil, receives every record; Verify sets it
 }
 
 // takeDone counts the examples of a resumed folder. It certifies the votes and the saved scores of these examples
@@ -105,8 +105,8 @@ func compareDone(done, cert certify.Certificate, evidence, file string) error {
 		evidence, done.Radius, runfolder.CertificatesFile, cert.Radius, file)
 }
 
-// checkScores certifies an example from its saved scores. It compares the bounds with the example's rows of
-// bounds.csv. If scores certify the class, it also compares the certificate with the example's certificate.
+// checkScores certifies an example again from its saved scores. It compares the resulting bounds with the example's
+// rows of bounds.csv. If scores certify the class, it also compares the certificate with the example's certificate.
 func (r *running) checkScores(done runfolder.Done) error {
 	if r.Scores == nil || done.Scores == nil {
 		return nil
@@ -208,7 +208,8 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts an example. The argument 'turn' is the example's position among the examples of the run.
+// startTurn reads an example and starts to sample it. The argument 'turn' is the example's position among the examples
+// of the run.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
@@ -217,7 +218,7 @@ func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	return r.start(turn, example)
 }
 
-// start starts an example that has been read.
+// start starts to sample an example that has already been read.
 func (r *running) start(turn int, example experiment.Example) (smoothing.Experiment, error) {
 	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// checkScaled refuses settings that do not work with a scale for each column.
+// checkScaled returns an error for settings that do not work if each column has its own scale.
 func (p Plan) checkScaled() error {
 	switch {
 	case len(p.ConfidenceRadii) > 0:

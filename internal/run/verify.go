@@ -90,7 +90,7 @@ func VerifyChecks(model bool) []string {
 	return all
 }
 
-// mostReasons limits the reasons listed for a failed check.
+// mostReasons is the maximum number of reasons that a Finding lists.
 const mostReasons = 5
 
 // verifier is a verification in progress.
@@ -114,7 +114,7 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a skipped check. The argument 'why' is a format string for args. The arguments args may be names of
+// skip adds a skipped check. The argument 'why' is a format string for args. The values in args may be names of
 // parameters.
 func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
@@ -198,7 +198,8 @@ func (v *verifier) judgeLines() {
 	v.judge(checkLines, v.Changed, says)
 }
 
-// judgeParameters checks that run.json is consistent: its examples and its noise table.
+// judgeParameters checks that the entries of run.json agree with each other. This concerns the parameters, the examples
+// and the noise table.
 func (v *verifier) judgeParameters() {
 	run := v.Evidence.Run
 	if _, err := run.Certifiers(); err != nil {
@@ -339,8 +340,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions checks certificates from scores that were not saved. Such certificates cannot be recomputed, so
-// judgeConditions checks only their conditions.
+// judgeConditions checks certificates that were computed from scores, if the run did not save these scores. Nobody can
+// recompute such certificates, so judgeConditions checks only their conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {

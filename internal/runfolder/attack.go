@@ -30,7 +30,7 @@ const (
 type Attacked struct {
 	Index         int             `json:"index"`
 	Label         int             `json:"label"`
-	Predicted     int             `json:"predicted"` // class of the unperturbed example; −1: none
+	Predicted     int             `json:"predicted"` // class that the classifier gives the unperturbed example; −1: none
 	ZeroGradients int             `json:"zero_gradients,omitempty"`
 	Confidence    *float64        `json:"confidence,omitempty"` // confidence of the unperturbed example
 	Probability   *float64        `json:"label_probability,omitempty"`
@@ -44,8 +44,8 @@ type AttackedInput struct {
 	Class      int      `json:"class"`
 	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
 	Confidence *float64 `json:"confidence,omitempty"`
-	// Probability is the label's probability under noise; present only for inputs that a smoothed attack keeps for all
-	// examples. The field Probability of the line is this probability at the unperturbed example.
+	// Probability is the label's probability under noise. Only the inputs that --keep all stores (one for each example)
+	// have it. Attacked.Probability is the label's probability at the unperturbed example.
 	Probability *float64 `json:"label_probability,omitempty"`
 	Sum         string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }
@@ -245,8 +245,8 @@ func digestOf(block []byte) string { return fmt.Sprintf("%x", sha256.Sum256(bloc
 // Done returns the examples that the folder contained when it was opened.
 func (f *AttackFolder) Done() []Attacked { return f.done }
 
-// Append adds examples and the values of each example's Inputs. When it returns, all of them survive a power cut. It
-// sets the checksums of the inputs.
+// Append adds examples and the values of each example's Inputs. Once Append has returned, the examples and the values
+// survive a power cut. Append also sets the checksums of the Inputs.
 func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	var blocks, text []byte
 	for i := range lines {

@@ -29,7 +29,7 @@ func attackLines(n int) (lines []Attacked, inputs [][][]float32) {
 	return lines, inputs
 }
 
-// newAttack makes the folder of an attack with n examples, in two appends.
+// newAttack makes the folder of an attack, and appends n examples in two steps.
 func newAttack(t *testing.T, n int) (dir string, lines []Attacked) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "attack")
@@ -101,8 +101,8 @@ func TestAttackFolder(t *testing.T) {
 	}
 }
 
-// TestAttackCut cuts the two files at every length. The examples whose line and inputs are whole must stay. The resumed
-// attack must continue after these examples and end with the same bytes as an uninterrupted attack.
+// TestAttackCut cuts the two files at every length. The resumed attack must keep the examples whose line and inputs are
+// whole. It must continue after these examples, and end with the same bytes as an uninterrupted attack.
 func TestAttackCut(t *testing.T) {
 	const n = 6
 	dir, _ := newAttack(t, n)

@@ -13,8 +13,8 @@ import (
 // NoiseColumn is the lattice of a column. All its fields are empty for a column without noise.
 type NoiseColumn struct {
 	Step string `json:"step,omitempty"` // as a fraction
-	// Quantised means that the values do not lie on a lattice. The classifier clamps them to [Low, High] and rounds
-	// them.
+	// Quantised means that the column's values do not lie on a lattice. The classifier clamps each value to [Low, High]
+	// and rounds it to the lattice of the Step.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`

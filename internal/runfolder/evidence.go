@@ -28,7 +28,7 @@ type Evidence struct {
 }
 
 // Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and its folder has a
-// run.json. Find never ignores this run.json.
+// run.json. Find never ignores this run.json, even if it cannot be read.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -146,8 +146,8 @@ func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, err
 	return votes, nil
 }
 
-// OwnVotes returns the votes in the run's votes.jsonl, in the order of the examples, even if e is the run's file of
-// scores.
+// OwnVotes returns the votes in the run's votes.jsonl, in the order of the examples, even if the user gave the run's
+// file of scores.
 func (e *Evidence) OwnVotes() ([]certify.Votes, error) {
 	lines, err := e.ownVotes()
 	votes := make([]certify.Votes, len(lines))
@@ -164,7 +164,7 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 	return c.values, err
 }
 
-// openVotes opens a file of votes without a run.
+// openVotes opens a file of votes that belongs to no run.
 func openVotes(path string) (*valueReader[votesLine], error) {
 	seen := map[int]bool{}
 	classes, rejectBelow := 0, 0.
@@ -202,7 +202,7 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	return c.values, err
 }
 
-// openCertificates opens a file of certificates without a run.
+// openCertificates opens a file of certificates that belongs to no run.
 func openCertificates(path string) (*valueReader[certify.Certificate], error) {
 	return fileFormat[certify.Certificate]{keys: certificateKeys, alone: true, valid: func(certify.Certificate) error { return nil }}.open(path)
 }
@@ -306,7 +306,7 @@ func (e *Evidence) finished(path string) error {
 		"keep all scores with 'rscert certify %s', or certify in one run with %s and %s", param.SaveScores, param.Scores, param.ConfidenceRadii)
 }
 
-// Quantisation returns the number by which rounding the current example reduces every radius.
+// Quantisation returns the amount by which the rounding of the current example reduces every radius.
 func (s *Scores) Quantisation() float64 { return s.current.Quantisation }
 
 // Next moves to the next example, as scorefile.Reader.Next does. It first checks that the scores of the current example
@@ -368,8 +368,8 @@ type Bounds struct {
 	Norm law.Norm
 }
 
-// Bounds returns the bounds on the confidence under attack. A run must have all rows for each of its certificates,
-// and all its certificates must be sound.
+// Bounds returns the bounds on the confidence under attack. For a run, every certificate must be sound and must have
+// all its rows.
 func (e *Evidence) Bounds() (Bounds, error) {
 	path, err := e.choose(BoundsFile)
 	if err != nil || e.Run == nil {
@@ -434,9 +434,9 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it assumes that the
-// certificates cover all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
-// CountSampled does not set it.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, CountSampled looks
+// at the indices of the certificates. If they are 0, 1, 2, …, it assumes that the certificates cover all sampled
+// examples. Otherwise, the number is unknown, and CountSampled does not set it.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1

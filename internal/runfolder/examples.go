@@ -14,7 +14,7 @@ import (
 type holding struct {
 	votes, certs int   // number of intact lines
 	whole        int   // number of examples, from the first on, that have votes, a certificate and all rows of bounds
-	ends         sizes // lengths of the files up to the end of the whole examples
+	ends         sizes // lengths of the files up to the end of the last whole example
 	header       string
 	moreBounds   bool  // bounds.csv has further intact rows after the rows of the whole examples
 	padded       error // the lines hold bytes that rscert does not write
@@ -34,8 +34,9 @@ type exampleReader struct {
 	apart  error // error for the first line at which votes and certificate belong to different examples
 }
 
-// readExamples reads the files of the run in dir, up to the damage that a kill or a power cut leaves. Any other damage
-// is an error. If visit is not nil, readExamples calls it with each whole example, but with at most limit examples.
+// readExamples reads the files of the run in dir. If a kill or a power cut has damaged a file, it reads this file up to
+// the damage. Any other damage is an error. If visit is not nil, readExamples calls it with each whole example, but
+// with at most limit examples.
 func (r Run) readExamples(dir string, limit int, visit func(Done) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()

@@ -32,7 +32,7 @@ func TestReadExtent(t *testing.T) {
 	fill(t, f, 3, 4)
 	want(Extent{Done: 2, Selected: 2, Whole: 4, Finished: true})
 
-	run.Parameters.SaveScores = true // from here on, the run is complete only with scores.npz
+	run.Parameters.SaveScores = true // now the run is finished only if scores.npz exists
 	if err := run.write(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	return &appendFile{filepath.Join(root.Name(), name), file, size}, nil
 }
 
-// append writes whole lines. If the disk has no room for all of the lines, append leaves none of them in the file.
+// append writes whole lines. If the disk has no room for all of these lines, append leaves none of them in the file.
 func (a *appendFile) append(lines []byte) error {
 	if _, err := a.file.Write(lines); err != nil {
 		_ = a.file.Truncate(a.size)
@@ -64,8 +64,8 @@ func stillThere(path string, file *os.File, size int64) error {
 	return nil
 }
 
-// openFile opens a regular file for reading. It refuses pipes and devices, because a reader of a pipe or device may
-// wait or read for ever. In a run folder it also refuses links, because a run's evidence must be in the run's folder.
+// openFile opens a regular file for reading. It refuses pipes and devices, because reading them may never end. In a run
+// folder it also refuses links, because a run's evidence must be in the run's folder.
 func openFile(path string) (*os.File, error) {
 	if Owns(path) {
 		return confined.Open(path)

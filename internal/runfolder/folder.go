@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// lockFile is locked to keep a second process from writing to the same folder. The lock ends with the process; the file
-// stays.
+// lockFile is the name of the file that a process locks to keep other processes from writing to the same folder. The
+// lock ends with the process, and the file stays.
 const lockFile = ".lock"
 
 // syncEvery limits how much work a power cut can undo. If only the process is killed, no work is lost.
@@ -92,7 +92,7 @@ type votesLine struct {
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
 // Create creates the run folder dir. It refuses a run that Read would refuse. It returns ErrExists if the folder holds
-// anything except the files of an interrupted start.
+// anything except what an interrupted start leaves.
 func Create(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
@@ -241,8 +241,8 @@ func (f *Folder) unlock() {
 	_ = f.root.Close()
 }
 
-// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before it wrote
-// run.json: the lock, a temporary file and empty result files.
+// checkUnused returns ErrExists if dir contains more than the remains of a start that was interrupted before it wrote
+// run.json. These remains are the lock, a temporary file and empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -276,7 +276,8 @@ func removeTemporary(root *os.Root) error {
 	return err
 }
 
-// sizes holds the lengths of the files without the unfinished lines of a killed run.
+// sizes holds the lengths of the files up to which all lines are complete. A killed run may leave unfinished lines
+// after them.
 type sizes struct{ votes, certs, bounds int64 }
 
 // open opens the files for appending. It cuts each file to the length in s.

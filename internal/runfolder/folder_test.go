@@ -244,8 +244,8 @@ func TestOtherLibrary(t *testing.T) {
 	f.Close()
 }
 
-// TestMoved resumes a run on other GPUs. The run must record and report a change to another kind of GPU. It must not
-// record or report a change of only the number of GPUs.
+// TestMoved resumes a run on other GPUs. The run must record and report a change to another kind of GPU. If only the
+// number of GPUs changes, it must record and report nothing.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {
@@ -442,8 +442,8 @@ func substitute(old, new string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, new, 1) }
 }
 
-// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected, both when a run is resumed
-// and when it is read. The error must say that the lines belong to another run.
+// TestMixedLines puts whole lines of another run, with valid checksums, into a run folder. Resuming and reading the run
+// must both fail. The error must say that the lines belong to another run.
 func TestMixedLines(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
@@ -474,7 +474,7 @@ func TestMixedLines(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("resume: error %v, want one with %q", err, tt.want)
 			}
-			if tt.name == "a certificate's label" { // the two files are compared only when the run is resumed
+			if tt.name == "a certificate's label" { // only Resume compares the two files
 				return
 			}
 			e, err := Find(dir)
@@ -493,8 +493,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run in the ways in which a kill or a power cut can damage it. The run must resume with
-// its intact examples and end with the same bytes.
+// TestRepairs damages a finished run as a kill or a power cut can damage it. The run must resume with its intact
+// examples, and must end with the same bytes.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -541,8 +541,8 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// TestStrippedChecksums checks that lines that another program rewrote without checksums are rejected. Resume must not
-// cut such lines off as if a power cut had left them.
+// TestStrippedChecksums rewrites lines without their checksums, as another program might. Resume must reject such
+// lines. It must not cut them off as if a power cut had left them.
 func TestStrippedChecksums(t *testing.T) {
 	dir := wholeRun(t)
 	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
@@ -559,7 +559,7 @@ func TestStrippedChecksums(t *testing.T) {
 	}
 }
 
-// TestOldFormat checks that Resume does not cut back a folder of format 1, although its lines have no checksums.
+// TestOldFormat checks that Resume cuts nothing off the files of format 1, although their lines have no checksums.
 func TestOldFormat(t *testing.T) {
 	dir := wholeRun(t)
 	before := contents(t, dir)
@@ -586,7 +586,7 @@ func TestOldFormat(t *testing.T) {
 	}
 }
 
-// TestDamageInTheMiddle checks that damage that a power cut cannot cause is rejected, with a hint.
+// TestDamageInTheMiddle damages a run as no power cut can. Resume must return an error with a hint.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
 		dir := wholeRun(t)
@@ -648,8 +648,8 @@ func flipBits(t *testing.T, bits func(i int) []int) {
 	}
 }
 
-// TestInterruptedStart checks that a run can start in a folder whose earlier start was interrupted before run.json was
-// written.
+// TestInterruptedStart checks that a run can start in a folder in which an earlier start was interrupted before it
+// wrote run.json.
 func TestInterruptedStart(t *testing.T) {
 	for _, begin := range []func(string, Run) (*Folder, error){Create, Resume} {
 		dir := t.TempDir()
@@ -707,7 +707,8 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// FuzzLines checks that the accepted part of any file consists of whole lines with the right end offsets.
+// FuzzLines reads arbitrary files. The part that the reader accepts must consist of whole lines, and the reader must
+// return their correct end offsets.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
@@ -779,8 +780,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that run.json does not record the default selection (the first examples). So run folders
-// from versions without this parameter can be resumed.
+// TestSelectionRecorded checks that run.json does not record the default selection (the first examples). So rscert can
+// resume run folders from versions without this parameter.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")

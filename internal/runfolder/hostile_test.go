@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestHostileFiles checks that readers refuse files that would make them wait or read for ever, and that readers then
+// TestHostileFiles checks that readers refuse files that would make them wait or read for ever. Meanwhile, readers must
 // take little memory.
 func TestHostileFiles(t *testing.T) {
 	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
@@ -83,7 +83,7 @@ func TestLinks(t *testing.T) {
 				t.Run(fmt.Sprintf("%s of %s, %d to do", how, name, without), func(t *testing.T) {
 					dir := sampleShard(t, splitRun, spec.Whole, without)
 					path, outside := filepath.Join(dir, name), filepath.Join(t.TempDir(), "outside")
-					had := os.Rename(path, outside) == nil // the run's own file, so only the link is wrong
+					had := os.Rename(path, outside) == nil // the link leads to the run's own file, so only the link itself is wrong
 					if !had {
 						if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
 							t.Fatal(err)
@@ -131,8 +131,8 @@ func TestLockFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestReadsNoLink checks that commands that only read also refuse evidence outside the run folder, whether the user
-// names the folder or the file.
+// TestReadsNoLink checks that commands that only read refuse links in a run folder, too. They must do so whether the
+// user names the folder or the file.
 func TestReadsNoLink(t *testing.T) {
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		dir := sampleShard(t, splitRun, spec.Whole, 0)
@@ -211,8 +211,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestManyLines checks that a file of very many short lines is refused before it has taken more memory than an input
-// may take.
+// TestManyLines reads a file of very many short lines. The reader must refuse the file before its lines take more
+// memory than an input may take.
 func TestManyLines(t *testing.T) {
 	var text bytes.Buffer
 	const lines = 10_000

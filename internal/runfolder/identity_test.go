@@ -223,7 +223,7 @@ func TestExchangedFiles(t *testing.T) {
 	}
 }
 
-// Files can be read outside of their run folder, but all lines must belong to one run.
+// Commands can read files outside of their run folder, but all lines of a file must belong to one run.
 func TestLinesWithoutTheirRun(t *testing.T) {
 	seal := func(seed checksum.Seed, lines ...string) (text string) {
 		for _, line := range lines {
@@ -279,8 +279,8 @@ func TestMergeFormats(t *testing.T) {
 	checkWhole(t, out, sampleShard(t, old, spec.Whole, 0), old)
 }
 
-// Rows of bounds.csv that contradict their certificates must be refused by readers. A resumed run must sample their
-// examples again.
+// Readers must refuse rows of bounds.csv that contradict their certificates. A resumed run must sample the examples of
+// these rows again.
 func TestRowsContradictCertificates(t *testing.T) {
 	for name, change := range map[string]func(fields []string){
 		"label":      func(f []string) { f[labelField], f[correctField] = "0", "1" },

@@ -18,9 +18,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// JournalForm describes a journal, which is a folder with two files. The document is written first. The second file
-// holds lines of type T, and lines are only ever appended to it. Both files have checksums, like the files of a run.
-// The checksum of every line identifies the document.
+// JournalForm describes a journal, which is a folder with two files. The first file holds a document, which is written
+// first. The second file holds lines of type T. Programs only ever append lines to it. Both files have checksums, like
+// the files of a run. The checksum of every line identifies the document.
 type JournalForm[T any] struct {
 	Document, Lines string // names of the files
 	// Keys lists the keys that each line must have. Valid returns an error for a line that contradicts itself.
@@ -36,8 +36,8 @@ type Journal[T any] struct {
 	seed checksum.Seed
 }
 
-// Read decodes the document of a journal into the argument 'document' and returns the lines. It omits a last line that
-// was not completely written. It checks every line.
+// Read decodes the document of a journal into the argument 'document' and returns the lines. Read checks every line. It
+// omits the last line if this line was not completely written.
 func (f JournalForm[T]) Read(dir string, document any) ([]T, error) {
 	text, err := f.readDocument(dir, document)
 	if err != nil {
@@ -155,7 +155,7 @@ func (f JournalForm[T]) open(dir string, seed checksum.Seed) (*Journal[T], error
 	return &Journal[T]{root: root, lock: locked.lock, seed: seed}, nil
 }
 
-// unused returns ErrExists unless dir contains at most the remains of an interrupted start.
+// unused returns ErrExists if dir contains more than the remains of an interrupted start.
 func (f JournalForm[T]) unused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -82,13 +82,15 @@ type damage struct {
 type fileFormat[T any] struct {
 	// keys lists the keys that each line must have. Without this list, the value of a missing key would be 0.
 	keys []string
-	// sealed means that every line must have a checksum. Otherwise checksums are checked only where they are present.
+	// sealed means that every line must have a checksum. If it is false, readers check only the checksums that are
+	// present.
 	sealed bool
 	// seed is the value from which every checksum starts. If alone is true, the file is read without its run, and the
 	// seed is computed from the file's first checksum.
 	seed  checksum.Seed
 	alone bool
-	// own means that the file is in its run folder and lines are appended to it, so its last line can be incomplete.
+	// own means that the file is in its run folder. Runs append lines to such a file, so its last line can be
+	// incomplete.
 	own   bool
 	valid func(T) error
 	// size returns the size in bytes of the data that a value points to. If size is nil, the length of the line is used
@@ -195,9 +197,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, that no two keys are equal if upper and lower case are
-// ignored, and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index
-// for index, and leave 0 for missing keys.
+// checkKeys checks three properties of a JSON object. It has all of the keys. No two keys are equal, even if upper and
+// lower case are ignored. No value is null. Without this check, encoding/json would use the last of equal keys, accept
+// Index for index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil

@@ -44,7 +44,7 @@ type manifestEntry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// manifestFiles are the only names that a manifest may have. The names are in the order of the entries of a manifest.
+// manifestFiles are the only file names that a manifest may list. A manifest lists them in this order.
 var manifestFiles = []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile}
 
 // describeFiles returns the manifest of the files in a run folder.
@@ -164,8 +164,8 @@ func decodeManifest(data []byte) (m manifest, err error) {
 	return m, err
 }
 
-// differences lists the files that changed since the manifest was written, the files that are missing, and the files of
-// a run that the manifest does not name.
+// differences lists three kinds of files: files that changed since the manifest was written, missing files, and files
+// of a run that the manifest does not name.
 func (m manifest) differences(ctx context.Context, root *os.Root) (faults []string, err error) {
 	named := map[string]bool{}
 	for _, want := range m.Files {

@@ -86,9 +86,9 @@ type merging struct {
 	progress func(int64)
 }
 
-// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may also hold
-// another folder or file that was copied together with the shards. So lock accepts only a real folder, not a link, that
-// holds only files of a merge.
+// lock makes and locks the work folder, or takes over the work folder that a killed merge left. At the path of the work
+// folder, there may also be another folder or file, for example one that was copied together with the shards. So lock
+// accepts only a folder that holds only files of a merge. It accepts no link.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -133,7 +133,7 @@ func merges(name string) bool {
 	return strings.HasPrefix(name, durable.Temporary)
 }
 
-// discard removes the work folder, unless the folder has already been renamed to the run folder.
+// discard removes the work folder, unless the merge has already renamed this folder to the run folder.
 func (m merging) discard() error {
 	if _, err := m.beside.Lstat(m.name); err != nil {
 		return nil
@@ -263,7 +263,8 @@ func (m merging) damaged(i int, err error) error {
 	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
 }
 
-// lineSource reads a file line by line. Its buffer is small, because a merge may read a thousand shards.
+// lineSource reads a file line by line. The buffer of a lineSource is small, because a merge may read a thousand shards
+// at a time.
 type lineSource struct {
 	*sparing
 	br     *bufio.Reader

@@ -76,7 +76,7 @@ func list(t *testing.T, dir string) (names string) {
 	return names
 }
 
-// limitFiles lets the process open only this number of further files until the test ends.
+// limitFiles lets the process open only 'more' further files until the test ends.
 func limitFiles(t *testing.T, more int) {
 	t.Helper()
 	var was syscall.Rlimit
@@ -204,8 +204,8 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are intact, but each is at
-// the position of the other line.
+// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are intact, but each line
+// is at the position of the other.
 func TestMergeOfChangedShard(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 2)
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {

@@ -38,10 +38,11 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the number that the function 'sample' records as the loss of radius from rounding an example.
+// quantisationOf returns the loss of radius from rounding that the function 'sample' records for an example.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
-// sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.
+// sample appends made-up results for an example to the run. Like the noise, these results depend only on the example's
+// index.
 func sample(t *testing.T, f *Folder, place, index int) {
 	t.Helper()
 	p := f.run.Parameters
@@ -109,7 +110,7 @@ func shardsOf(t *testing.T, run Run, k int) (dirs []string) {
 	return dirs
 }
 
-// merge merges shards into a new folder. Only errors about shards are expected.
+// merge merges shards into a new folder, and returns the path of this folder.
 func merge(t *testing.T, dirs []string) (out string, err error) {
 	t.Helper()
 	s, err := OpenShards(dirs)
@@ -314,7 +315,7 @@ func TestMergeGaps(t *testing.T) {
 	}
 }
 
-// TestMergedRunFile checks that a run.json with overlapping shards is refused.
+// TestMergedRunFile checks that Read refuses a run.json with overlapping shards.
 func TestMergedRunFile(t *testing.T) {
 	run := votesRun
 	run.Data.Shards = []spec.Shard{{I: 0, K: 2}, {I: 2, K: 4}}
@@ -439,7 +440,7 @@ func changeValue(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestMergeUnfinished checks that incomplete shards are rejected, and that the error names them.
+// TestMergeUnfinished checks that OpenShards rejects incomplete shards and names them in the error.
 func TestMergeUnfinished(t *testing.T) {
 	first := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0)
 	refuses := func(what, dir string) {
@@ -480,7 +481,7 @@ func TestMergeUnfinished(t *testing.T) {
 	}
 }
 
-// TestMergeDamage flips bits of a shard. The merge must reject the shard, or give the same result.
+// TestMergeDamage flips bits of a shard. The merge must reject the shard, or have the same result as without the flip.
 func TestMergeDamage(t *testing.T) {
 	first, second := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0), sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
 	whole := allFiles(t, sampleShard(t, splitRun, spec.Whole, 0))
@@ -517,8 +518,8 @@ func TestMergeDamage(t *testing.T) {
 }
 
 // TestMergeInterrupted interrupts a merge at every step: once by a cancelled context, and once by a simulated kill,
-// whose files remain. An interrupted merge must leave no folder with the run's name, and another merge must complete
-// the work.
+// which leaves the files of the merge. An interrupted merge must leave no folder with the run's name, and another merge
+// must complete the work.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))

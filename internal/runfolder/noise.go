@@ -23,8 +23,8 @@ type Noise struct {
 	Eta float64 `json:"eta"`
 	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
-	// Quantised means that the inputs do not lie on a lattice. The classifier clamps them to [Low, High] and rounds
-	// them.
+	// Quantised means that the data do not lie on a lattice. The classifier clamps each value to [Low, High] and rounds
+	// it to the lattice of the Step.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`

@@ -112,7 +112,7 @@ func EqualCertificates(a, b certify.Certificate) bool {
 }
 
 // Contradicts returns an error if a certificate claims more than its evidence supports. If the certificate claims less,
-// lower is true. An earlier rscert with a looser bound may have written such a certificate.
+// the result 'lower' is true. An earlier version of rscert with a looser bound may have written such a certificate.
 func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	computed = computed.AsStated(claimed)
 	if EqualCertificates(claimed, computed) {

@@ -109,8 +109,8 @@ func damaged(err error) error {
 	return &DamageError{err}
 }
 
-// recover finds the examples that are complete in every file, and cuts the files back to these examples. The other
-// examples were being written when the run was interrupted, or had not reached the disk.
+// recover finds the examples that are complete in every file, and cuts the files back to these examples. When the run
+// was interrupted, it was still writing the other examples, or they had not yet reached the disk.
 func (f *Folder) recover() error {
 	found, err := f.run.readExamples(f.dir, math.MaxInt, nil)
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Schema is the format version that this package writes. The package refuses newer versions. A new version only ever
-// adds fields.
+// Schema is the format version that this package writes. The package refuses newer versions. A new version may add
+// fields, but it never changes or removes fields.
 const Schema = 3
 
 // These are the names of the files in a run folder.
@@ -82,7 +82,7 @@ type Model struct {
 type Member struct {
 	File    string           `json:"file"`
 	SHA256  string           `json:"sha256"`
-	Outputs graph.OutputKind `json:"outputs"` // kind of its scores
+	Outputs graph.OutputKind `json:"outputs"` // kind of the model's outputs
 	Recipe  string           `json:"recipe,omitempty"`
 }
 
@@ -188,7 +188,7 @@ type Data struct {
 	Shards []spec.Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
-	Note             string          `json:"note,omitempty"`               // choices rscert made while reading
+	Note             string          `json:"note,omitempty"`               // choices that rscert made while reading the data
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
@@ -380,7 +380,7 @@ func dropEmpty(data []byte) []byte {
 	return data
 }
 
-// validate checks fields whose faults would otherwise be noticed late or never.
+// validate checks the fields in which a fault would otherwise stay unnoticed or be noticed late.
 func (r Run) validate() error {
 	p := r.Parameters
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
@@ -486,8 +486,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What if one run made its noise on the host and the other run made its noise on
-// the device. compare --json has always printed this value with the hyphens of a flag.
+// NoiseOnFlag is the value of Difference.What if one run made its noise on the host and the other on the device.
+// compare --json has always printed this value with the hyphens of a flag.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.

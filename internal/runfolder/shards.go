@@ -41,8 +41,8 @@ type shardFolder struct {
 // holds it.
 type turn struct{ index, part int }
 
-// ShardError reports a shard that cannot be merged. The user can repair the shard by following Advice and then resuming
-// the shard's run.
+// ShardError reports a shard that cannot be merged. To repair the shard, the user follows Advice and then resumes the
+// shard's run.
 type ShardError struct {
 	Dir    string
 	Run    Run
@@ -87,8 +87,8 @@ func joinShards(shards []spec.Shard) string {
 
 // OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. The runs
 // may differ only in their shard. The folders are locked against other processes until Close. If there are more than
-// openAtOnce folders, only the first openAtOnce are locked. Merge notices if another process writes to the other
-// folders.
+// openAtOnce folders, OpenShards locks only the first openAtOnce of them. Merge notices if another process writes to
+// the other folders.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -158,7 +158,7 @@ func openPart(dir string) (p shardFolder, err error) {
 	return p, nil
 }
 
-// oneFormat returns an error unless both parts have the same format. Lines of different formats cannot be mixed,
+// oneFormat returns an error unless both parts have the same format. A file cannot hold lines of different formats,
 // because their checksums start from different seeds.
 func (p shardFolder) oneFormat(other shardFolder) error {
 	if p.run.Schema == other.run.Schema {
@@ -270,7 +270,8 @@ func (p shardFolder) shards() []spec.Shard {
 	return []spec.Shard{p.run.Parameters.Shard}
 }
 
-// describe sets the run.json of the merged run. All its entries except the runtime describe the whole run.
+// describe sets the run.json of the merged run. All entries of this run.json, except the runtime, describe the whole
+// run.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = spec.Whole

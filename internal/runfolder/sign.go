@@ -90,8 +90,8 @@ type SignatureState struct {
 	Comment string
 	// Verified means that the key made the signature, and that the files have not changed since then.
 	Verified bool
-	// Faults lists why VerifySignature did not verify the run. After ReadSignature it lists only why the signature
-	// cannot be read.
+	// Faults lists why VerifySignature did not verify the run. In the result of ReadSignature, it lists only why the
+	// signature cannot be read.
 	Faults []string
 }
 
@@ -150,9 +150,9 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 	return nil, nil
 }
 
-// VerifySignature checks that key signed the run in dir. It checks the signature of the manifest and every file that
-// the manifest names. It also checks that the manifest names every result in the folder. It returns an error only if a
-// file could not be read.
+// VerifySignature checks that key signed the run in dir. It checks the manifest's signature, and compares every file
+// that the manifest names with the manifest. It also checks that the manifest names every result in the folder.
+// VerifySignature returns an error only if it could not read a file.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

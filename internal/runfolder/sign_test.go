@@ -51,7 +51,7 @@ func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	return dir
 }
 
-// verifySigned verifies a signed run and returns its faults. It returns none if the run is verified.
+// verifySigned verifies a signed run and returns the faults that it finds. A verified run has no faults.
 func verifySigned(t *testing.T, dir string, key signature.PublicKey) []string {
 	t.Helper()
 	s, err := VerifySignature(t.Context(), dir, key)
@@ -149,7 +149,7 @@ func TestSignedRunChanges(t *testing.T) {
 		if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), path); err != nil {
 			t.Fatal(err)
 		}
-		put(t, path, text) // writes through the link, so the content is right
+		put(t, path, text) // put writes through the link, so the content is right
 		if faults := verifySigned(t, dir, public); len(faults) != 1 || faults[0] != name+" is no regular file" {
 			t.Errorf("a link as %s: %q", name, faults)
 		}
@@ -237,8 +237,8 @@ func TestExchangedSignatures(t *testing.T) {
 	}
 }
 
-// A manifest that rscert never writes must be refused, even if the key signed it. Nothing outside the folder may be
-// opened.
+// A manifest that rscert never writes must be refused, even if the key signed it. VerifySignature must not open any
+// file outside the folder for it.
 func TestHostileManifests(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, votesRun, key)
@@ -352,8 +352,8 @@ func TestSignedComment(t *testing.T) {
 	}
 }
 
-// A merged run is signed with the key that Merge was given, before the folder gets its name. The signatures of the
-// shards are not copied.
+// Merge must sign the merged run with the key given to SignWith, before the folder gets its name. It must not copy the
+// signatures of the shards.
 func TestSignedMerge(t *testing.T) {
 	key, public := keys(t)
 	shardKey, _ := keys(t)

@@ -11,7 +11,7 @@ import (
 // being read.
 const openAtOnce = 64
 
-// sparing reads a file from its start. Between reads, it closes the file unless keep is set.
+// sparing reads a file from its start to its end. If the field 'keep' is false, it closes the file between reads.
 type sparing struct {
 	path string
 	was  fs.FileInfo // state of the file when the shard was checked

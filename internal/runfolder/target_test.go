@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run on a lattice. In this run, the correction for the finite length of random words visibly reduces
-// alpha.
+// drawn returns a run with noise on a lattice. Its Eta is so large that the correction for the finite length of random
+// words visibly reduces alpha.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -57,13 +57,13 @@ func TestTargetIsDeflated(t *testing.T) {
 	if d := (Run{Parameters: Parameters{Certification: Certification{N0: 1, N: 2}}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)
 	}
-	// If the random words use up all of alpha, certification must fail. It must not use the full alpha instead.
+	// If the correction uses up all of alpha, certification must fail. It must not use the full alpha instead.
 	r.Noise.Eta = 1
 	target := r.Target(0.1)
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// For noise in floats, the loss of alpha is unknown, so the certificate must say idealised.
+	// For noise in floats, the loss of alpha is unknown. So the certificate must state the arithmetic "idealised".
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -178,7 +178,7 @@ func TestBoundsOf(t *testing.T) {
 	}
 }
 
-// A file with certifiedHeader has rows for certified classes only. The reader must find the columns by this header.
+// A file with certifiedHeader has rows for certified classes only. The reader must use this header to find the columns.
 func TestEarlierBounds(t *testing.T) {
 	row := func(header, text string) string {
 		return string(checksum.Seed(0).AppendCSV([]byte(header), []byte(text))) + "\n"
@@ -233,7 +233,7 @@ func TestTornLines(t *testing.T) {
 }
 
 // The field 'tail' of the damage must be true if no intact line follows the damage. It must also be true if the damaged
-// line has zeros, which a power cut can leave anywhere in a file. Lines after zeros must not be read.
+// line has zeros, which a power cut can leave anywhere in a file. The reader must not read lines after zeros.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})
@@ -344,7 +344,7 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	}
 }
 
-// Bounds outside of a run folder name the norm of their radii, unless it is L2.
+// A file of bounds outside of a run folder must name the norm of its radii, unless the norm is L2.
 func TestBoundsNameTheirNorm(t *testing.T) {
 	for norm, want := range map[law.Norm][2]string{law.L2: {boundsHeader, ""}, law.L1: {normedHeader, ",l1,"}} {
 		var b bytes.Buffer

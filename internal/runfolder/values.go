@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// A decoder returns noValue in place of the memory of a value if the line contains no value.
+// If a line contains no value, a decoder returns noValue instead of the number of bytes that the value takes.
 const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
@@ -87,7 +87,7 @@ func (r *valueReader[T]) next() (v T, ok bool, err error) {
 }
 
 // endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zeros,
-// the search is omitted, because only a power cut leaves zeros.
+// endDamaged omits this search, because only a power cut leaves zeros.
 func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	r.ended = true
 	r.damage = &damage{line: first.number, err: cause, tail: true}

@@ -18,22 +18,23 @@ type Column struct {
 	Name      string  // the column's name in errors
 	Scale     float64 // scale of the noise in the units of the column; 0 means no noise
 	Mean, Std float64 // the model's input is (x − Mean)/Std
-	// Lattice is the lattice of the column's data, as refined for the noise. If it is nil, the column is quantised: its
-	// values are clamped to [Low, High] and rounded to a lattice of law.Ratios.Greatest steps per scale.
+	// Lattice is the lattice of the column's data, as refined for the noise. If Lattice is nil, the column is
+	// quantised. The classifier then clamps the column's values to [Low, High], and rounds them to a lattice of
+	// law.Ratios.Greatest steps per scale.
 	Lattice   *Lattice
 	Index     func(x float32) int // returns k for the value x = Step·k on Lattice
 	Low, High float32
 }
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise is drawn with the scale Greatest·step. Greatest·step is at least the argument scale, so every
-// certificate for the argument scale holds. The quotient of scale and step is the same for all quantised columns, so
-// these columns share one table.
+// rounded up. The noise has the scale Greatest·step. This is at least the argument 'scale', so every certificate for
+// this argument holds. For all quantised columns, the scale of the noise is Greatest steps. So these columns share one
+// table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
 
-// ColumnTable returns the table of a column's noise. The step is nil for a quantised column.
+// ColumnTable returns the table of a column's noise. For a quantised column, the argument 'step' is nil.
 func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	if step == nil {
 		return NewLawTable(l, float64(l.Ratios().Greatest), big.NewRat(1, 1))
@@ -45,8 +46,8 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 // order of the first columns that use them.
 type ColumnTables []*Table
 
-// add returns the table of a column's noise. It appends the table to t, unless t has a table of the same distribution.
-// The step is nil for a quantised column.
+// add returns the table of a column's noise. It appends the table to t, unless t already has a table of the same
+// distribution. For a quantised column, the argument 'step' is nil.
 func (t *ColumnTables) add(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	if old := t.named(quantisedName(l)); step == nil && old != nil {
 		return old, nil
@@ -128,8 +129,8 @@ func (t ColumnTables) Eta() (eta float64) {
 }
 
 // ColumnNoise is noise with a scale for each column. In units of the scales, it is noise of scale 1 on the columns that
-// have noise. A certificate of radius r therefore holds for perturbations δ with ‖δ_d/scale_d‖ < r that are 0 on the
-// columns without noise.
+// have noise. So a certificate of radius r holds for each perturbation δ that is 0 on the columns without noise, if the
+// vector of the quotients δ_d/scale_d on the other columns has a norm below r.
 type ColumnNoise struct {
 	Tables   ColumnTables
 	norm     law.Norm
@@ -142,7 +143,7 @@ type columnNoise struct {
 	Column
 	quantise *Quantiser
 	step     float64 // step of the lattice, if the column is quantised
-	first    int     // integer of the table's label 0
+	first    int     // integer of label 0 of the table
 	entries  []uint64
 	values   []float32 // values[k − low] is the model's input for the integer k; nil for a quantised column
 	low      int       // smallest integer in values
@@ -229,13 +230,13 @@ type ColumnInput struct {
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is true. If rounded is
-// true, the values were read from a file whose numbers need not be float32 numbers. The distance between a number in
-// the file and the float32 read from it has one bound for the example and another bound for any perturbed example. The
-// term read is then the sum of these two bounds.
+// with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
+// whose numbers need not be float32 numbers. If it is false, the term read is 0. Otherwise, the term read is the sum of
+// two bounds. Both bound the distance between a number in the file and the float32 that was read from it: one for the
+// example, and one for any perturbed example.
 //
-// The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes these
-// inputs.
+// The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
+// these inputs.
 func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput, float64, error) {
 	in := ColumnInput{n, make([]int32, len(values)), slices.Clone(frozen)}
 	sum := 0.

@@ -95,8 +95,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 	share := 0.
 	for j := -9. * greatest; j <= 9*greatest; j++ {
 		mass := phi((j+.5)/greatest) - phi((j-.5)/greatest)
-		// If the noise of column 0 is the integer j, the score w·x + b is positive if and only if the noise of column 1
-		// is an integer larger than the variable least.
+		// Suppose that the noise of column 0 is the integer j. Then the score w·x + b is positive if and only if the
+		// noise of column 1 is an integer above 'least'.
 		least := (-b-w[0]*g[0]*(k[0]+j))/(w[1]*g[1]) - k[1]
 		share += mass * phi(-(math.Floor(least)+.5)/greatest)
 	}

@@ -29,8 +29,8 @@ func newKeyed(index int, seed uint64, n0 int64, done chan int, goals ...int64) *
 }
 
 // TestEager runs examples that arrive one at a time. Each example arrives after the previous example has ended. A
-// sampler that waits for a full batch would never end. The outputs must equal the outputs of a sampler with the Seed
-// and the N0 that the example's method Key returns.
+// sampler that waits for a full batch would never end. The example's method Key returns a seed and an n0. The outputs
+// must equal the outputs of a sampler with this Seed and this N0.
 func TestEager(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		done := make(chan int, 1)
@@ -107,9 +107,9 @@ type abandonable struct {
 
 func (a *abandonable) Abandoned() bool { return a.gone.Load() }
 
-// TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. The
-// workers must finish at most the batches that are running. The example must be emitted exactly once, although no
-// decision was made about it, and later examples must finish.
+// TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. After
+// that, the workers may finish only the batches that are already running. The sampler must emit the abandoned example
+// exactly once, although it makes no decision about it. Later examples must finish.
 func TestAbandoned(t *testing.T) {
 	const batch = 16
 	for _, c := range []struct {

@@ -6,8 +6,8 @@ import (
 )
 
 // This file makes floating-point noise, for comparison with papers and older runs (--noise float). The code uses only
-// integer arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum. To prevent such
-// fusing, the code below converts products to float64.
+// integer arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product with a sum. To prevent
+// this, the code below converts products to float64.
 //
 // The random words come from the generator Squares (Widynski 2020, arXiv:2004.06278) with four rounds and 32 bits per
 // counter. All arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
@@ -46,8 +46,8 @@ import (
 //     2e-7 per pair. The rounding of x + σε to float32 has an error of about the same size, and the rounding inside a
 //     float32 model has a larger error.
 
-// block is the number of words that the code generates at a time and then turns into Gaussians. It is even, and so
-// small that a block stays in the first-level cache.
+// block is the number of words that the code generates at a time and then turns into Gaussians. This number is even,
+// and so small that a block fits into the first-level cache.
 const block = 256
 
 // Fill sets dst[d] to the standard Gaussian number for coordinate d of a sample (0 ≤ sample < 2³¹).
@@ -67,7 +67,7 @@ type buffer struct {
 }
 
 // gaussians sets the first n elements of b.gaussians from the random words with the counters counter, counter+1, …. If
-// n is odd, it sets the first n+1 elements.
+// n is odd, the method sets the first n+1 elements.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)

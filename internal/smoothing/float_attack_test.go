@@ -14,9 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// readsLowBits computes the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023). Like the model,
-// it uses the operations Mul, Floor, Sub and Max in float32. It returns class 1 if some coordinate is not a multiple of
-// 2⁻³².
+// readsLowBits computes the output of the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023).
+// Like the model, it uses the operations Mul, Floor, Sub and Max in float32. It returns class 1 if some coordinate is
+// not a multiple of 2⁻³².
 func readsLowBits(x []float32) int {
 	most := float32(0)
 	for _, v := range x {
@@ -50,10 +50,10 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 }
 
 // With floating-point noise, the votes at two points with distance 0.43σ contradict each other. If class 0 gets all
-// votes at one point, its probability there is at least 0.99. A correct certificate would then imply that class 0
-// has at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other point. But class 0 gets almost no votes there.
-// With lattice noise on a lattice that contains both points, every noisy input is a lattice point. Its low bits
-// therefore do not show from which of the two points it came.
+// votes at one point, its probability there is at least 0.99. A correct certificate would then imply that class 0 has
+// at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other point. But class 0 gets almost no votes there. With
+// lattice noise on a lattice that contains both points, every noisy input is a lattice point. So the low bits of a
+// noisy input do not show from which of the two points it came.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()

@@ -10,14 +10,14 @@ import (
 )
 
 // A lane consists of a classifier on one device and the workers that run it. One lane draws all samples of an example.
-// The reason is that another device may give outputs that differ in the last bits, and then the model on that device is
+// The reason is that the outputs of another device may differ in the last bits. The model on that device is then
 // another classifier.
 //
 // If a device fails, its workers stop. Then the other lanes redraw the device's unfinished examples from their first
 // sample.
 type lane struct {
 	classifier Classifier
-	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last is classifier
+	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last one is the field 'classifier'
 	batch      int             // size of the largest batches
 	ctx        context.Context // cancelled when the run ends or the device fails
 	stop       context.CancelFunc
@@ -91,7 +91,7 @@ func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
 // fail records that a worker of the lane failed at a task. If other devices can continue, fail marks this device as
-// failed and returns nil. If an example also fails on a second device, the cause is the example itself, and fail
+// failed and returns nil. If an example also fails on a second device, the cause is the example itself. Then fail
 // returns an error.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
@@ -123,7 +123,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 }
 
 // blame marks the examples of a batch that failed on the lane. It returns those examples of the batch that have already
-// failed on another lane. If there are such examples, the cause of the failure is an example, and not the device.
+// failed on another lane. If there are such examples, one of them is the cause of the failure, and not the device.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {
@@ -153,8 +153,7 @@ func (c *scheduler) leave(l *lane) error {
 }
 
 // redo restarts the examples of a failed device, once all workers of the device have stopped. It does not restart an
-// example that already has all samples up to its goal, because such an example needs no sample before its next
-// decision.
+// example that already has all samples up to its goal, because the next step for such an example is a decision.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A makingDevice is a device that makes noise itself from Rows and Draws. Like the type device, it can be made to fail,
-// and it writes its mark into every output.
+// A makingDevice is a device that makes noise itself from Rows and Draws. Like the type device, it writes its mark into
+// every output, and tests can make it fail.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise
@@ -69,7 +69,8 @@ func TestLanesMakeNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The function run draws samples on k devices. The devices whose indices are in makers make noise themselves.
+	// The function run draws samples on k devices. The slice 'makers' holds the indices of the devices that make noise
+	// themselves.
 	run := func(name string, k, batch int, failFrom int64, makers []int) (log []string, es []*restartable, lost int) {
 		es, source := restartables(n, []int64{10, 33, 150}, &log)
 		for i, e := range es {

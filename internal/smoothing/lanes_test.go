@@ -58,8 +58,8 @@ func newDevices(k, batch int, failFrom int64) []*device {
 	return devices
 }
 
-// The method over returns a copy of s whose classifiers are the given devices.
-func (s Sampler) over(devices []*device) Sampler {
+// onDevices returns a copy of s whose classifiers are the given devices.
+func (s Sampler) onDevices(devices []*device) Sampler {
 	s.Classifier = devices[0]
 	for _, d := range devices[1:] {
 		s.Replicas = append(s.Replicas, d)
@@ -72,7 +72,7 @@ func (s Sampler) over(devices []*device) Sampler {
 type restartable struct {
 	*observed
 	slot   **restartable
-	thrown bool // set if the experiment was discarded
+	thrown bool // the experiment was discarded
 	begun  int
 }
 
@@ -143,7 +143,7 @@ func TestLanes(t *testing.T) {
 		var want []string
 		wantExamples, source := restartables(n, goals, &want)
 		s := Sampler{Seed: 7, N0: 20, Workers: 3}
-		if err := s.over(newDevices(1, 64, 0)).Run(t.Context(), source); err != nil {
+		if err := s.onDevices(newDevices(1, 64, 0)).Run(t.Context(), source); err != nil {
 			t.Fatal(err)
 		}
 		used := map[uint32]bool{}
@@ -171,7 +171,7 @@ func TestLanes(t *testing.T) {
 						}
 						lost = append(lost, d)
 					}
-					if err := s.over(devices).Run(t.Context(), source); err != nil {
+					if err := s.onDevices(devices).Run(t.Context(), source); err != nil {
 						t.Fatalf("%s: %v", name, err)
 					}
 					if !reflect.DeepEqual(log, want) {
@@ -214,9 +214,9 @@ func TestFailuresEndTheRun(t *testing.T) {
 		damage func(devices []*device)
 		plain  bool // experiments cannot start again
 		want   string
-		lost   int // maximum number of devices lost before the end
+		lost   int // maximum number of devices that fail before the run ends
 	}{
-		// Example 5 has index 15. Its values are far from the values of all other examples.
+		// Example 5 has the index 15. Only this example has a value above 500.
 		{"an input that no device takes", func(devices []*device) { everywhere(devices, func(x float32) bool { return x > 500 }) }, false,
 			"15: the device fails", 1},
 		{"all devices", func(devices []*device) { everywhere(devices, func(float32) bool { return true }) }, false, "the device fails", 3},
@@ -240,7 +240,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 			}
 			devices := newDevices(4, 16, 0)
 			c.damage(devices)
-			s := Sampler{Seed: 7, N0: 20, Workers: 4}.over(devices)
+			s := Sampler{Seed: 7, N0: 20, Workers: 4}.onDevices(devices)
 			lost := 0
 			s.Lost = func(Classifier, int, error) { lost++ }
 			err := s.Run(t.Context(), source)
@@ -262,13 +262,13 @@ func TestFailuresEndTheRun(t *testing.T) {
 	}
 }
 
-// together is a device that fails in its first call. Before it fails, it waits until every device is in its first call.
-type together struct {
+// jointFailure is a device that fails in its first call, but only after every device has begun its first call.
+type jointFailure struct {
 	*device
 	in *sync.WaitGroup
 }
 
-func (d together) Run(ctx context.Context, _, _ []float32) error {
+func (d jointFailure) Run(ctx context.Context, _, _ []float32) error {
 	if d.calls.Add(1) == 1 {
 		d.in.Done()
 		d.in.Wait()
@@ -289,9 +289,9 @@ func TestAllFailAtOnce(t *testing.T) {
 		s := Sampler{Seed: 7, N0: 20, Workers: 3}
 		for i, d := range newDevices(3, 16, 0) {
 			if i == 0 {
-				s.Classifier = together{d, &in}
+				s.Classifier = jointFailure{d, &in}
 			} else {
-				s.Replicas = append(s.Replicas, together{d, &in})
+				s.Replicas = append(s.Replicas, jointFailure{d, &in})
 			}
 		}
 		lost := 0
@@ -309,14 +309,14 @@ func TestAllFailAtOnce(t *testing.T) {
 	}
 }
 
-// stuck is a device whose first call fails while its second call is running. Unless it is stopped, the second call
-// never ends.
-type stuck struct {
+// stuckDevice is a device whose first call fails while its second call is running. The second call ends only if the
+// sampler stops it.
+type stuckDevice struct {
 	*device
 	second chan struct{}
 }
 
-func (d stuck) Run(ctx context.Context, _, _ []float32) error {
+func (d stuckDevice) Run(ctx context.Context, _, _ []float32) error {
 	if d.calls.Add(1) == 1 {
 		<-d.second
 		return errDevice
@@ -326,7 +326,8 @@ func (d stuck) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// When a device fails, its running calls must be stopped, so that the examples of these calls need not wait.
+// When a device fails, the sampler must stop the device's running calls. Otherwise, the examples of these calls would
+// have to wait.
 func TestFailureStopsCalls(t *testing.T) {
 	var log []string
 	_, source := restartables(9, []int64{300}, &log)
@@ -334,17 +335,17 @@ func TestFailureStopsCalls(t *testing.T) {
 	devices := newDevices(2, 16, 0)
 	devices[1].fail = func(int64) error { <-second; return nil } // the second device must not be faster than the first
 	lost := 0
-	s := Sampler{Classifier: stuck{devices[0], second}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
+	s := Sampler{Classifier: stuckDevice{devices[0], second}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
 	if err := s.Run(t.Context(), source); err != nil || lost != 1 || len(log) != 9 {
 		t.Errorf("error %v, %d devices were lost, %d examples emitted", err, lost, len(log))
 	}
 }
 
-// TestRedo redraws examples of a failed device. It has one example in each possible state.
+// TestRedo redraws the examples of a failed device. In the test, there is one example in each possible state.
 func TestRedo(t *testing.T) {
 	var log []string
 	all, source := restartables(4, []int64{10, 20}, &log)
-	c := newScheduler(t.Context(), Sampler{N0: 5, Workers: 1}.over(newDevices(2, 4, 0)))
+	c := newScheduler(t.Context(), Sampler{N0: 5, Workers: 1}.onDevices(newDevices(2, 4, 0)))
 	for {
 		e, err := source()
 		if err != nil {
@@ -360,7 +361,7 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing: there are 5 + 10 samples and the clean input
+	c.active[0].lane, c.active[0].counted = failed, 15 // one sample is missing: all samples are 5 + 10 and the clean input
 	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)
@@ -393,7 +394,7 @@ func TestRedo(t *testing.T) {
 	}
 	check("more is asked for", 0, 1)
 
-	// If a batch was stopped because its device failed, its examples must not be blamed.
+	// If the sampler stopped a batch because the device had failed, it must not blame the examples of this batch.
 	c.active[2].failed = failed
 	other.err = errDevice
 	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}
@@ -408,7 +409,7 @@ func TestExperimentErrorsOnDevices(t *testing.T) {
 		var log []string
 		f := failing{call: call, from: 40, recorded: examples(1, []int64{40, 80}, &log)[0].recorded}
 		left := 1
-		s := Sampler{N0: 5, Workers: 2, Lost: func(Classifier, int, error) { t.Error("a device is lost") }}.over(newDevices(3, 8, 0))
+		s := Sampler{N0: 5, Workers: 2, Lost: func(Classifier, int, error) { t.Error("a device is lost") }}.onDevices(newDevices(3, 8, 0))
 		err := s.Run(t.Context(), func() (Experiment, error) {
 			if left--; left < 0 {
 				return nil, nil

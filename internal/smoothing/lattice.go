@@ -12,11 +12,11 @@ import (
 
 // Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
-// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). J is an integer that the table draws. It has
-// the distribution of ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So f(M(x)) and
-// f(round(x + σZ)) have the same distribution for every function f of lattice points, where round rounds to the
-// lattice. Rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound
-// for the ideal law of Z therefore holds exactly for the computed classifier.
+// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). The table draws the integer J. J has the
+// distribution of ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So f(M(x)) and
+// f(round(x + σZ)) have the same distribution for every function f of lattice points, where 'round' rounds to the
+// lattice. This rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every
+// bound for the ideal law of Z therefore holds exactly for the computed classifier.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int // the smallest and the largest i in the data
@@ -24,8 +24,8 @@ type Lattice struct {
 
 // Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
 // s, the smallest whole number for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s
-// is 1 if σ ≥ 0.118. The result ok is false if the table on lattice l would be too large, or if s would exceed 2¹⁵ − 1.
-// If the table is too large on lattice l, it is also too large on every finer lattice.
+// is 1 if σ ≥ 0.118. The result 'ok' is false if the table on lattice l would be too large, or if s would exceed 2¹⁵ −
+// 1. On a finer lattice, the table would be even larger.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -39,7 +39,7 @@ func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok b
 	return Lattice{Step: step, Low: s * l.Low, High: s * l.High}, s, true
 }
 
-// maxValues limits the number of values in LatticeNoise. So the values take at most 64 MiB.
+// maxValues limits the number of values in LatticeNoise, so that they take at most 64 MiB.
 const maxValues = 1 << 24
 
 // LatticeNoise turns lattice points into noisy inputs of a model. It uses only integers and look-ups, so every
@@ -50,8 +50,8 @@ type LatticeNoise struct {
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// The function in the field still returns a counter whose random word gives the noise 0 (see Rows.Clean).
-	still func() uint64
+	// zeroCounter returns a counter whose random word gives the noise 0 (see Rows.Clean).
+	zeroCounter func() uint64
 }
 
 // NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. mean and std have
@@ -66,8 +66,8 @@ func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, e
 			l.High-l.Low, len(mean), maxValues/len(mean)+t.First-t.Last)
 	}
 	n := &LatticeNoise{lattice: l, table: t, width: width, values: make([]float32, 0, width*len(mean))}
-	n.still = sync.OnceValue(func() uint64 {
-		counter, _ := t.findStill()
+	n.zeroCounter = sync.OnceValue(func() uint64 {
+		counter, _ := t.findZero()
 		return counter
 	})
 	for c := range mean {
@@ -112,8 +112,8 @@ type LatticeInput struct {
 	places []int32
 }
 
-// Input returns the example Step·integers [D]. The function channel returns the channel of a coordinate. Input takes
-// ownership of the slice integers.
+// Input returns the example Step·integers [D]. The function 'channel' returns the channel of a coordinate. Input takes
+// ownership of the slice 'integers'.
 func (n *LatticeNoise) Input(integers []int32, channel func(d int) int) (LatticeInput, error) {
 	for d, k := range integers {
 		if int(k) < n.lattice.Low || int(k) > n.lattice.High {

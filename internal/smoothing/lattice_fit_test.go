@@ -11,8 +11,7 @@ import (
 )
 
 // fitTable tests whether the counts of draws fit a table's exact masses. It applies a χ² test to the counts of the
-// labels. In this test, the rare labels of each tail of the distribution form one cell. It also tests the mean and the
-// variance.
+// labels. In the χ² test, the rare labels of each tail form one cell. The method also tests the mean and the variance.
 func (f *fit) fitTable(table *Table, counts []int64, name string) {
 	n := int64(0)
 	for _, c := range counts {
@@ -30,7 +29,7 @@ func (f *fit) fitTable(table *Table, counts []int64, name string) {
 		p, _ := masses[label].Float64()
 		return math.Ldexp(p, -64)
 	}
-	tail := 0. // probability of the labels not yet counted
+	tail := 0. // probability of the labels that are not yet in a cell
 	for label := range counts {
 		tail += share(label)
 	}
@@ -134,9 +133,8 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests in fitTable must detect faults. One fault is a table for another σ. Another is the choice of the alias in
-// place of a column's own label, and vice versa. The others are integers that are too large by one, and draws that use
-// only 30 bits of the word.
+// The tests in fitTable must detect faults. There are four faults: a table for another σ, columns that exchange their
+// own label and the alias, integers that are too large by one, and draws that use only 30 bits of the word.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

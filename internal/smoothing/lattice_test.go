@@ -22,7 +22,7 @@ func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *
 	return lawNoise(t, law.Gaussian, l, sigma, mean, std)
 }
 
-// lawNoise does the work of latticeNoise for any law.
+// lawNoise does the same as latticeNoise, for any law.
 func lawNoise(t testing.TB, of law.Additive, l Lattice, scale float64, mean, std []float64) *LatticeNoise {
 	t.Helper()
 	table, err := NewLawTable(of, scale, l.Step)
@@ -115,8 +115,8 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// For the smallest and the largest lattice point of the data, every integer of the table must lead to the right model
-// input. Inputs beyond these two points must be refused.
+// The test uses the smallest and the largest lattice point of the data. With each integer of the table, they must give
+// the right model input. The method Input must refuse points beyond these two.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {
@@ -298,7 +298,7 @@ func TestQuantiseRounding(t *testing.T) {
 }
 
 // The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ. This δ pushes coordinates just over the edge of a
-// cell, which consists of the values that round to the same lattice point. Some δ come close to the bound, so a much
+// cell. A cell consists of the values that round to the same lattice point. Some δ come close to the bound, so a much
 // smaller deduction would be wrong.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
@@ -317,8 +317,8 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// The coordinate moves away from q(x) until just beyond the edge of a cell. The cell is chosen so that δ is
-			// nearly parallel to the vector whose norm is the deduction.
+			// The coordinate moves away from q(x) until just beyond the edge of a cell. The test chooses the cell such
+			// that δ is nearly parallel to the vector whose norm is the deduction.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)

@@ -10,8 +10,8 @@ import (
 )
 
 // A fit collects the p-values of many tests of one hypothesis. The hypothesis is that the noise follows its definition.
-// The seeds are fixed, so every run has the same outcome. With new seeds, a perfect generator would fail with
-// probability at most 1e-3, for any number of dependent tests (Bonferroni).
+// The seeds are fixed, so every run has the same outcome. With random seeds, a perfect generator would fail with
+// probability at most 1e-3 (Bonferroni), for any number of tests, even if the tests are dependent.
 type fit struct {
 	names []string
 	ps    []float64
@@ -167,7 +167,7 @@ func fitGaussians(f *fit, samples int) {
 	}
 	f.uncorrelated(x, y, "within a pair")
 	f.uncorrelated(y, z, "across pairs")
-	// The squared radius of a pair is exponential, and its direction is uniform.
+	// The squared radius of a pair must be exponentially distributed, and its direction must be uniformly distributed.
 	arcs := make([]int, 1024)
 	rings := make([]int, 1024)
 	both := make([]int, 1024)

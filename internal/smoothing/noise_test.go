@@ -80,8 +80,8 @@ func TestNoiseGolden(t *testing.T) {
 	t.Logf("%d of %d values are correctly rounded", values-neighbours, values)
 }
 
-// The noise must have the same bytes on every platform. The expected hash was computed on amd64. It is the same with
-// GOAMD64=v3, where the compiler may fuse x·y + z, and with GOARCH=386.
+// The noise must have the same bytes on every platform. The expected hash was computed on amd64. The same hash results
+// with GOARCH=386, and with GOAMD64=v3, where the compiler may fuse x·y + z.
 func TestNoiseBytes(t *testing.T) {
 	const want = "0c7b27018af68f01bb9734a7f87fff31a74008c129475155e27179c75b623c3b"
 	hash := sha256.New()
@@ -111,8 +111,8 @@ func exactPair(a, b uint32) (float64, float64) {
 	return r * cos, r * sin
 }
 
-// The test checks all angles at the largest radius. It then checks radii of every magnitude, each at angles at which
-// the absolute value of one coordinate is close to the radius.
+// The test checks all angles at the largest radius. It then checks radii of every magnitude. For each radius, it uses
+// angles at which the absolute value of one coordinate is close to the radius.
 func TestBoxMullerError(t *testing.T) {
 	var worst, worstInner float64
 	var g [2]float32
@@ -122,7 +122,7 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// The final rounding adds at most the value half to the error. So the error before the final rounding is at
+			// The variable half is a bound on the error of the final rounding. So the error before this rounding is at
 			// least e − half.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
@@ -233,7 +233,7 @@ func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	}
 }
 
-// keyNumber is the inverse of admissibleKey. For a key that breaks Widynski's rules, ok is false.
+// keyNumber is the inverse of admissibleKey. For a key that breaks Widynski's rules, the result 'ok' is false.
 func keyNumber(key uint64) (n uint64, ok bool) {
 	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	var before, unit uint64 = 0, 1

@@ -41,8 +41,8 @@ func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. A row that the caller does not set again belongs to the first example of the new batch,
-// and nobody uses the results of such a row.
+// Reset removes the examples. If the caller does not set a row again, this row belongs to the first example of the new
+// batch. Nobody uses the results of such a row.
 func (r *Rows) Reset() {
 	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
@@ -69,16 +69,16 @@ func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 // Clean sets row i to the input without noise. The row gets the key 0, so all coordinates use the same word. The method
 // chooses a start for which this word draws J = 0.
 func (r *Rows) Clean(i int, in LatticeInput) {
-	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
+	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.zeroCounter()
 }
 
-// stillTries limits the search for a counter whose word draws the integer 0. With a Gaussian table, a word draws 0 with
+// zeroTries limits the search for a counter whose word draws the integer 0. With a Gaussian table, a word draws 0 with
 // probability at least 10⁻⁴.
-const stillTries = 1 << 24
+const zeroTries = 1 << 24
 
-// findStill returns the smallest counter whose word, with key 0, draws the integer 0.
-func (t *Table) findStill() (counter uint64, ok bool) {
-	for c := range uint64(stillTries) {
+// findZero returns the smallest counter whose word, with key 0, draws the integer 0.
+func (t *Table) findZero() (counter uint64, ok bool) {
+	for c := range uint64(zeroTries) {
 		if t.Integer(squares64(c, c)) == 0 {
 			return c, true
 		}
@@ -87,7 +87,7 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 }
 
 // Draws holds copies of a noise's tables in the form that devices use. For a word w, let column = w mod len(Next). Let
-// place be the entry of the coordinate in Rows.Places. Then
+// 'place' be the entry of the coordinate in Rows.Places. Then
 //
 //	label = column                 if w < Next[column],
 //	        column + Step[column]  otherwise,
@@ -103,7 +103,7 @@ type Draws struct {
 // Draws returns the noise's tables for devices. It returns an error if Rows cannot use the table.
 func (n *LatticeNoise) Draws() (d Draws, err error) {
 	t := n.table
-	if _, ok := t.findStill(); !ok {
+	if _, ok := t.findZero(); !ok {
 		return d, fmt.Errorf("no word was found that %s draws 0 from", t.name)
 	}
 	mask := uint64(len(t.entries) - 1)
@@ -121,7 +121,7 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 // CheckNoise runs at least checkedRows inputs twice, once with noise made on the device and once with noise made on the
 // host. It returns an error unless votes and outputs have the same bits in both runs. All NaNs count as equal. The
 // inputs are samples of several examples from all parts of the lattice: first, last and intermediate samples of both
-// phases, and inputs without noise. The argument channel has the same meaning as for LatticeNoise.Input.
+// phases, and inputs without noise. The function 'channel' returns the channel of a coordinate.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
@@ -190,7 +190,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 const checkedRows = 12
 
 // trial sets row i to input number k of the inputs with which CheckNoise tests an example. It also makes this input on
-// the host, and writes it to the argument row.
+// the host, and writes it to the argument 'row'.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -286,7 +286,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	return nil
 }
 
-// count sets the votes of a batch from its outputs. The argument rows is the number of rows that hold samples.
+// count sets the votes of a batch from its outputs. The argument 'rows' is the number of rows that hold samples.
 func (w *worker) count(rows int) {
 	m := w.Classifier.Classes()
 	for i := range rows {

@@ -9,13 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data that lie on no lattice to a lattice. Quantisation is part of the certified classifier. The
-// certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths on the resulting
-// lattice. The formulas are
+// Quantiser rounds data that lie on no lattice to a lattice. Quantisation is part of the certified classifier. This
+// classifier clamps each value x of its input to [low, high], rounds the value to a multiple of step, and smooths on
+// the resulting lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
-// where x_c/step is a float64 quotient and round rounds halves to even. Programs in any language can reproduce this
+// where x_c/step is a float64 quotient, and 'round' rounds halves to even. Programs in any language can reproduce this
 // rounding.
 type Quantiser struct {
 	norm      law.Norm // norm in which perturbations are measured
@@ -88,8 +88,8 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	return int32(k), moved
 }
 
-// reading bounds the errors that arise when numbers in files are read as float32. It returns the sum of two bounds. One
-// bound is for a number in the file that is read as the float32 v. The other bound is for any number in the quantiser's
+// reading bounds the errors that arise when numbers in files are read as float32. It returns the sum of two bounds. The
+// first is for a number in the file that was read as the float32 v. The second is for any number in the quantiser's
 // range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)

@@ -10,8 +10,8 @@ import (
 )
 
 // rscert reruns some samples to check that the model's outputs do not depend on the other inputs of a batch. For this
-// comparison, the seed chooses on average one in comparedSamples samples. In one of comparedExamples examples, it also
-// chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
+// comparison, the seed chooses on average one in comparedSamples samples. In one of comparedExamples examples, the seed
+// also chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
 // comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's
 // work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024,
 // the largest b that rscert chooses by itself, the share is 0.94 % if n = 10,000.
@@ -21,8 +21,8 @@ const (
 )
 
 // compares returns a function that chooses samples of an example and phase for comparison. The choice depends only on
-// seed, example, phase and sample. So the recorded number of compared samples does not depend on batches, devices or
-// interruptions.
+// the Sampler's fields Seed, N0 and Compare, and on the example, the phase and the sample. So the recorded number of
+// compared samples does not depend on batches, devices or interruptions.
 func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	choice := s.choice(index, phase)
 	first := phase == firstPhase(s.N0) && (s.Compare != nil && s.Compare(index) || s.choice(index, clean)%comparedExamples == 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// A dependentModel is a linear model whose outputs for an input may depend on other inputs. The function see gets the
-// whole batch and changes the outputs [3] of a row.
+// A dependentModel is a linear model whose outputs for an input may depend on other inputs. The function 'see' gets the
+// whole batch, and changes the outputs [3] of one row.
 type dependentModel struct {
 	linear
 	see func(in []float32, row int, outputs []float32)
@@ -44,7 +44,7 @@ func ulp(x *float32, up bool) {
 	}
 }
 
-// The map dependent holds models whose output for an input is not a function of this input.
+// The map 'dependent' holds models. The output of these models for an input depends on more than this input.
 var dependent = map[string]struct {
 	see  func(in []float32, row int, outputs []float32)
 	says string
@@ -86,8 +86,8 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// With a seed for which no sample is compared, runs of the models in the map dependent must succeed. This shows that
-// only the comparison finds the dependence.
+// The test uses a seed for which no sample is compared. Runs of the models in the map 'dependent' must then succeed.
+// This shows that only the comparison finds the dependence.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
@@ -185,7 +185,7 @@ func TestComparedCounts(t *testing.T) {
 }
 
 // TestComparedShare checks that the shares of compared samples and examples equal the constants within five standard
-// deviations. It also checks the costs in the comment of the constants.
+// deviations. It also checks the costs that the comment on these constants states.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}
@@ -289,8 +289,8 @@ func TestComparedOnDevice(t *testing.T) {
 	}
 }
 
-// If a device's outputs depend on other inputs, the run must end with a DependenceError. The device must not count as a
-// failed device that other devices replace.
+// If a device's outputs depend on other inputs, the run must end with a DependenceError. The sampler must not treat the
+// device as a failed device, whose examples other devices redraw.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// resizable is a linear model that also offers smaller batches, and counts the calls of each size.
+// resizable is a linear model that also offers smaller batches. It counts the calls with each batch size.
 type resizable struct {
 	dependentModel
 	smaller []int
@@ -43,7 +43,7 @@ func (c *resizable) callsBySize() (calls []int64) {
 func unchanged([]float32, int, []float32) {}
 
 // runEager runs examples that have all arrived before the first batch. Only one of the workers works, so that the
-// number of calls does not depend on chance. It returns the examples and the error of the worker.
+// number of calls does not depend on chance. The function returns the examples and the error of this worker.
 func runEager(t *testing.T, s Sampler, goal int64, n int) (all []*keyed, err error) {
 	t.Helper()
 	done := make(chan int, n)
@@ -59,7 +59,8 @@ func runEager(t *testing.T, s Sampler, goal int64, n int) (all []*keyed, err err
 }
 
 // TestBatchesGrow checks that a worker takes larger batches if more samples wait, and that the samples are divided
-// among the workers. Outputs and votes must not depend on the sizes.
+// among the workers. For the size of the next batch, only 4 samples of each example count, because 4 is the smallest
+// batch size. Outputs and votes must not depend on the sizes.
 func TestBatchesGrow(t *testing.T) {
 	for _, c := range []struct {
 		examples, workers int
@@ -69,11 +70,11 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 3, []int64{1, 0, 0}},
 		{1, 1, 4, []int64{1, 0, 0}},
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
-		{1, 1, 8, []int64{2, 0, 0}},   // one example never fills more than the smallest batch
-		{3, 1, 96, []int64{2, 35, 0}}, // three examples fill no batch of 32, however many samples they need
-		{3, 1, 10, []int64{2, 3, 0}},  // at most 4 samples of each of 3 examples count: batches of 8, 8, 8, 4 and 2
-		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 samples count: one batch of 32, then batches of 8
-		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 samples count, 8 per worker: one batch of 8, then batches of 4
+		{1, 1, 8, []int64{2, 0, 0}},   // one example counts for 4 samples, which fill only the smallest batch
+		{3, 1, 96, []int64{2, 35, 0}}, // three examples count for 12 samples, which fill no batch of 32
+		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 samples fill batches of 8; the last 6 samples take batches of 4 and 2
+		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 samples fill a batch of 32, which ends 3 examples; the 5·4 of the others fill only batches of 8
+		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 samples are 8 for each of 4 workers: they fill one batch of 8, and later only batches of 4
 	} {
 		model := newResizable(unchanged, 4, 8, 32)
 		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}
@@ -99,8 +100,8 @@ func TestBatchesGrow(t *testing.T) {
 	}
 }
 
-// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. A sampler that reruns a
-// sample of a large batch for comparison must end with an error.
+// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. The sampler reruns a
+// sample of a large batch in a small batch, and must then end with an error.
 func TestSizeDependenceIsCaught(t *testing.T) {
 	model := newResizable(func(in []float32, _ int, out []float32) { ulp(&out[1], len(in) > 2*8) }, 4, 8, 32)
 	s := Sampler{Classifier: model, Workers: 1, Eager: true, SkipClean: true, Compare: always}

@@ -37,7 +37,7 @@ type Votes struct {
 	N       int64   // number of estimation samples
 	Counts  []int64 // votes of the estimation samples [m]
 	None    int64   // number of estimation samples without an answer
-	Clean   int     // vote for the input without noise; −1 if it has no answer or was not run
+	Clean   int     // vote for the input without noise; −1 if the model gave no answer or did not run on this input
 	// Compared is the number of samples that were rerun for comparison (see recheck.go) and gave the same outputs.
 	Compared int64
 }
@@ -57,8 +57,8 @@ type Input interface {
 type Experiment interface {
 	// Input returns the example's index, which selects the noise of the example. It also returns the example's input.
 	Input() (index int, input Input)
-	// Goal returns the next goal, which is a total number of estimation samples, or v.N to stop. The sampler calls Goal
-	// at the start, when there are no votes, and each time the previous goal is reached.
+	// Goal returns the next goal. A goal is a total number of estimation samples. The goal v.N ends the sampling. The
+	// sampler calls Goal at the start, when there are no votes, and each time the previous goal is reached.
 	Goal(v Votes) (int64, error)
 	// Finish receives the final votes. The sampler calls it once, after the last goal.
 	Finish(v Votes) error
@@ -103,13 +103,13 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, reports whether the Sampler must run the first sample of the example with this index again
-	// to compare the outputs (see recheck.go). The seed chooses further examples for this comparison.
+	// Compare, if not nil, takes the index of an example. It reports whether the Sampler must rerun the first sample of
+	// this example and compare the outputs (see recheck.go). The seed chooses further examples for this comparison.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
 	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
-	// sampler, because its next example may never come. If the Classifier is Resizable, the batches are larger if more
-	// samples wait.
+	// sampler, because its next example may never come. If the Classifier is Resizable, the sampler takes larger
+	// batches while more samples wait.
 	Eager bool
 	// SkipClean means that the model does not run on inputs without noise. Votes.Clean is then −1.
 	SkipClean bool
@@ -118,8 +118,8 @@ type Sampler struct {
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
-	// Lost, if not nil, is called when a device has failed. Its arguments are the device, the number of examples that
-	// the other devices redraw, and the error.
+	// The Sampler calls Lost, if it is not nil, when a device has failed. The arguments are the device, the number of
+	// examples that the other devices redraw, and the error.
 	Lost func(device Classifier, examples int, err error)
 }
 

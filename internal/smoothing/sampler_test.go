@@ -48,7 +48,7 @@ type recorded struct {
 	sigma float32
 	goals []int64
 	log   *[]string // shared by all experiments; Emit appends to it
-	input Input     // if nil, the input is clean with floating-point noise
+	input Input     // if nil, the input is the field 'clean' with floating-point noise
 
 	asked   []Votes
 	outputs [phases][]float32
@@ -186,7 +186,7 @@ func TestSamplerVotes(t *testing.T) {
 		sum += float64(es[0].outputs[Estimation][i]) - 1 // the value of x
 	}
 	// The mean of 200,000 values with standard deviation 0.5 must be within 5 standard errors, 0.0056, of its
-	// expectation. With random seeds, only 6 of 10⁷ runs would fail. The seed is fixed.
+	// expectation. With random seeds, 6 of 10⁷ runs would fail. But the seed is fixed.
 	if mean := sum / 200000; math.Abs(mean) > 0.0056 {
 		t.Errorf("mean noise %v, want 0", mean)
 	}
@@ -265,11 +265,11 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
-// failing is an experiment in which one of the methods fails.
+// failing is an experiment one of whose methods fails. The field 'call' names this method.
 type failing struct {
 	recorded
 	call string
-	from int64 // Goal fails from this number of counted votes on
+	from int64 // the method Goal fails if at least this number of votes are counted
 }
 
 var errExperiment = errors.New("the experiment fails")
@@ -356,8 +356,8 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// An output without an answer must vote for no class. It must be counted for its example in its phase. The run must
-// continue, and an Observer must receive the output.
+// An output without an answer must vote for no class. The sampler must count it for its example, in its phase. The run
+// must continue, and an Observer must receive the output.
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)

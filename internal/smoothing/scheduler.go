@@ -52,8 +52,8 @@ type segment struct {
 	compared int // number of rerun samples in the range
 }
 
-// A task is a piece of work for a worker. It is a batch to run or, if the batch is empty, an experiment that has
-// reached its goal.
+// A task is a piece of work for a worker. It is either a batch to run or, if the batch is empty, an experiment that has
+// reached its goal and needs a decision.
 type task struct {
 	batch  []segment
 	decide *active
@@ -62,7 +62,7 @@ type task struct {
 // An outcome is the result of a worker's task.
 type outcome struct {
 	task
-	goal    int64           // new goal that the method decide returned
+	goal    int64           // new goal that the method 'decide' returned
 	counted map[*active]int // number of newly finished samples
 }
 
@@ -159,7 +159,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arriveEarly accepts all examples that have arrived. Eager samplers call it before they compose a batch.
+// If the sampler is eager, arriveEarly accepts all examples that have arrived by now. Otherwise, it does nothing.
 func (c *scheduler) arriveEarly() error {
 	for c.sampler.Eager {
 		if arrived, err := c.arrive(); err != nil || !arrived {
@@ -239,8 +239,8 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 }
 
 // compose returns the next task for a lane. The task is a decision if an experiment needs one. Otherwise it is a batch
-// of samples from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial
-// batch while further examples may join the batch.
+// of samples from examples that no other lane has claimed. If the sampler is not eager, compose holds back a partial
+// batch as long as further examples may join the batch.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -287,8 +287,9 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// room returns the size of a lane's next batch if the given number of samples wait. An eager sampler divides the samples
-// among the workers. It chooses the largest batch that a worker's share fills, or else the smallest batch.
+// room returns the size of a lane's next batch. The argument 'waiting' is the number of samples that wait. An eager
+// sampler divides the samples among the workers. It chooses the largest batch that a worker's share fills, or else the
+// smallest batch.
 func (c *scheduler) room(l *lane, waiting int) int {
 	if !c.sampler.Eager {
 		return l.batch
@@ -416,7 +417,8 @@ func (c *scheduler) emit() error {
 	return nil
 }
 
-// decide asks for the experiment's next goal. If the experiment wants no more samples, decide calls its method Finish.
+// decide asks the experiment for its next goal. If the experiment wants no more samples, decide calls its method
+// Finish.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

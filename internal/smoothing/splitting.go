@@ -62,7 +62,7 @@ func (s *Splits) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SplitNoise turns lattice points into the inputs of the law Splitting.
+// SplitNoise turns lattice points into the model's inputs under the law Splitting.
 type SplitNoise struct {
 	lattice Lattice
 	splits  *Splits
@@ -95,16 +95,16 @@ func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, erro
 // below returns W − 1 − ⌊W/2⌋, the largest number of steps by which an evaluation lowers a coordinate.
 func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 }
 
-// SplitInput is an example with the inputs of the law Splitting.
+// SplitInput is an example whose noisy inputs are those of the law Splitting.
 type SplitInput struct {
 	noise *SplitNoise
-	// Coordinate d of evaluation t has the value values[starts[d] + t] for t < jumps[d], and the value
-	// values[starts[d] + t − W] for larger t. jumps[d] is ((i_d − v_d) mod W) + 1.
+	// For coordinate d and evaluation t, the model's input is values[starts[d] + t] if t < jumps[d], and
+	// values[starts[d] + t − W] otherwise. jumps[d] is ((i_d − v_d) mod W) + 1.
 	starts, jumps []int32
 }
 
-// Input returns the example Step·integers [D]. The integers are in the order of the model's input. The function channel
-// returns the channel of a coordinate, and the function from returns its position in the data.
+// Input returns the example Step·integers [D]. The integers are in the order of the model's input. For a coordinate,
+// the function 'channel' returns the channel, and the function 'from' returns the position in the data.
 func (n *SplitNoise) Input(integers []int32, channel, from func(d int) int) (SplitInput, error) {
 	if want := len(n.splits.offsets); len(integers) != want {
 		return SplitInput{}, fmt.Errorf("%d values: want %d", len(integers), want)

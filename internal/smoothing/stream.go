@@ -18,8 +18,8 @@ func (p Phase) String() string {
 }
 
 // Stream gives the random words of one example in one phase. A word is a pure function of seed, example, phase, sample
-// and coordinate. It does not depend on other draws, the order of draws, threads or the machine. This function is in
-// words.go. It uses the counter sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
+// and coordinate. It does not depend on other draws, the order of draws, threads or the machine. The function Words in
+// words.go computes it. Words uses the counter sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
 //
 // If sample and coordinate were two separate bit fields of the counter, the low half of counter·key would be equal in
 // all samples. The first round of the generator would then not mix the sample's number into the word. G is 2⁶⁴ over the
@@ -37,9 +37,9 @@ const weyl = 0x9E3779B97F4A7C15
 // NewStream returns the stream for an example (0 ≤ example < 2⁵⁶) in a phase.
 //
 // Squares needs a key whose bits are irregular. Widynski builds keys from 16 hexadecimal digits by four rules. No digit
-// is zero. The last digit is odd. The last eight digits are all different. Each of the first eight digits differs from
-// its right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero,
-// which makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
+// is 0. The last digit is odd. The last eight digits are all different. Each of the first eight digits differs from its
+// right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero, which
+// makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
 // follow the rules. The seed determines a permutation, which maps each pair (example, phase) to such a key. For one
 // seed no two pairs share a key, and neighbouring pairs get unrelated keys.
 func NewStream(seed uint64, example int, phase Phase) Stream {

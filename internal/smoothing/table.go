@@ -48,7 +48,7 @@ type Mass = law.Mass
 // etaPlaces is the number of binary places of Table.Eta.
 const etaPlaces = 92
 
-// NewTable returns the table of a distribution on the integers first, first+1, …. The argument masses gives lower
+// NewTable returns the table of a distribution on the integers first, first+1, …. The argument 'masses' gives lower
 // bounds p_j on the probabilities of these integers. The table's masses are
 //
 //	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
@@ -152,7 +152,7 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of a table with 2^columns columns, for words of width bits. The argument counts holds
+// aliases returns the entries e of a table with 2^columns columns, for words of width bits. The argument 'counts' holds
 // each label's number of cells, which is above 0. These numbers sum to 2^width. The columns after the last label in
 // counts belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
@@ -228,8 +228,8 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down. A bound that uses N draws from tables with this η must use the level
-// α·e^{−Nη}. Then it fails with probability at most α.
+// Deflate returns α·e^{−Nη}, rounded down. Suppose that a bound uses N draws from tables with this η. If it uses the
+// level α·e^{−Nη}, it fails with probability at most α.
 //
 // The table's masses are at most 1+η times the ideal masses. So for N independent draws, the probability of an event is
 // at most (1+η)ᴺ ≤ e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the

@@ -30,8 +30,8 @@ func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	}
 }
 
-// fitting returns the first worker with a batch large enough for a task. The workers are in ascending order of their
-// batch sizes.
+// fitting returns the first worker whose batches are large enough for a task. The argument 'workers' is in ascending
+// order of batch sizes.
 func fitting(workers []*worker, t task) *worker {
 	rows := 0
 	for _, g := range t.batch {
@@ -49,7 +49,7 @@ type worker struct {
 	out   []float32 // outputs of a batch; needed for an Observer or if the host makes the noise
 	votes []int32   // votes of a batch
 
-	scored  bool       // true if out holds the outputs of the last batch
+	scored  bool       // true if the field 'out' holds the outputs of the last batch
 	checker Classifier // reruns samples; the classifier with the smallest batches
 	again   []float32  // outputs of rerun samples
 }
