@@ -24,8 +24,9 @@ const (
 )
 
 // TaskShard returns the shard of a task from the task's environment. The task belongs to a Slurm job array or a
-// Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. If ShardsVariable is
-// set, the task's index is the number of the shard, from 0.
+// Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a Kubernetes job,
+// or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the position of the task
+// in the array is the number of the shard.
 func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)

@@ -59,7 +59,7 @@ type Dataset struct {
 	// values fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. The
-	// result named says whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
+	// result 'named' says whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
 	// if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
@@ -69,8 +69,8 @@ type Dataset struct {
 
 // Open opens the dataset at path, which is a file or a folder. It finds the format by names and first bytes. It reads
 // the whole dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and
-// uncompressed .npz files stay on the disk. A Dataset checks later reads of these files against digests of their parts.
-// It holds compressed files, CSV and arrays in Fortran order in memory, up to memory.Limit.
+// uncompressed .npz files stay on the disk. The Dataset checks later reads of these files against digests of their
+// parts. Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)
@@ -226,8 +226,8 @@ func (d *Dataset) settle(opt Options) (err error) {
 	return d.subtractFirst(opt.FirstLabel)
 }
 
-// subtractFirst subtracts the argument first from all labels. If first is 0, it warns if the labels seem to count from
-// 1.
+// subtractFirst subtracts the argument 'first' from all labels. If this argument is 0 but the labels seem to count from
+// 1, subtractFirst adds a warning.
 func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)
 	switch {

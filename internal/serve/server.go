@@ -83,7 +83,7 @@ type Server struct {
 	arriving    *semaphore.Weighted // gRPC messages that are arriving
 }
 
-// classifier answers questions. It is a run.Answerer.
+// classifier has the methods of run.Answerer that the server uses.
 type classifier interface {
 	About() run.Description
 	ImageOptions() dataset.Options
@@ -105,8 +105,8 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// allBodies limits the total size of the bodies of all running requests, in bytes. If two bodies of the maximum size
-// are larger together than allBodies, then twice the maximum size is the limit.
+// allBodies limits the total size of the bodies of all running requests, in bytes. If twice the maximum size of a body
+// is more than allBodies, this larger number is the limit.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {

@@ -48,8 +48,9 @@ type Spec struct {
 	// determines the selection.
 	FixedSelect *Selection
 
-	// ModelLayout means that flat rows have the order of the model's input. It replaces Layout for data of flat rows and
-	// a model of images. The function experiment.Open sets Layout to this order.
+	// ModelLayout means that the values of a flat row have the same order as the values of the model's input.
+	// ModelLayout replaces Layout if the data are flat rows and the model takes images. The function experiment.Open
+	// sets Layout to this order.
 	ModelLayout bool
 
 	// Lattice is another run's lattice, on which the noise is drawn. If Lattice is nil, the data determine the lattice.

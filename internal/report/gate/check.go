@@ -141,7 +141,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	return o, nil
 }
 
-// uncertified returns the reason why a run certifies nothing, or "".
+// uncertified returns the reason why the run certifies nothing about the requirement, or "" if there is no such reason.
 func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	c := s.Conditions
 	switch {
@@ -168,8 +168,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for a shortfall. This number is 4, or more if two significant digits
-// of the shortfall need more decimals. So a small shortfall does not print as zero.
+// places returns the number of decimals to print for a shortfall: 4, or more if the shortfall needs more to show two
+// significant digits. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// chart holds the data from which the script draws a chart. Its series have common abscissae.
+// chart holds the data from which the script draws a chart. All series of a chart have the same abscissae.
 type chart struct {
 	Title   string   `json:"title"`
 	Meaning string   `json:"-"`
@@ -210,7 +210,7 @@ func (p Page) calibrationChart() chart {
 	return c
 }
 
-// bounds calls the function 'visit' for the bounds of every run at every radius.
+// bounds calls the function 'visit' once for each run and each radius at which the run has bounds.
 func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) {
 	for k, r := range p.Runs {
 		for _, c := range r.Calibration {

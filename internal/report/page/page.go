@@ -138,7 +138,7 @@ func policy(style, script string) string {
 		source(style), source(script))
 }
 
-// source names a text that a policy allows.
+// source returns the expression by which a policy allows this text: the SHA-256 of the text.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -13,7 +13,7 @@ import (
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
-	n, samples   int64 // largest number of estimation samples of an example, and the number for all examples
+	n, samples   int64 // estimation samples: the largest number for one example, and the sum over all examples
 	quantisation float64
 	stop         string
 
@@ -46,8 +46,8 @@ func (s Source) gather() (*gathered, error) {
 	return g, g.check()
 }
 
-// newGathered returns an empty value of type gathered. It reserves memory for this number of examples, but for at most
-// 2²⁰, because a damaged file may overstate the number.
+// newGathered returns an empty value of type gathered. It reserves memory for the given number of examples. It reserves
+// memory for at most 2²⁰ examples, because a damaged file may overstate their number.
 func newGathered(examples int) *gathered {
 	return &gathered{rows: make([]Row, 0, min(examples, 1<<20)), answers: true}
 }

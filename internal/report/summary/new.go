@@ -303,7 +303,7 @@ func (s Summary) Steps() []float64 {
 }
 
 // SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
-// the largest radii. The argument 'omit' is the number of these radii.
+// the largest radii; the argument 'omit' says how many.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)

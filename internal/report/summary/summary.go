@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Summary summarises the evidence of one run, or of one file from elsewhere.
+// Summary summarises the evidence of one run, or of one file that does not belong to a run.
 type Summary struct {
 	Name       string     `json:"name"` // Options.Name or, if that is empty, the last part of the path
 	Path       string     `json:"path"`
@@ -118,8 +118,8 @@ type Conditions struct {
 	Class      string `json:"class,omitempty"` // certified class: predicted or label
 	// Sound means that each certificate fails with probability at most Alpha. Sound is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
-	// Arithmetic says for which noise the certificates hold. The value 'exact' means the noise that the run drew.
-	// Unknown arithmetic counts as idealised.
+	// Arithmetic says for which noise the certificates hold. If it is 'exact', they hold for the noise that the run
+	// drew. An unknown arithmetic counts as idealised.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      *float64           `json:"alpha,omitempty"` // failure probability of each certificate
@@ -240,9 +240,10 @@ type Average struct {
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. In this bound, the
-	// Dataset.Failures largest radii count as 0. It is nil without Dataset.
+	// Dataset.Failures largest radii count as 0. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Largest is the largest radius that a sound method can give with n samples at α. Largest is nil if unknown.
+	// Largest is the largest radius that a sound method can certify with n samples at α. Largest is nil if this radius
+	// is unknown.
 	Largest *float64 `json:"largest_possible,omitempty"`
 }
 
