@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile makes an archive. The argument members lists the name and the content of each member in turn.
+// tarFile makes an archive. The argument 'members' lists the name and the content of each member in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -111,7 +111,7 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise returns a Parquet file in which the function change has rewritten the header of the first page.
+// promise returns a copy of a Parquet file in which the function 'change' has rewritten the header of the first page.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol
@@ -244,7 +244,8 @@ func TestParquetCodecs(t *testing.T) {
 	}
 }
 
-// withCodecs returns a file of two row groups that are packed by Zstandard. Its footer names the given codecs.
+// withCodecs returns a file of two row groups that are packed by Zstandard. The footer of the file names the given
+// codecs instead.
 func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	t.Helper()
 	png := testFile(t, "images/bee/b.png")
@@ -328,7 +329,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestShards opens the files of the test split, in order, and checks that folders which may hold several splits are
+// TestShards opens the files of the test split, in order. It also checks that folders which may hold several splits are
 // refused.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()

@@ -217,8 +217,9 @@ func (r *recogniser) add(values []float32) {
 }
 
 // maxBinarySteps limits |k| on a binary lattice. Without a limit, every dataset would have a lattice, because float32
-// values are always multiples of some power of two. A lattice with 2²³ steps or more is only the grid of float32. Noise
-// cannot be drawn on a lattice whose step is too small a part of the noise's scale (law.Ratios.Greatest).
+// values are always multiples of some power of two. A lattice with 2²³ steps or more is only the grid of float32. If
+// the step of a lattice is far smaller than the scale of the noise, the noise cannot be drawn on this lattice
+// (law.Ratios.Greatest).
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {
