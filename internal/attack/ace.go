@@ -180,9 +180,9 @@ func (c *gradual) watch(scores []float32) {
 	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
 }
 
-// observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it goes back to
-// the last point with this class. observe ignores its second argument, the loss, because the value c.here is more
-// accurate.
+// observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it takes a
+// shorter step from the last point with this class. observe ignores its second argument, the loss, because the value
+// c.here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

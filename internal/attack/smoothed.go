@@ -307,7 +307,7 @@ func (p poll) clear() bool {
 }
 
 // poll draws selection samples and counts their votes. It doubles the number of samples until one class is clearly
-// ahead, or until it has drawn the maximum number of samples, most.
+// ahead, or until it has drawn 'most' samples, the maximum number.
 func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, most int) (poll, error) {
 	input, err := s.Input(values)
 	if err != nil {

@@ -258,8 +258,9 @@ func (d *Dataset) Classes() int {
 }
 
 // CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the
-// location of the first label that is too large. If the labels follow from the order of the class folders, the number
-// of folders must equal the number of classes, because a missing folder would shift the labels.
+// location of the first label that is too large. If class names are given, their number must equal the number of
+// classes. If the labels follow from the order of the class folders, the number of folders must equal the number of
+// classes, because a missing folder would shift the labels.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
@@ -284,8 +285,8 @@ func (d *Dataset) CheckLabels(classes int) error {
 // Warnings returns lines about choices that the user may not have intended.
 func (d *Dataset) Warnings() []warning.Warning { return slices.Clone(d.warnings) }
 
-// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if the
-// labels are numbers or follow from the order of the folders.
+// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if no
+// class names determine the labels.
 func (d *Dataset) ClassNames() (source, sum string) {
 	if d.names == nil {
 		return "", ""
@@ -293,8 +294,8 @@ func (d *Dataset) ClassNames() (source, sum string) {
 	return d.names.source, d.names.sum
 }
 
-// SortedByLabel reports whether the examples are grouped by class, in any order of the classes. If they are, the first
-// n examples are not a fair sample.
+// SortedByLabel reports whether the examples belong to several classes and are grouped by class, in any order of the
+// classes. If they are, the first n examples are not a fair sample.
 func (d *Dataset) SortedByLabel() bool {
 	begun := map[int]bool{d.labels[0]: true}
 	for i, label := range d.labels[1:] {

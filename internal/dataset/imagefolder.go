@@ -18,8 +18,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// openImages reads either a folder with one subfolder of images for every class, or a folder of images and a file of
-// labels.
+// openImages reads a folder with one subfolder of images for every class, or a folder of images with a file of labels.
+// With the value NoLabels of Options.Labels, the folder may also hold images alone.
 //
 // Options.ClassNames numbers the classes. Without ClassNames, the labels are the folder names if all folder names are
 // numbers. Otherwise the folders are numbered in the order of their names (bytewise, like Python's sorted).

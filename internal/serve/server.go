@@ -127,7 +127,7 @@ type fronts struct {
 	grpc *grpc.Server // nil: no gRPC
 }
 
-// shutdown accepts no more connections, and waits for the running requests until ctx ends.
+// shutdown makes the servers accept no more connections. It waits for the running requests until ctx ends.
 func (f fronts) shutdown(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -231,7 +231,8 @@ func (s *Server) secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, s.config.TLS)
 }
 
-// work opens the classifier and runs its sampler until ctx ends and the requests have drained.
+// work opens the classifier and runs its sampler. When ctx ends or the sampler fails, work waits for the running
+// requests, at most for the time Config.Drain.
 func (s *Server) work(ctx context.Context, f fronts, open opener) error {
 	a, err := open(ctx)
 	if err != nil {

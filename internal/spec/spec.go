@@ -100,8 +100,8 @@ type Requests struct {
 // Idle names a flag that has no effect without another flag.
 type Idle struct{ Flag, Without string }
 
-// Settle sets fields that other fields determine. It sets parameters that have no effect to zero, and returns their
-// flags.
+// Settle sets fields that other fields determine. It returns the flags that have no effect, and sets the parameters of
+// these flags in Conditions to zero.
 func (s *Spec) Settle() (idle []Idle) {
 	s.Noise = cmp.Or(s.Noise, Lattice)
 	if s.Noise != Lattice {

@@ -180,8 +180,9 @@ func meanChange(changes []float64, down, up, alpha float64) (low, high float64) 
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters do not affect
-// the meaning or the failure probability of the certificates.
+// mayDiffer lists the parameters of run.json that the function 'differences' does not compare as parameters. Most of
+// them do not affect the meaning or the failure probability of the certificates, so a run and its baseline may differ
+// in them.
 var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
@@ -191,7 +192,7 @@ var mayDiffer = map[param.Name]bool{
 	"save-scores": true,                                         // this decides only what the run stores
 	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// The function 'differences' compares these settings as the certificates state them.
+	// The certificates state the following settings, and the function 'differences' compares these statements instead.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 

@@ -138,7 +138,8 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	return true, nil
 }
 
-// checkClaim returns an error unless the run's certificates make the claim that the requirement names.
+// checkClaim returns an error if the value of the requirement depends on the claim of the certificates, and the run's
+// certificates make another claim than the requirement names.
 func (r Requirement) checkClaim(c certify.Claim) error {
 	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
