@@ -49,8 +49,8 @@ const (
 // mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack uses the same number.
 const mostTargets = 9
 
-// definition describes an attack: its name, its needs and the function that runs it. Each attack has one definition and
-// one file.
+// definition describes an attack or a preset: its name, its needs, and the function or the attacks that it runs. Each
+// attack and each preset has one definition.
 type definition struct {
 	name      Method
 	what      string    // a line of help

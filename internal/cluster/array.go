@@ -72,7 +72,7 @@ func (a *Array) log(job, task string) string {
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
 
 // Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, so
-// a line break ends the line even inside quotes. The text after it could be an option or a command.
+// a line break ends the line even inside quotes. The text after the line break could be an option or a command.
 func (a *Array) Check() error {
 	for _, w := range []struct {
 		what  any

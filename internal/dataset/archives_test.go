@@ -230,7 +230,7 @@ func TestParquetDamagedLZ4(t *testing.T) {
 	}
 }
 
-// TestParquetCodecs checks that files are refused if their row groups differ in codec or use Hadoop's LZ4. The
+// TestParquetCodecs checks that files are refused if their row groups differ in their codec or use Hadoop's LZ4. The
 // library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
 func TestParquetCodecs(t *testing.T) {
 	for want, codecs := range map[string][2]meta.CompressionCodec{

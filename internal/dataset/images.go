@@ -39,7 +39,7 @@ type encoded struct {
 }
 
 // These limits on an image prevent a damaged header from claiming all memory. An encoder writes at most 8 bytes per
-// pixel, plus a small header.
+// pixel, plus a small header, so no image of maxPixels pixels needs a larger file than maxImageFile.
 const (
 	maxPixels    = 1 << 26
 	maxImageFile = 8*maxPixels + 1<<20

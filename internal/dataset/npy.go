@@ -204,8 +204,8 @@ func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) 
 	return named, nil
 }
 
-// example returns the bytes of example i's elements. In C order the elements are contiguous. In Fortran order they
-// are spread over the whole array, which is then held in memory.
+// example returns the bytes of example i's elements. In C order the elements are contiguous. In Fortran order they are
+// spread over the whole array, and the array is in memory.
 func (e *arrayExamples) example(i int) ([]byte, error) {
 	first, data := i*e.stride, make([]byte, len(e.places)*e.Width)
 	if !e.Fortran {

@@ -40,7 +40,7 @@ type Law interface {
 type Additive interface {
 	Law
 
-	// CDF returns F(z) and a bound on its relative error.
+	// CDF returns an approximation of F(z) and a bound on the relative error of this approximation.
 	CDF(z float64) (p, relErr float64)
 	// Quantile approximates Q(p). The functions Low and High turn the approximation into bounds.
 	Quantile(p float64) float64
@@ -58,7 +58,7 @@ type Additive interface {
 	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are ⌊ratio·ε +
 	// ½⌋, where ε follows the law. A law may add a constant to ε. Such a constant shifts the inputs of the smoothed
 	// function, but it changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same
-	// masses. The argument ratio must be a result of Ratios.Round that Ratios.Allow allows.
+	// masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this ratio.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
@@ -132,7 +132,7 @@ func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	return k
 }
 
-// Allow reports whether noise with this ratio can be drawn.
+// Allow reports whether noise with this ratio can be drawn on a lattice.
 func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }

@@ -89,7 +89,8 @@ func (n *connection) Close() error {
 	return n.Conn.Close()
 }
 
-// begin records that a request of a connection is running. The caller must call end when the request ends.
+// begin records that a request of a connection is running. The caller must call the returned function 'end' when the
+// request ends.
 func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -297,8 +297,8 @@ func (a *Agreement) addClass(c Class) {
 	}
 }
 
-// top returns the class with the most selection votes. If there was no selection, estimation votes count instead. In
-// a tie the lowest class wins.
+// top returns the class with the most selection votes. If there was no selection, estimation votes count instead. In a
+// tie, the class with the lowest number wins.
 func (e example) top() int {
 	v := e.Votes
 	if v.Counts0 == nil {

@@ -19,8 +19,7 @@ type Outcome struct {
 	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
 	// certified.
 	Value *float64 `json:"value"`
-	// Says is a line of text with the value and, for an unmet requirement, the distance between the value and the
-	// bound.
+	// Says is a line of text with the value and, for an unmet requirement, how far the value is from the bound.
 	Says string `json:"says"`
 }
 

@@ -471,8 +471,8 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval must contain the mean change, also if the limits down and up differ. If the change is negative for some
-// examples and positive for none, the interval must be below 0.
+// The interval must contain the mean change, also if the limits 'down' and 'up' differ. If the change is negative for
+// some examples and positive for none, the interval must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

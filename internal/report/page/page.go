@@ -66,7 +66,7 @@ type table struct {
 	Names []string
 }
 
-// Columns returns the number of columns.
+// Columns returns the number of columns: one for the names of the measures, and one for each entry of Names.
 func (t table) Columns() int { return len(t.Names) + 1 }
 
 func newTable(g group, names []string) table { return table{g, names} }

@@ -24,7 +24,8 @@ type Audit struct {
 // AuditPoint is a point of the curve of an audit.
 type AuditPoint struct {
 	Radius float64 `json:"radius"`
-	// Unbroken is the share of the audited examples without a verified break within the radius, with its interval.
+	// Unbroken is the share of the audited examples without a verified break within the radius, with the interval of
+	// this share.
 	Unbroken Share `json:"unbroken"`
 }
 

@@ -1,6 +1,6 @@
-// Package summary summarises the evidence of runs: the accuracy of a classifier, its certified accuracy by radius,
-// the worst calibration under attack, and the conditions. Tables, curves, pages and requirements all show its
-// Summary.
+// Package summary summarises the evidence of runs: the accuracy of a classifier, its certified accuracy by radius, the
+// worst calibration under attack, and the conditions. Tables, curves and pages show this Summary, and requirements are
+// checked against it.
 //
 // Read reads the evidence. New summarises the evidence and reads no file. Shares are exact counts, with exact intervals
 // for a sample of examples (Clopper & Pearson 1934). Bounds are rounded to the safe side.
