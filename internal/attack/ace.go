@@ -147,7 +147,8 @@ const (
 )
 
 // crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
-// authors' attack instead ends at such a step. If their first step changes the class, their attack returns x unchanged.
+// authors' attack instead ends at such a step. If the very first step changes the class, the authors' attack returns x
+// unchanged.
 const crossingFactor = .5
 
 // gradual is an ACE attack on one example. Its result is the best of the points that kept the class.

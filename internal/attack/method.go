@@ -201,7 +201,7 @@ func (m Method) Norms() []Norm {
 // DefaultSteps is the number of steps or queries of a single attack if the user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
 
-// ChangesConfidence reports whether the method changes confidences. If it does, it sets Found.Confidence and
+// ChangesConfidence reports whether the method changes confidences. Such a method sets Found.Confidence and
 // Found.Altered.
 func (m Method) ChangesConfidence() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().confidence })

@@ -57,9 +57,9 @@ type Candidate struct {
 // NoisyGradients computes the gradient of a loss averaged over noise. Several goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
-	// Run computes the model's scores [C·m] of C noisy copies of x for m classes, the loss of the class label, and the
-	// gradient [D] of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added to
-	// the model's inputs. The loss is −ln of the mean over the copies of the label's softmax. An implementation with
+	// Run computes the model's scores [C·m] of C noisy copies of x for m classes, the loss for the class 'label', and
+	// the gradient [D] of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added
+	// to the model's inputs. The loss is −ln of the mean over the copies of the label's softmax. An implementation with
 	// another loss returns 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }

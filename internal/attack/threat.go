@@ -101,7 +101,7 @@ func magnitude(a, b float64) float64 {
 }
 
 // Project moves a, in place, to a nearby input that the threat allows. First it moves each value of a into the box.
-// Then it moves a towards x until their Distance is at most Epsilon. The input x must be in the box.
+// Then it moves a towards x until the Distance between a and x is at most Epsilon. The input x must be in the box.
 func (t Threat) Project(a, x []float32) {
 	for i, v := range a {
 		if v != v {

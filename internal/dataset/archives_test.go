@@ -167,8 +167,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state, and that it keeps
-// no part of such pages.
+// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state. Open must keep no
+// part of such pages.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
@@ -230,8 +230,8 @@ func TestParquetDamagedLZ4(t *testing.T) {
 	}
 }
 
-// TestParquetCodecs checks that files are refused if their row groups differ in their codec or use Hadoop's LZ4. The
-// library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
+// TestParquetCodecs checks that files are refused if their row groups use different codecs or Hadoop's LZ4. The library
+// unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
 func TestParquetCodecs(t *testing.T) {
 	for want, codecs := range map[string][2]meta.CompressionCodec{
 		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},

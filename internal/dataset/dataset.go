@@ -67,10 +67,10 @@ type Dataset struct {
 	closer  io.Closer
 }
 
-// Open opens the dataset at path, which is a file or a folder. It finds the format by names and first bytes. It reads
-// the whole dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and
-// uncompressed .npz files stay on the disk. The Dataset checks later reads of these files against digests of their
-// parts. Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
+// Open opens the dataset at path, which is a file or a folder. Open finds the format by the names and the first bytes
+// of the files. It reads the whole dataset once, to check the data and to compute their digest. Images, plain IDX and
+// CIFAR files, .npy and uncompressed .npz files stay on the disk. The Dataset checks later reads of these files against
+// digests of their parts. Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)

@@ -218,8 +218,8 @@ type pieces [][]byte
 
 const pieceSize = 1 << 24
 
-// readPieces reads r to its end, because gzip and zip compare their checksums there. It returns an error if r has more
-// than 'length' bytes.
+// readPieces reads r to its end, because readers of gzip and zip check the checksum only at the end. It returns an
+// error if r has more than 'length' bytes.
 func readPieces(r io.Reader, length int64) (pieces, error) {
 	var m pieces
 	for left := length; left > 0; left -= pieceSize {

@@ -46,7 +46,7 @@ const (
 )
 
 // imageSuffixes lists the suffixes of the formats that this package decodes. unreadSuffixes lists common suffixes of
-// formats that it does not decode.
+// other formats.
 var (
 	imageSuffixes  = []string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 	unreadSuffixes = []string{".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".jp2", ".jxl", ".npy", ".tga"}

@@ -101,8 +101,8 @@ func (l Lattice) Nearest(x float32) int {
 }
 
 // FileRounding bounds the effect of the file's rounding on a distance. Let x, x′ be vectors of n values as this file
-// rounds them, and p, p′ their lattice points. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n times
-// the rounding of one value, rounded up. It returns 0 if the values in the file are lattice points.
+// rounds them, and p, p′ the lattice points of x, x′. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n
+// times the rounding of one value, rounded up. It returns 0 if the values in the file are lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -133,8 +133,8 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 //   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0, and the numbers in the file are float32 numbers
 //     or usual spellings of them.
 //
-// Zeros and ones are on all three lattices. For them k/255 is right, because it allows the strongest adversary, who may
-// set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
+// Zeros and ones are on all three lattices. For such data k/255 is right, because it allows the strongest adversary,
+// who may set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	r, err := d.recognise(ctx)
 	return r.lattice(), err

@@ -26,7 +26,7 @@ func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error
 
 // openParquets reads the Parquet files of a Hugging Face dataset. These files have a column of images, as {bytes, path}
 // or bytes, and a column of labels, as numbers or names. If a file names its classes (ClassLabel), Options.ClassNames
-// determines their order. The images stay in the files.
+// determines the order of these classes. The images stay in the files.
 func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {

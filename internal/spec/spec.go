@@ -73,7 +73,7 @@ type Spec struct {
 	Threads int     // 0 means one thread per core
 }
 
-// RunLattice is the lattice of a run, as its run.json records it.
+// RunLattice is the lattice that a run's run.json records.
 type RunLattice struct {
 	Inputs    string  // describes the lattice of the run's data, as dataset.Lattice.String does
 	Quantised bool    // the classifier clamps its inputs to [Low, High] and rounds them to a lattice

@@ -40,7 +40,7 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 }
 
 // openSource opens the file at path. If the path is Stdin, openSource reads from the argument 'in'. If this argument is
-// nil, it reads from os.Stdin.
+// nil, openSource reads from os.Stdin.
 func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, error) {
 	if path == Stdin {
 		if in == nil {

@@ -138,8 +138,8 @@ func (*IncomparableError) SpellHint(s param.Spelling) string {
 		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
 }
 
-// Compare compares two runs example by example. If both saved their scores, it compares them sample by sample and calls
-// the function 'done' after each example.
+// Compare compares two runs example by example. If both runs saved their scores, Compare compares the votes sample by
+// sample. During this comparison, Compare calls the function 'done' after each example.
 func Compare(ctx context.Context, first, second summary.Source, done func()) (Agreement, error) {
 	for _, s := range []summary.Source{first, second} {
 		if s.Run == nil {

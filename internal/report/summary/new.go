@@ -28,7 +28,7 @@ type Source struct {
 	Run    *runfolder.Run // set for RunKind
 	Bounds *Bounds        // bounds on the confidence under attack; nil if there are none
 	// Certificates and Votes hold one entry for each example, in the same order. Votes is nil without a run. Read
-	// leaves Certificates and Votes empty, because it gathers the examples as it reads them.
+	// leaves Certificates and Votes empty, because Read gathers the examples one by one.
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered

@@ -118,8 +118,8 @@ type Conditions struct {
 	Class      string `json:"class,omitempty"` // certified class: predicted or label
 	// Sound means that each certificate fails with probability at most Alpha. Sound is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
-	// Arithmetic says for which noise the certificates hold. If it is 'exact', they hold for the noise that the run
-	// drew. An unknown arithmetic counts as idealised.
+	// Arithmetic says for which noise the certificates hold. If Arithmetic is 'exact', the certificates hold for the
+	// noise that the run drew. An unknown arithmetic counts as idealised.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      *float64           `json:"alpha,omitempty"` // failure probability of each certificate
