@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -31,6 +32,7 @@ type metricsOptions struct {
 	heldOut       string
 	versus        string
 	attacks       []string
+	groups        groupOptions
 	tpr           float64
 	radius        *float64
 	json, quiet   bool
@@ -80,12 +82,19 @@ replaced by its probability. The plain ECE overestimates this error. The interva
 the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
 No interval here bounds the calibration error itself, because errors within a bin
 cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
-of independent examples.`,
+of independent examples.
+
+--group COLUMN also computes the metrics of each group of rows, and names the worst
+group. Of a run, the groups are the labels, or come from a file with the column index
+(--groups). Each of G groups gets the level 1 − (1−level)/G, so the intervals of a
+metric hold for all groups together. The bootstrap intervals of the NLL, and the
+p-values, are those of each group alone.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
   rscert metrics attack.csv --radius 0.5
   rscert metrics new.csv --versus old.csv
+  rscert metrics predictions.csv --group sex,region
   rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,6 +111,7 @@ of independent examples.`,
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
+	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
@@ -144,6 +154,7 @@ type metricsReport struct {
 	calibration                    // embedded: JSON shows its fields as fields of metricsReport
 	Rejection     *rejection       `json:"rejection,omitempty"`
 	Versus        *versus          `json:"versus,omitempty"`
+	Groups        *metricGroups    `json:"by_group,omitempty"`
 	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in Reliability hold together
 	Reliability   []reliabilityBin `json:"reliability"`
 }
@@ -176,12 +187,16 @@ func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float
 	return calib.Bands(p, bins, o.Level)
 }
 
-func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
-	if err := o.measurement.check(); err != nil {
-		return err
-	}
+func (o *metricsOptions) check() error {
 	if len(o.attacks) > 0 && o.heldOut == "" {
 		return badInputf("--attack needs --held-out, which sets the threshold")
+	}
+	return errors.Join(o.measurement.check(), o.groups.check())
+}
+
+func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	formats, err := pictureFormats(o.plots, path)
 	if err != nil {
@@ -202,6 +217,9 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		}
 	}
 	if r.Versus, err = compareWith(ctx, s, path, p, table != nil, o); err != nil {
+		return err
+	}
+	if r.Groups, err = measureGroups(ctx, s, path, p, table, o); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -295,9 +313,11 @@ func (r metricsReport) print(s streams) error {
 		r.Rejection.print(s.out)
 	}
 	if r.Versus != nil {
-		return r.Versus.print(s.out)
+		if err := r.Versus.print(s.out); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.Groups.print(s.out, r.Level)
 }
 
 // printWorstClass prints the class with the largest ECE.
