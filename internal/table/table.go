@@ -27,8 +27,8 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
-	// Texts names columns whose values may be text in CSV and JSON lines. GroupRows groups by the text. In Column, a
-	// value that is not a number is NaN.
+	// Texts names columns whose values may be text in CSV and JSON lines. GroupRows can group rows by such texts.
+	// Column returns NaN for a value that is not a number.
 	Texts []string
 	// Match, if not nil, selects additional columns by name. Read does not call Match for npz archives.
 	Match func(name string) bool
