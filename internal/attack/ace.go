@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Omega says which class's probability an ACE attack changes. It is ω in Emde et al. 2025, equation 2.
+// Omega names the class whose probability an ACE attack changes. It is the ω in equation 2 of Emde et al. 2025.
 type Omega string
 
 // These are the two classes whose probability an ACE attack can change.
@@ -54,8 +54,8 @@ func (s Setting) String() string {
 }
 
 // ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021). For each
-// setting it maximises η·CE(f(x′), ω) over the allowed x′ that the classifier puts into the same class as x. The ascent
-// starts at x. A step is the gradient times a rate, and the rate starts at StepSize.
+// setting it maximises η·CE(f(x′), ω) over the allowed x′ for which the classifier answers the same class as for x. The
+// ascent starts at x. A step is the gradient times a rate, and the rate starts at StepSize.
 func (s *Search) ace(ctx context.Context, targets []*target) error {
 	for _, t := range targets {
 		t.found.Altered = make([]Altered, len(Settings))
@@ -75,7 +75,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 			return err
 		}
 	}
-	for _, t := range targets { // if ŷ = y, the attacks on ŷ have the same results as the attacks on y
+	for _, t := range targets { // if ŷ = y, the attacks on ŷ give the same results as the attacks on y
 		if t.found.Correct() {
 			copy(t.found.Altered[2:], t.found.Altered[:2])
 		}
@@ -97,7 +97,7 @@ func (t *target) aimed(omega Omega) *target {
 // these factors in turn.
 var shares = []float64{.99, .9, .5, 0}
 
-// keepClass takes the candidates, with their scores, as the altered inputs of setting k. According to the graph that
+// keepClass stores the candidates and their scores as the altered inputs of setting k. According to the graph that
 // computes gradients, each candidate keeps its example's class. Near a boundary, rounding can make the classifier
 // itself answer another class. keepClass then shortens the perturbation, if necessary to 0.
 func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, scores [][]float32, k int) (err error) {
@@ -147,7 +147,8 @@ const (
 )
 
 // crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
-// authors' attack instead ends at such a step. If their first step changes the class, their attack returns x unchanged.
+// authors' attack instead ends at such a step. If the very first step changes the class, the authors' attack returns x
+// unchanged.
 const crossingFactor = .5
 
 // gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
@@ -180,9 +181,9 @@ func (c *gradual) watch(scores []float32) {
 	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
 }
 
-// observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it goes back to
-// the last point with this class. observe ignores its second argument, the loss, because the value c.here is more
-// accurate.
+// observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it takes a
+// shorter step from the last point with this class. observe ignores its second argument, the loss, because the value
+// c.here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

@@ -61,7 +61,7 @@ func (l *linear) reach(norm Norm, epsilon float64) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// TestACELinear: for a linear model of two classes the best confidence is known. The model's value z is positive for
+// TestACELinear: for a linear model of two classes the best confidence is known. The score difference z is positive for
 // one class and negative for the other. Raising the probability of the predicted class moves z away from 0 to the edge
 // of the ball. Lowering the probability moves z to the opposite edge, but at most to the boundary between the classes,
 // where the confidence is ½. If the attack uses the true label, it moves a misclassified example in the opposite
@@ -123,7 +123,7 @@ func TestACELinear(t *testing.T) {
 }
 
 // TestACEConfirms: if the gradient's graph and the classifier disagree about the class, the classifier decides, and the
-// attack shortens the perturbation.
+// attack shortens the perturbation until the classifier keeps the class.
 func TestACEConfirms(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, L2)
@@ -187,7 +187,7 @@ func TestACEPlateau(t *testing.T) {
 	}
 }
 
-// TestConfidences compares cross-entropies and confidences with the definition, for logits and for probabilities.
+// TestConfidences compares cross-entropies and confidences with their definitions, for logits and for probabilities.
 func TestConfidences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 100 {

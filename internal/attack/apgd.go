@@ -14,7 +14,7 @@ const (
 
 // autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round. Auto-PGD is gradient ascent
 // with momentum from a random start. The length of the first step is 2ε. A checkpoint halves the step length if the
-// loss has improved too rarely, and the ascent then continues from its best point.
+// loss has improved too rarely. The ascent then continues from its best point.
 func (s *Search) autoClimb(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {

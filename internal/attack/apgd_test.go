@@ -27,7 +27,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// wideSearch returns a search whose box is so wide that no step reaches its limits.
+// wideSearch returns a search in a box so wide that no step reaches the ends of the box.
 func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
@@ -310,7 +310,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On its examples, each attack finds the same perturbations as it would find alone.
+// the attack that broke an example. For these examples, each attack finds the same perturbations as it finds when it
+// runs alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

@@ -97,7 +97,7 @@ type linear struct {
 	w        []float64
 	b        float64
 	batch    int
-	backward float64 // factor on the gradient; 1 is correct
+	backward float64 // factor by which the gradient is multiplied; 1 gives the correct gradient
 	lies     bool    // according to the scores of Gradients, every example is misclassified
 }
 
@@ -326,8 +326,8 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSquares: a query changes one rectangle, whose area follows the schedule. All values of one channel change in
-// the same direction. This holds whether channels are the first or the last dimension.
+// TestSquares: a query changes one rectangle, whose area follows the schedule. All values of one channel change in the
+// same direction. Both statements hold for channels as the first dimension and for channels as the last dimension.
 func TestSquares(t *testing.T) {
 	for _, shape := range [][]int{{3, 8, 10}, {8, 10, 3}} {
 		s := newSearch(newLinear(), Square, Linf, .25)

@@ -14,8 +14,8 @@ type Warning struct {
 	Text     string       `json:"text"`
 }
 
-// scoresBetterShare limits the share of examples that attacks by scores break although attacks by gradients failed to
-// break them. A larger share causes a warning. AutoAttack uses the same limit.
+// scoresBetterShare is a limit on the share of examples that attacks by scores break after attacks by gradients have
+// failed. A larger share causes a warning. AutoAttack uses the same limit.
 const scoresBetterShare = .002
 
 // Flat counts the examples at which a gradient was zero.
@@ -49,7 +49,7 @@ func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 // These are the constants of Random.
 const (
 	RandomExamples = 64   // number of examples
-	randomChange   = 1e-4 // largest change of an example's scores that counts as rounding, relative to the norm of the scores
+	randomChange   = 1e-4 // a larger change of an example's scores, relative to their norm, is more than rounding
 )
 
 // Random runs the classifier twice on the first 64 examples. It divides each example's scores by their Euclidean norm.

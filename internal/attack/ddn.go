@@ -122,8 +122,8 @@ func (s *SmoothedSearch) runs() int {
 	return (s.Samples + s.Gradients.Copies() - 1) / s.Gradients.Copies()
 }
 
-// runsAt is the number of runs that a step's gradient uses. It grows with the square of the step's number, because
-// early steps tolerate more noise. This saves two thirds of the time.
+// runsAt is the number of runs that a step's gradient uses. This number grows with the square of the step's number,
+// because early steps tolerate more noise. The growth saves two thirds of the time.
 func (s *SmoothedSearch) runsAt(step int) int {
 	share := float64(step+1) / float64(s.Steps)
 	return int(math.Ceil(float64(s.runs()) * share * share))

@@ -16,7 +16,7 @@ type affine struct {
 	batch  int
 	zero   bool // all gradients are zero
 	calls  int
-	rivals []int64 // the class that each call aims at for the first example
+	rivals []int64 // for each call, the class that the call aims at for the first example
 }
 
 func newAffine(classes, values int) *affine {
@@ -160,8 +160,8 @@ func TestFABExact(t *testing.T) {
 }
 
 // TestFABBox: in a box, FAB finds the smallest perturbation for a linear classifier with a relative error of at most
-// 3e-3. The error arises because each step goes past the boundary and the box clips only some values. The reference
-// comes from linear programming for Linf and from Dykstra's algorithm for L2.
+// 3e-3. FAB misses the exact result because each step goes past the boundary while the box clips only some values. The
+// reference comes from linear programming for Linf and from Dykstra's algorithm for L2.
 func TestFABBox(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		a := newAffine(2, 8)

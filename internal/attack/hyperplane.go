@@ -70,8 +70,8 @@ func (t Threat) room(x float32, direction float64) float64 {
 	return max(0, float64(x)-float64(t.Low))
 }
 
-// length is the norm of a perturbation. Unlike Distance it is not rounded up, so it serves only for weights in an
-// average.
+// length is the norm of a perturbation. Unlike Distance, length does not round up, so its result serves only for
+// weights in an average.
 func (n Norm) length(d []float64) float64 {
 	sum, most := 0., 0.
 	for _, v := range d {

@@ -47,9 +47,9 @@ func dot(k []int64, direction []float64) (sum float64) {
 	return sum
 }
 
-// digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction.
-// Like a gradient, the direction has a few large values. If the argument 'tails' is 0, all values of the direction have
-// the same size.
+// digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction
+// which, like a gradient, has a few large values. If the argument 'tails' is 0, all values of the direction have the
+// same size instead.
 func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64) {
 	for range 784 {
 		k := 0
@@ -63,10 +63,10 @@ func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64)
 }
 
 // TestMove: in exact arithmetic no moved input is farther than the radius. The distance that Move returns is the exact
-// distance, rounded up to a float64. The test also takes the inner product of the perturbation and the direction. At
-// radius .0625 and for a direction with some large values, Move reaches at least 95 % of the inner product of the best
-// real-valued perturbation in the box. If all values of the direction have the same size, plain rounding reaches 50 %,
-// and Move reaches 90 %.
+// distance, rounded up to a float64. The test also compares the inner product of the perturbation and the direction
+// with that of the best real-valued perturbation in the box. At radius .0625, Move reaches at least 95 % of this best
+// value for a direction with some large values. If all values of the direction have the same size, Move reaches 90 %,
+// while plain rounding reaches only 50 %.
 func TestMove(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range []float64{1e-3, 1. / 255, .01, .0625, .3, 1, 2.5, 40} {

@@ -49,8 +49,8 @@ const (
 // mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack uses the same number.
 const mostTargets = 9
 
-// definition describes an attack: its name, its needs and the function that runs it. Each attack has one definition and
-// one file.
+// definition describes an attack or a preset: its name, its needs, and the function or the attacks that it runs. Each
+// attack and each preset has one definition.
 type definition struct {
 	name      Method
 	what      string    // a line of help
@@ -201,7 +201,7 @@ func (m Method) Norms() []Norm {
 // DefaultSteps is the number of steps or queries of a single attack if the user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
 
-// ChangesConfidence reports whether the method changes confidences. If it does, it sets Found.Confidence and
+// ChangesConfidence reports whether the method changes confidences. Such a method sets Found.Confidence and
 // Found.Altered.
 func (m Method) ChangesConfidence() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().confidence })

@@ -78,9 +78,10 @@ func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*t
 	return nil
 }
 
-// keepHighest takes a candidate as the altered input if it is better than all earlier candidates. A misclassified
-// candidate is better than a correctly classified one. If both candidates are misclassified, or both are classified
-// correctly, a larger probability of a wrong class is better.
+// keepHighest stores a candidate as the altered input if the candidate is better than all earlier ones. It ignores a
+// candidate for which the classifier answers no class. A misclassified candidate is better than a correctly classified
+// one. If both candidates are misclassified, or both are classified correctly, a larger probability of a wrong class is
+// better.
 func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	value, class := s.other(scores, t.Label), smoothing.Vote(scores)
 	if class < 0 {

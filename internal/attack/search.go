@@ -152,9 +152,9 @@ func others(scores []float32, label int) []int {
 	return all
 }
 
-// rounds calls f for each random start, until all targets are broken. A targeted attack has Restarts rounds for each
-// target class. Its first rounds aim at the other class with the largest clean score, and the next rounds aim at the
-// class with the second largest.
+// rounds calls f for each random start. It stops early if all targets are broken. A targeted attack has Restarts rounds
+// for each target class. The classes other than the label are targets in the order of their clean scores, largest
+// first.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)
@@ -184,8 +184,8 @@ func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }
 
-// settle takes a candidate as the example's adversarial input if the classifier gets the candidate wrong and the threat
-// allows it.
+// settle stores a candidate as the example's adversarial input if the classifier gets the candidate wrong. A wrong
+// candidate that the threat does not allow is an error.
 func (s *Search) settle(t *target, candidate, scores []float32) error {
 	class := smoothing.Vote(scores)
 	if class == t.Label {
@@ -205,7 +205,7 @@ func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	return distance, nil
 }
 
-// standing returns the targets that no attack has broken. Attacks that continue after a success keep all targets.
+// standing returns the targets that no attack has broken, and the targets whose attack continues after a success.
 func standing(targets []*target) (rest []*target) {
 	for _, t := range targets {
 		if t.found.Adversarial == nil || t.goesOn {

@@ -57,10 +57,10 @@ type Candidate struct {
 // NoisyGradients computes the gradient of a loss averaged over noise. Several goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
-	// Run computes the model's scores [C·m] of C noisy copies of x, the loss of the class label, and the gradient [D]
-	// of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added to the model's
-	// inputs. The loss is −ln of the mean over the copies of the label's softmax. An implementation with another loss
-	// returns 0 as the loss.
+	// Run computes the model's scores [C·m] of C noisy copies of x for m classes, the loss for the class 'label', and
+	// the gradient [D] of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added
+	// to the model's inputs. The loss is −ln of the mean over the copies of the label's softmax. An implementation with
+	// another loss returns 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 
@@ -109,7 +109,7 @@ func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate
 	return candidates, err
 }
 
-// Search returns the Candidates, and the number of steps whose gradient was zero or not finite.
+// Search does the same as Candidates, and also returns the number of steps whose gradient was zero or not finite.
 func (s *SmoothedSearch) Search(ctx context.Context, x Example) (candidates []Candidate, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return nil, 0, err
@@ -300,14 +300,14 @@ type poll struct {
 // lost reports whether the label has fewer votes than the rival.
 func (p poll) lost() bool { return p.forRival > p.forLabel }
 
-// clear reports whether more samples are unlikely to change which class is ahead.
+// clear reports whether one class is so far ahead that more samples are unlikely to change the order.
 func (p poll) clear() bool {
 	lead := float64(p.forLabel - p.forRival)
 	return lead*lead > 9*float64(p.forLabel+p.forRival)
 }
 
 // poll draws selection samples and counts their votes. It doubles the number of samples until one class is clearly
-// ahead, or until it has drawn the maximum number of samples, most.
+// ahead, or until it has drawn 'most' samples, the maximum number.
 func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, most int) (poll, error) {
 	input, err := s.Input(values)
 	if err != nil {

@@ -92,7 +92,7 @@ func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 	l.b = -middle
 	for i := range examples {
 		x := Example{Index: i}
-		for _, w := range l.w { // near the middle of the box, so that the nearest point of the boundary is inside the box
+		for _, w := range l.w { // the values are near the middle of the box, so that the nearest point of the boundary is inside the box
 			x.Values = append(x.Values, bytesLattice.Value(int(127.5+60*rng.Float64()-30+float64(i%2*2-1)*12*w)))
 		}
 		z := l.value(x.Values)

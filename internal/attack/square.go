@@ -11,7 +11,7 @@ import (
 const firstShare = .8
 
 // square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so
-// far, and keeps the change if the margin falls.
+// far. The attack keeps the change if the margin falls.
 func (s *Search) square(ctx context.Context, targets []*target) error {
 	return s.walk(ctx, targets, margin, func(w *walk, x, scores []float32) (done bool, err error) {
 		err = s.settle(w.target, x, scores)

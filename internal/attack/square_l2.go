@@ -61,7 +61,7 @@ func (w *walk) tile(s *Search) []float32 {
 	return w.perturbed(s, d)
 }
 
-// perturbed returns the projection of the example plus d.
+// perturbed adds d to the example and returns the projection of the sum.
 func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	x := slices.Clone(w.Values)
 	for i, v := range d {

@@ -124,8 +124,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestGather compares the change of one channel with algorithm 3 of the paper, which the test computes with masks. The
-// other channel must not change.
+// TestGather compares the change of one channel with the result of algorithm 3 of the paper. The test computes this
+// result with masks. The other channel must not change.
 func TestGather(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct{ into, from rectangle }{

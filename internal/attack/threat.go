@@ -100,8 +100,8 @@ func magnitude(a, b float64) float64 {
 	return math.Abs(d)
 }
 
-// Project moves a, in place, to a nearby input that the threat allows. It moves a into the box, and then towards x
-// until Distance is at most Epsilon. The input x must be in the box.
+// Project moves a, in place, to a nearby input that the threat allows. First it moves each value of a into the box.
+// Then it moves a towards x until the Distance between a and x is at most Epsilon. The input x must be in the box.
 func (t Threat) Project(a, x []float32) {
 	for i, v := range a {
 		if v != v {

@@ -2,10 +2,10 @@
 // statements. It reads no files and has no state. Every rounding favours the certificate.
 //
 //   - Flip, FlipPValue: the rival class is more probable than the certified class at a perturbed input.
-//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there. The margin can be
-//     below the implied margin even if the answer does not change.
+//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there. This can happen
+//     even if the answer does not change.
 //   - Bet: a mean score is above or below a claimed bound.
-//   - Chains: several candidates of several images, at one familywise level.
+//   - Chains: tests of several candidates of several images, at one familywise level.
 //   - Contradictions: whether the number of contradicted certificates exceeds chance.
 //   - Curve: upper bounds on robust accuracy, next to the certified lower bounds.
 //

@@ -75,7 +75,8 @@ func TestFlipIsMartingale(t *testing.T) {
 	}
 }
 
-// crossing returns P(E ≥ 1/γ at any of the first n votes) for θ = P(B)/(P(A)+P(B)). It follows all sequences of votes.
+// crossing returns P(E ≥ 1/γ at any of the first n votes) for θ = P(B)/(P(A)+P(B)). It sums over all sequences of
+// votes.
 func crossing(n int, theta, gamma float64) float64 {
 	alive, crossed := []float64{1}, 0.
 	for k := 1; k <= n; k++ {
@@ -95,7 +96,7 @@ func crossing(n int, theta, gamma float64) float64 {
 	return crossed
 }
 
-// The level holds at every stopping time. The test follows all sequences of 400 votes. If p_B is slightly above p_A,
+// The level holds at every stopping time. The test sums over all sequences of 400 votes. If p_B is slightly above p_A,
 // Flip rejects after enough votes.
 func TestFlipLevel(t *testing.T) {
 	for _, gamma := range []float64{.05, .01, .001} {

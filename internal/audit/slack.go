@@ -7,10 +7,11 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Slack returns an upper bound, with confidence 1−γ, on the margin of class A over class B at one input. Among n votes,
-// a are for A and b are for B. The choice of the classes must not depend on these votes. If the argument 'second' is
-// true, the margin is Q(p_A) − Q(p_B). Here p_A and p_B are the probabilities of the classes, and Q is the quantile
-// function of the law l. Otherwise the margin is p_A − p_B. Each probability gets a Clopper–Pearson bound at level γ/2.
+// Slack returns an upper bound, with confidence 1−γ, on the margin of class A over class B at one input. The arguments
+// a and b are the numbers of votes for A and for B among n votes. The choice of the classes must not depend on these
+// votes. If the argument 'second' is true, the margin is Q(p_A) − Q(p_B). Here p_A and p_B are the probabilities of the
+// classes, and Q is the quantile function of the law l. Otherwise the margin is p_A − p_B. Each probability gets a
+// Clopper–Pearson bound at level γ/2.
 //
 // If an input has the distance d ≤ R from the centre of a certificate of radius R, the certificate implies a margin at
 // this input. This implied margin is the margin that the law's theorem requires for the radius R − d. If Slack is below

@@ -2,7 +2,7 @@
 //
 // A server only appends to the file. It writes all lines of a request together, before it sends the answers. So the
 // file holds the line of every answer that was sent, even if the server is killed. The next start removes an incomplete
-// last line. A server writes a session line when it starts; this line says how the server makes its answers. An answer
+// last line. When a server starts, it writes a session line, which says how the server makes its answers. An answer
 // line holds the answer, the key of the answer's noise, and a hash of the input. The answer line, the session line and
 // the input itself suffice to repeat the answer.
 package auditlog

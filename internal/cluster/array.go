@@ -34,7 +34,7 @@ type Array struct {
 	OwnThreads bool `json:"own_threads"` // the flags in Certify set the number of threads
 }
 
-// Job is one submission of some of the shards.
+// Job is one submission of all shards or of some of them.
 type Job struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster,omitempty"` // name of the cluster in a federation
@@ -72,7 +72,7 @@ func (a *Array) log(job, task string) string {
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
 
 // Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, so
-// a line break ends the line even inside quotes. The text after it could be an option or a command.
+// a line break ends the line even inside quotes. The text after the line break could be an option or a command.
 func (a *Array) Check() error {
 	for _, w := range []struct {
 		what  any
@@ -167,7 +167,7 @@ func (a *Array) Resume(other *Array) error {
 	return a.Save()
 }
 
-// Text returns the script of a task. The task's number is its shard, even in an array with only some of the tasks.
+// Text returns the script of a task. A task has the number of its shard, even in an array with only some of the tasks.
 func (a *Array) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The test's lines come from Slurm 22.05.
+// The test parses lines that Slurm 22.05 printed.
 func TestParseQueue(t *testing.T) {
 	got, err := parseQueue("0|COMPLETED|None|0\n1|FAILED|NonZeroExitCode|512\n2|RUNNING|None|0\n5|PENDING|Resources|0\n7|FAILED|RaisedSignal:9(Killed)|9\n")
 	want := map[int]Task{

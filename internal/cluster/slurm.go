@@ -26,8 +26,8 @@ func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	return job, err
 }
 
-// Tasks returns the tasks of a job from squeue. If the job ended long ago and the cluster keeps accounts, it returns
-// them from sacct.
+// Tasks returns the tasks of a job that squeue knows. squeue forgets a task some time after the task's end. If the
+// cluster keeps accounts, Tasks adds the forgotten tasks from sacct.
 func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	out, err := output(ctx, "squeue", j.args("--noheader", "--array", "--states=all", "--Format="+queueFormat, "--jobs="+j.ID)...)
 	if err != nil && !strings.Contains(err.Error(), "Invalid job id") {

@@ -1,7 +1,7 @@
 // Package cluster distributes the shards of a run over several machines. An Array is a job array of Slurm. Submit puts
-// it into a Queue, and Watch follows it to its end. An IndexedJob is a Job of Kubernetes, which Manifest.YAML writes.
-// TaskShard returns the shard of the current task. A shard is finished when its run folder is complete. The package
-// asks the scheduler only which tasks still run.
+// an Array into a Queue, and Watch follows the Array to its end. An IndexedJob is a Job of Kubernetes, which
+// Manifest.YAML writes. TaskShard returns the shard of the current task. A shard is finished when its run folder is
+// complete. The package asks the scheduler only which tasks still run.
 package cluster
 
 import (
@@ -24,8 +24,9 @@ const (
 )
 
 // TaskShard returns the shard of a task from the task's environment. The task belongs to a Slurm job array or a
-// Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. If ShardsVariable is
-// set, the task's index is the number of the shard, from 0.
+// Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a Kubernetes job,
+// or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the position of the task
+// in the array is the number of the shard.
 func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)

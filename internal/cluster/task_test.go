@@ -18,7 +18,7 @@ func TestTaskShard(t *testing.T) {
 	bad := spec.Shard{}
 	for name, test := range map[string]struct {
 		env  map[string]string
-		want spec.Shard // bad: an error
+		want spec.Shard // the value 'bad' stands for an error
 	}{
 		"from 0":                      {array("3", "0", "7", "8", "1"), spec.Shard{I: 3, K: 8}},
 		"from 1":                      {array("8", "1", "8", "8", "1"), spec.Shard{I: 7, K: 8}},

@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// scripted is a queue whose tasks have given states. There is one state per query.
+// scripted is a queue whose tasks have given states: one state for each query.
 type scripted struct {
 	states    map[int][][]Task // key: shard; states of its task for each submission
 	attempt   map[int]int      // number of submissions of a shard

@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile makes an archive. The argument members lists the name and the content of each member in turn.
+// tarFile makes an archive. The argument 'members' lists the name and the content of each member in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -111,7 +111,7 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise returns a Parquet file in which the function change has rewritten the header of the first page.
+// promise returns a copy of a Parquet file in which the function 'change' has rewritten the header of the first page.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol
@@ -167,8 +167,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state, and that it keeps
-// no part of such pages.
+// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state. Open must keep no
+// part of such pages.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
@@ -230,8 +230,8 @@ func TestParquetDamagedLZ4(t *testing.T) {
 	}
 }
 
-// TestParquetCodecs checks that files are refused if their row groups differ in codec or use Hadoop's LZ4. The
-// library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
+// TestParquetCodecs checks that files are refused if their row groups use different codecs or Hadoop's LZ4. The library
+// unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
 func TestParquetCodecs(t *testing.T) {
 	for want, codecs := range map[string][2]meta.CompressionCodec{
 		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},
@@ -244,7 +244,8 @@ func TestParquetCodecs(t *testing.T) {
 	}
 }
 
-// withCodecs returns a file of two row groups that are packed by Zstandard. Its footer names the given codecs.
+// withCodecs returns a file of two row groups that are packed by Zstandard. The footer of the file names the given
+// codecs instead.
 func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	t.Helper()
 	png := testFile(t, "images/bee/b.png")
@@ -328,7 +329,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestShards opens the files of the test split, in order, and checks that folders which may hold several splits are
+// TestShards opens the files of the test split, in order. It also checks that folders which may hold several splits are
 // refused.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()

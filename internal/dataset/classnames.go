@@ -43,7 +43,7 @@ func readClassNames(path string) (*classNames, error) {
 }
 
 // ReadClassNames reads a file of class names and returns one name for each class. If a class has several names, it
-// returns the last, which is the readable name in ImageNet's lists.
+// returns the last name. In ImageNet's lists this is the readable name.
 func ReadClassNames(path string) ([]string, error) {
 	_, classes, err := readAliases(path)
 	var names []string
@@ -99,7 +99,8 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
-// modelNames returns the names of Options.ModelClasses, or nil if they do not number the classes.
+// modelNames returns the names in Options.ModelClasses. It returns nil if ClassNames or FirstLabel numbers the classes,
+// or if ModelClasses is empty.
 func (o Options) modelNames() *classNames {
 	if o.ClassNames != "" || o.FirstLabel != 0 || len(o.ModelClasses) == 0 {
 		return nil

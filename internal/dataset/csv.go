@@ -21,8 +21,8 @@ import (
 // column of labels.
 //
 // If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes, and openCSV
-// scales them to [0,1]. Otherwise the values are not scaled. openCSV does not scale zeros and ones either, because a
-// file of zeros and ones does not show whether they are bytes or already in [0,1]. Note reports the decision.
+// scales them to [0,1]. Otherwise the values are not scaled. In particular, openCSV does not scale a file of zeros and
+// ones, because such a file does not show whether its values are bytes or already in [0,1]. Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {
@@ -69,7 +69,7 @@ type csvTable struct {
 	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
-	odd    []bool    // odd[i]: a number of row i is not a usual spelling of its value (isNamed)
+	odd    []bool    // odd[i]: row i has a number that is not a usual spelling of its value (isNamed)
 	cells  []cells   // cells of each watched column
 }
 
@@ -290,7 +290,8 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	return d, nil
 }
 
-// valueColumns returns the columns that are not in used, ascending. They hold the input values.
+// valueColumns returns the columns that hold input values, ascending. These are the columns that are not in the list
+// 'used'.
 func (t *csvTable) valueColumns(used []int) (columns []int) {
 	for k := range t.columns {
 		if !slices.Contains(used, k) {

@@ -59,7 +59,7 @@ type Dataset struct {
 	// values fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. The
-	// result named says whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
+	// result 'named' says whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
 	// if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
@@ -67,10 +67,10 @@ type Dataset struct {
 	closer  io.Closer
 }
 
-// Open opens the dataset at path, which is a file or a folder. It finds the format by names and first bytes. It reads
-// the whole dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and
-// uncompressed .npz files stay on the disk. A Dataset checks later reads of these files against digests of their parts.
-// It holds compressed files, CSV and arrays in Fortran order in memory, up to memory.Limit.
+// Open opens the dataset at path, which is a file or a folder. Open finds the format by the names and the first bytes
+// of the files. It reads the whole dataset once, to check the data and to compute their digest. Images, plain IDX and
+// CIFAR files, .npy and uncompressed .npz files stay on the disk. The Dataset checks later reads of these files against
+// digests of their parts. Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)
@@ -226,8 +226,8 @@ func (d *Dataset) settle(opt Options) (err error) {
 	return d.subtractFirst(opt.FirstLabel)
 }
 
-// subtractFirst subtracts the argument first from all labels. If first is 0, it warns if the labels seem to count from
-// 1.
+// subtractFirst subtracts the argument 'first' from all labels. If this argument is 0 but the labels seem to count from
+// 1, subtractFirst adds a warning.
 func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)
 	switch {
@@ -258,8 +258,9 @@ func (d *Dataset) Classes() int {
 }
 
 // CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the
-// location of the first label that is too large. If the labels follow from the order of the class folders, the number
-// of folders must equal the number of classes, because a missing folder would shift the labels.
+// location of the first label that is too large. If class names are given, their number must equal the number of
+// classes. If the labels follow from the order of the class folders, the number of folders must equal the number of
+// classes, because a missing folder would shift the labels.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
@@ -284,8 +285,8 @@ func (d *Dataset) CheckLabels(classes int) error {
 // Warnings returns lines about choices that the user may not have intended.
 func (d *Dataset) Warnings() []warning.Warning { return slices.Clone(d.warnings) }
 
-// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if the
-// labels are numbers or follow from the order of the folders.
+// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if no
+// class names determine the labels.
 func (d *Dataset) ClassNames() (source, sum string) {
 	if d.names == nil {
 		return "", ""
@@ -293,8 +294,8 @@ func (d *Dataset) ClassNames() (source, sum string) {
 	return d.names.source, d.names.sum
 }
 
-// SortedByLabel reports whether the examples are grouped by class, in any order of the classes. If they are, the first
-// n examples are not a fair sample.
+// SortedByLabel reports whether the examples belong to several classes and are grouped by class, in any order of the
+// classes. If they are, the first n examples are not a fair sample.
 func (d *Dataset) SortedByLabel() bool {
 	begun := map[int]bool{d.labels[0]: true}
 	for i, label := range d.labels[1:] {

@@ -35,8 +35,8 @@ func write(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// openWanted opens a dataset. If the argument refusal is not empty, Open must return an error that contains this text,
-// and openWanted returns nil.
+// openWanted opens a dataset. If the argument 'refusal' is not empty, Open must return an error that contains this
+// text. In this case openWanted returns nil.
 func openWanted(t *testing.T, path string, opt Options, refusal string) *Dataset {
 	t.Helper()
 	d, err := Open(context.Background(), path, opt)
@@ -196,8 +196,8 @@ func TestImageFolder(t *testing.T) {
 	compareImages(t, d)
 }
 
-// Colour planes are enlarged in the same way as in libjpeg. The package image/jpeg repeats samples, and its results are
-// far outside the tolerance of this test.
+// Open must enlarge colour planes in the same way as libjpeg. The package image/jpeg only repeats samples, and such
+// results would be far outside the tolerance of this test.
 func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }

@@ -108,7 +108,7 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
-// errBefore means that an archive states a position before its first byte for a member.
+// errBefore means that an archive states, for a member, a position before the first byte of the file.
 var errBefore = errors.New("reads before the beginning of the file")
 
 // ReadAt implements io.ReaderAt.
@@ -157,8 +157,9 @@ func (c *checkedFile) load(k int64) error {
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // openContents opens a file. If the file begins with the first bytes of gzip, openContents unpacks the file into
-// memory. The function promise reads the unpacked header and returns the file length that the header states, or -1 if
-// the header states no length. openContents returns an error if the unpacked file is longer.
+// memory. The function 'promise' reads the unpacked header and returns the file length that the header states, or -1 if
+// the header states no length. openContents returns an error if the unpacked file is longer than this length or than
+// memory.Limit.
 func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
 	file, err := openChecked(path)
 	if err != nil {
@@ -217,8 +218,8 @@ type pieces [][]byte
 
 const pieceSize = 1 << 24
 
-// readPieces reads r to its end, because gzip and zip compare their checksums there. It refuses more than length
-// bytes.
+// readPieces reads r to its end, because readers of gzip and zip check the checksum only at the end. It returns an
+// error if r has more than 'length' bytes.
 func readPieces(r io.Reader, length int64) (pieces, error) {
 	var m pieces
 	for left := length; left > 0; left -= pieceSize {

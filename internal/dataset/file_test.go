@@ -296,7 +296,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// zeros compresses the bytes head, followed by n zero bytes. The ratio is about 1000 to 1.
+// zeros compresses the bytes in 'head', followed by n zero bytes. Zero bytes shrink by a factor of about 1000.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -407,7 +407,7 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf returns how far the heap rises above its initial size while the function do runs. It measures the heap at
+// peakOf returns how far the heap rises above its initial size while the function 'do' runs. It measures the heap at
 // intervals.
 func peakOf(do func()) uint64 {
 	runtime.GC()

@@ -101,7 +101,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	return d, err
 }
 
-// ownLabels returns an error if Options.Labels is given for a file that already holds its labels.
+// ownLabels returns the error for a file that holds its own labels although Options.Labels is given.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }

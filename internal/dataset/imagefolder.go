@@ -18,8 +18,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// openImages reads either a folder with one subfolder of images for every class, or a folder of images and a file of
-// labels.
+// openImages reads a folder with one subfolder of images for every class, or a folder of images with a file of labels.
+// With the value NoLabels of Options.Labels, the folder may also hold images alone.
 //
 // Options.ClassNames numbers the classes. Without ClassNames, the labels are the folder names if all folder names are
 // numbers. Otherwise the folders are numbered in the order of their names (bytewise, like Python's sorted).
@@ -246,9 +246,9 @@ func appendImages(images []encoded, folder string, label int) ([]encoded, error)
 	return images, err
 }
 
-// openFlatImages reads a folder of images with a file of labels. The file of labels has one of two forms. It is a table
-// of file names and labels. Or each line has one label, for the images in the order of their names, as in ImageNet's
-// validation labels.
+// openFlatImages reads a folder of images with a file of labels. The file of labels has one of two forms. Either it is
+// a table of file names and labels, or each line has one label. In the second form, the lines follow the order of the
+// images' names, as in ImageNet's validation labels.
 func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	files, err := imagesIn(root)
 	if err != nil {
@@ -368,7 +368,7 @@ func textCell(field string) cell {
 }
 
 // imageColumns finds the columns of file names and labels in the first line of a labels file. If the line consists of
-// one label, the result file is −1.
+// one label, the result 'file' is −1.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil

@@ -39,14 +39,14 @@ type encoded struct {
 }
 
 // These limits on an image prevent a damaged header from claiming all memory. An encoder writes at most 8 bytes per
-// pixel, plus a small header.
+// pixel, plus a small header, so no image of maxPixels pixels needs a larger file than maxImageFile.
 const (
 	maxPixels    = 1 << 26
 	maxImageFile = 8*maxPixels + 1<<20
 )
 
 // imageSuffixes lists the suffixes of the formats that this package decodes. unreadSuffixes lists common suffixes of
-// formats that it does not decode.
+// other formats.
 var (
 	imageSuffixes  = []string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 	unreadSuffixes = []string{".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".jp2", ".jxl", ".npy", ".tga"}

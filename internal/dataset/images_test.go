@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// pillow holds Pillow's pixels of two kinds of images: the images in testdata/formats, and the images in
-// testdata/resize after Pillow resized them.
+// pillow holds pixels that Pillow computed for two kinds of images: the images in testdata/formats, and resized
+// versions of the images in testdata/resize.
 type pillow struct {
 	Formats map[string][]int
 	Resize  []struct {

@@ -30,8 +30,8 @@ func named(header string, names []string) bool {
 }
 
 // isHeader reports whether the first line names the columns. In a header either no field is a number, or the numbers
-// count the columns, as in headers that pandas writes. So isHeader does not take an example for a header if its label
-// is damaged or a name.
+// count the columns, as in headers that pandas writes. So an example whose label is damaged or a name does not count as
+// a header.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -243,9 +243,9 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. If the first column
-// has the name of an index but does not count the rows, indexColumn returns an error, because such a column holds
-// neither an index nor input values.
+// indexColumn returns 0 if the first column is an index that counts the rows, such as pandas writes, and −1 if the
+// table has no index. If the first column has the name of an index but does not count the rows, indexColumn returns an
+// error, because such a column holds neither an index nor input values.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -272,8 +272,8 @@ func (t *csvTable) counts(k int) bool {
 // a first column that counts the rows may hold labels.
 const fewRows = 10
 
-// guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last
-// column. The argument index is the column that counts the rows, or −1.
+// guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last column.
+// The argument 'index' is the column that counts the rows, or −1.
 func (t *csvTable) guess(index int) (int, error) {
 	settle := param.Textf("; say which by %s first, last, NAME or INDEX", param.LabelColumn)
 	first, last := t.candidate(0), t.candidate(1)
@@ -302,7 +302,7 @@ func (t *csvTable) guess(index int) (int, error) {
 // candidate describes the cells of a watched column.
 type candidate struct {
 	named    bool  // the cells are not numbers
-	whole    bool  // all cells are whole numbers from 0 up
+	whole    bool  // all cells are whole numbers, at least 0
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of damaged
 	dense    bool  // at least two values occur, and none is missing from 0 to top or from 1 to top
@@ -435,7 +435,7 @@ func (d *Dataset) setLabelsBy(labels writtenLabels, names *classNames) error {
 	return nil
 }
 
-// oneHotLabels returns, for every row, which of the columns holds the 1.
+// oneHotLabels returns, for every row, the position of the column that holds the 1.
 func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	labels := make([]int, t.rows())
 	for i := range labels {

@@ -101,8 +101,8 @@ func (l Lattice) Nearest(x float32) int {
 }
 
 // FileRounding bounds the effect of the file's rounding on a distance. Let x, x′ be vectors of n values as this file
-// rounds them, and p, p′ their lattice points. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n times
-// the rounding of one value, rounded up. It returns 0 if the values in the file are lattice points.
+// rounds them, and p, p′ the lattice points of x, x′. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n
+// times the rounding of one value, rounded up. It returns 0 if the values in the file are lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -133,8 +133,8 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 //   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0, and the numbers in the file are float32 numbers
 //     or usual spellings of them.
 //
-// Zeros and ones are on all three lattices. For them k/255 is right, because it allows the strongest adversary, who may
-// set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
+// Zeros and ones are on all three lattices. For such data k/255 is right, because it allows the strongest adversary,
+// who may set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	r, err := d.recognise(ctx)
 	return r.lattice(), err
@@ -217,8 +217,9 @@ func (r *recogniser) add(values []float32) {
 }
 
 // maxBinarySteps limits |k| on a binary lattice. Without a limit, every dataset would have a lattice, because float32
-// values are always multiples of some power of two. A lattice with 2²³ steps or more is only the grid of float32. A
-// lattice much finer than the noise is useless.
+// values are always multiples of some power of two. A lattice with 2²³ steps or more is only the grid of float32. If
+// the step of a lattice is far smaller than the scale of the noise, the noise cannot be drawn on this lattice
+// (law.Ratios.Greatest).
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {

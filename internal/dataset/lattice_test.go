@@ -18,8 +18,8 @@ func latticeOf(values ...float32) Lattice {
 	return r.lattice()
 }
 
-// TestBytesInFloats writes k/255 in every form that rscert recognises. Index must return k, and the field rounding must
-// bound the error of the written values.
+// TestBytesInFloats writes k/255 in every form that rscert recognises. Index must return k, and the field 'rounding'
+// must bound the error of the written values.
 func TestBytesInFloats(t *testing.T) {
 	inverse := float32(1) / 255
 	for name, c := range map[string]struct {
@@ -159,8 +159,8 @@ func TestLatticeOfDatasets(t *testing.T) {
 	}
 }
 
-// A single example can change the lattice of all examples, so the examples are not exchangeable with a query that is
-// off the lattice of the others. At most LatticeChanges examples change the lattice.
+// A single example can change the lattice of a dataset. So the examples are not exchangeable with a query that is not
+// on the lattice of the examples. In every dataset, at most LatticeChanges examples may change the lattice.
 func TestLatticeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	kinds := []func() float32{

@@ -30,8 +30,8 @@ func (a *array) elementAt(e int) string {
 	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
 
-// parseNPY parses the header of a .npy file at the beginning of r. The argument length is the length of the whole file.
-// The data must fill the file after the header exactly.
+// parseNPY parses the header of a .npy file at the beginning of r. The argument 'length' is the length of the whole
+// file. The data must fill the file after the header exactly.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	h, err := npy.ReadHeader(r)
 	if err == nil {
@@ -187,8 +187,8 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 	return e.convert(dst, data, i*e.stride)
 }
 
-// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the
-// file. The result named reports whether every x is a usual spelling of its float32 (isNamed).
+// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the file. The
+// result 'named' reports whether every x is a usual spelling of its float32 (isNamed).
 func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
 	data, err := e.example(i)
 	if err != nil {
@@ -204,8 +204,8 @@ func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) 
 	return named, nil
 }
 
-// example returns the bytes of example i's elements. In C order the elements are contiguous. In Fortran order they
-// are spread over the whole array, which is then held in memory.
+// example returns the bytes of example i's elements. In C order the elements are contiguous. In Fortran order they are
+// spread over the whole array, and the array is in memory.
 func (e *arrayExamples) example(i int) ([]byte, error) {
 	first, data := i*e.stride, make([]byte, len(e.places)*e.Width)
 	if !e.Fortran {
@@ -219,8 +219,8 @@ func (e *arrayExamples) example(i int) ([]byte, error) {
 	return data, nil
 }
 
-// convert turns the elements of an example into values. The argument first is the number of the example's first element
-// in the array.
+// convert turns the elements of an example into values. The argument 'first' is the number of the example's first
+// element in the array.
 func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
 	elements := dst
 	if e.permuted {

@@ -26,7 +26,7 @@ func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error
 
 // openParquets reads the Parquet files of a Hugging Face dataset. These files have a column of images, as {bytes, path}
 // or bytes, and a column of labels, as numbers or names. If a file names its classes (ClassLabel), Options.ClassNames
-// determines their order. The images stay in the files.
+// determines the order of these classes. The images stay in the files.
 func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -85,8 +85,9 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels sets the labels from the numbers in cells. The argument own holds the file's class names by number,
-// or is nil. If own is not nil, Options.ClassNames renumbers the classes.
+// setNumberedLabels sets the labels from the numbers in cells. The argument 'own' lists the class names of the file by
+// number, and is empty if the file has none. If both 'own' and Options.ClassNames are given, the order of ClassNames
+// renumbers the classes.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
@@ -111,7 +112,7 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 // parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // ends Open, but not later reads
+	ctx  context.Context // can end Open, but not later reads
 	file *table.Parquet
 
 	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none

@@ -11,8 +11,8 @@ import (
 )
 
 // Requests returns a dataset for inputs that come one by one in requests. The dataset has two examples, which only show
-// the range of the values. All values of the first example equal the argument low, and all values of the second example
-// equal the argument high. If the argument bytes is true, the values are bytes divided by 255.
+// the range of the values. All values of the first example equal the argument 'low', and all values of the second
+// example equal the argument 'high'. If the argument 'bytes' is true, the values are bytes divided by 255.
 func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
 	if err := checkExample(shape); err != nil {
 		return nil, fmt.Errorf("an input of shape %v %w", shape, err)

@@ -30,8 +30,8 @@ func (o Options) resizing() string {
 	return text
 }
 
-// resized returns the size after Resize. If Resize is one number, this number is the shorter side, and the
-// longer side follows in proportion, rounded down.
+// resized returns the size after Resize. If Resize is one number, this number is the shorter side. The longer side
+// follows in proportion, rounded down.
 func (o Options) resized(h, w int) (int, int) {
 	switch r := o.Resize; {
 	case r.IsZero():
@@ -174,8 +174,8 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 // bicubic filter.
 const weightBits = 32 - 8 - 2
 
-// resample computes each sample of each line from the sample's tap. The function source maps a line and a sample of
-// this line to an index of the input. The function target maps a line and a sample to an index of the output.
+// resample computes each sample of each line from the sample's tap. The function 'source' maps a line and a sample of
+// this line to an index of the input. The function 'target' maps a line and a sample to an index of the output.
 func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {
@@ -190,7 +190,7 @@ func resample(in []uint8, lines int, taps []tap, source, target func(line, at in
 	return out
 }
 
-// A tap holds the weights of one output sample. The first weight belongs to the input at the index first.
+// A tap holds the weights of one output sample. The first weight belongs to the input sample with the index 'first'.
 type tap struct {
 	first   int
 	weights []int

@@ -22,8 +22,9 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 }
 
 // openTars reads the archives of a WebDataset. The part of a member's name before the first dot is its key. Members
-// with the same key make an example. The image is a member such as key.jpg. The label is a number or a name in key.cls,
-// or the value of "label" (or "class", "target", "cls") in key.json. The images stay in the archives.
+// with the same key make an example. The image is a member such as key.jpg. The label is a number or a name. It is
+// either the content of key.cls, or the value of "label" (or "class", "target", "cls") in key.json. The images stay in
+// the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -150,7 +151,7 @@ func (s *tarSamples) join(archive string, keys []string, samples map[string]*tar
 	return nil
 }
 
-// add adds a member to an example. The argument at is the offset of the member's data in the archive.
+// add adds a member to an example. The argument 'at' is the offset of the member's data in the archive.
 func (s *tarSample) add(archive string, header *tar.Header, at int64, suffix string, file contents, data io.Reader) error {
 	isImg, err := isImage(header.Name)
 	if err != nil {

@@ -19,8 +19,8 @@ func newMass(x *big.Int) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
 }
 
-// mirror returns the masses of the integers −n, …, n in a symmetric distribution. The argument half holds the masses of
-// 0, …, n.
+// mirror returns the masses of the integers −n, …, n in a symmetric distribution. The argument 'half' holds the masses
+// of 0, …, n.
 func mirror(half []Mass) (first int, masses []Mass) {
 	last := len(half) - 1
 	masses = make([]Mass, 2*last+1)

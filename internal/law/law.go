@@ -40,7 +40,7 @@ type Law interface {
 type Additive interface {
 	Law
 
-	// CDF returns F(z) and a bound on its relative error.
+	// CDF returns an approximation of F(z) and a bound on the relative error of this approximation.
 	CDF(z float64) (p, relErr float64)
 	// Quantile approximates Q(p). The functions Low and High turn the approximation into bounds.
 	Quantile(p float64) float64
@@ -56,9 +56,9 @@ type Additive interface {
 	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
 	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are ⌊ratio·ε +
-	// ½⌋, where ε follows the law. A law may add a constant to ε. This constant moves the inputs of the smoothed
+	// ½⌋, where ε follows the law. A law may add a constant to ε. Such a constant shifts the inputs of the smoothed
 	// function, but it changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same
-	// masses. The argument ratio must be a result of Ratios.Round that Ratios.Allow allows.
+	// masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this ratio.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
@@ -132,13 +132,13 @@ func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	return k
 }
 
-// Allow reports whether noise with this ratio can be drawn.
+// Allow reports whether noise with this ratio can be drawn on a lattice.
 func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }
 
 // Refine returns the smallest whole number by which the step must be divided to make the ratio at least Fine. The
-// result ok is false if the ratio is outside (0, Greatest + 1), or if the divisor would exceed math.MaxInt16.
+// result 'ok' is false if the ratio is outside (0, Greatest + 1), or if the divisor would exceed math.MaxInt16.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false
@@ -217,8 +217,8 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each calls the function say for every law and joins the texts that say returns. If there are several laws, the name
-// of the law precedes each text.
+// Each calls the function 'say' for every law and joins the texts that this function returns. If there are several
+// laws, the name of the law precedes each text.
 func Each(say func(Law) string) string { return join(Laws, say) }
 
 // EachAdditive does the same as Each for the additive laws.

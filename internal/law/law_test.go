@@ -107,8 +107,8 @@ func TestTheorems(t *testing.T) {
 
 // Along a unit direction of the norm, the probability p of an event must not change faster than f(Q(p)). Along a
 // coordinate axis, the probability of a half line changes exactly at this rate. Along the diagonal (1, 1), the critical
-// event is {ε₁ + ε₂ ≥ c}. If the property also holds when the diagonal's length is taken as √2, its L2 length, the
-// law's norm is L2. If the property does not hold for √2, the law's norm is L1, in which the diagonal has the length 2.
+// event is {ε₁ + ε₂ ≥ c}. The diagonal has the length √2 in L2 and the length 2 in L1. If the property holds for the
+// length √2, the law's norm must be L2. If it holds only for the length 2, the law's norm must be L1.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -261,8 +261,8 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// If a file has neither law nor norm, the noise must be Gaussian and the norm L2. The functions that read names must
-// accept every name that is written.
+// If a file names neither a law nor a norm, the noise must be Gaussian and the norm L2. The functions that parse names
+// must accept every name that rscert writes.
 func TestNames(t *testing.T) {
 	type record struct {
 		Law  law.Name `json:"law,omitempty"`

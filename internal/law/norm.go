@@ -41,8 +41,8 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText parses the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Add adds the contribution of a coordinate x to a sum. Length computes the norm from the sum of all contributions.
-// Only L1 and L2 have the method Add. Add rounds the product before the sum, so that all platforms get the same result.
+// Add adds the contribution of a coordinate x to a sum. Length computes the norm from the sum of all contributions. Add
+// must be called only for L1 and L2. Add rounds the product before the sum, so that all platforms get the same result.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)

@@ -44,7 +44,7 @@ type row struct {
 	Label   *int64   `parquet:"label,optional"`
 	Class   int64    `parquet:"class"`
 	Samples int64    `parquet:"samples"`
-	Votes   int64    `parquet:"votes"` // votes for the answer or, if there is none, the most votes for any class
+	Votes   int64    `parquet:"votes"` // votes for the answer; without an answer, the largest number of votes for a class
 	None    int64    `parquet:"none"`
 	Moved   float64  `parquet:"moved"`
 	Radius  *float64 `parquet:"radius,optional"`

@@ -57,8 +57,8 @@ func CheckAlpha(alpha float64) error {
 // is alpha·m/(m−1). With this τ the answer is wrong with probability at most alpha, for two reasons. First, the
 // probability that a wrong outcome is the most frequent one is at most (m−1)/m. Second, if a wrong outcome is the most
 // frequent one, the test accepts it with probability at most τ (Hung & Fithian 2019, "Rank verification for exponential
-// families"). The algorithm PREDICT of Cohen et al. 2019 has τ = alpha. In a tie Fixed abstains. It rounds the tail up
-// and τ down.
+// families"). The algorithm PREDICT of Cohen et al. 2019 has τ = alpha. In a tie Fixed abstains. Fixed rounds the tail
+// up and τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]
@@ -90,14 +90,14 @@ func leaders(counts []int64) (first, second int) {
 	return first, second
 }
 
-// Leader is the sequential rule. For each outcome i it runs an e-process against the hypothesis that the probability
-// p_i of this outcome is the largest. Before each vote, let J be the leader among the other outcomes, a = X_J and b =
-// X_i the votes so far, and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i
-// multiplies it by 1−λ. If p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with probability at most
-// alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list. The answer is the outcome
-// that remains when all others are struck. A wrong answer means that the most probable outcome was struck. So the rule
-// needs no union bound over the outcomes. If several classes have the largest probability, each of them counts as
-// right. Outcomes without a vote share one e-process.
+// Leader is the sequential rule. For each outcome i, Leader runs an e-process against the hypothesis that the
+// probability p_i of this outcome is the largest. Before each vote, let J be the leader among the other outcomes, a =
+// X_J and b = X_i the numbers of votes so far, and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ,
+// and a vote for i multiplies it by 1−λ. If p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with
+// probability at most alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list. The
+// answer is the outcome that remains when all others are struck. A wrong answer means that the most probable outcome
+// was struck. So the rule needs no union bound over the outcomes. If several classes have the largest probability, each
+// of them counts as right. Outcomes without a vote share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
@@ -220,7 +220,7 @@ func (l *Leader) strike() {
 // no answer.
 func (l *Leader) Decided() bool { return l.decided }
 
-// Answer returns the answer so far. It is a class, or Abstained while the votes do not decide.
+// Answer returns the answer so far. It is a class, or Abstained if the votes so far do not single out one class.
 func (l *Leader) Answer() int { return l.answer }
 
 // Counts returns, for each outcome, the number of votes that the rule has used.

@@ -222,7 +222,7 @@ func wrongOfTwo(p []float64, alpha float64, budget int) float64 {
 }
 
 // TestFixedExact sums the probabilities of all counts for which the fixed rule names a wrong class. The sum must be at
-// most alpha. In at least one case the sum must be more than alpha/2, so that the rule is not needlessly strict.
+// most alpha. In at least one case the sum must be more than alpha/2; otherwise the rule would be needlessly strict.
 func TestFixedExact(t *testing.T) {
 	tight := 0.
 	for _, p := range [][]float64{{.5, .5}, {.51, .49}, {.34, .33, .33}, {.3, .3, .2, .2}, {.26, .25, .25, .24}, {.45, .45, .1}} {

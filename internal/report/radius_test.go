@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A radius of math.MaxFloat64 stands for +∞, and so does an average that counts one. Largest finite averages stay.
+// A radius of math.MaxFloat64 must become +∞, and so must an average that counts such a radius. Large finite averages
+// must stay as they are.
 func TestRadiusNumber(t *testing.T) {
 	for _, tt := range []struct {
 		x    float64

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// spareConnections is the number of connections accepted beyond Config.Connections. With them, the server answers
-// health requests even if all other connections have running requests.
+// spareConnections is the number of connections that the server accepts in addition to Config.Connections. With these
+// connections, the server answers health requests even if all other connections have running requests.
 const spareConnections = 16
 
 // connections limits the number of open connections. If there is no room, a new connection replaces the connection that
@@ -36,7 +36,7 @@ func newConnections(limit int) *connections {
 // routeOf identifies a connection by its two addresses.
 func routeOf(local, remote net.Addr) string { return local.String() + " " + remote.String() }
 
-// limitedListener accepts at most a maximum number of connections at a time.
+// limitedListener is a listener with a limit on the number of open connections.
 type limitedListener struct {
 	net.Listener
 	all *connections
@@ -56,7 +56,8 @@ func (l limitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit makes room for a connection. It returns nil if all connections have running requests.
+// admit adds a connection to the open connections. If there is no room, it closes the connection that has been without
+// a request for the longest time. It returns nil if all connections have running requests.
 func (c *connections) admit(conn net.Conn) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +89,8 @@ func (n *connection) Close() error {
 	return n.Conn.Close()
 }
 
-// begin records that a request of a connection is running. The caller must call end when the request ends.
+// begin records that a request of a connection is running. The caller must call the returned function 'end' when the
+// request ends.
 func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -64,8 +64,8 @@ func dial(t *testing.T, address string, how credentials.TransportCredentials) oi
 	return oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// floats returns a call with n inputs as raw contents. Each input has two values. Its first value is a number from the
-// argument 'first', divided by 255, and its second value is 0.
+// floats returns a call with n inputs as raw contents. Each input has two values. The first value of an input is its
+// number in the argument 'first', divided by 255. The second value is 0.
 func floats(n int64, first ...float32) *oip.ModelInferRequest {
 	var raw []byte
 	for _, v := range first {
@@ -423,8 +423,8 @@ func TestRunningLimit(t *testing.T) {
 	}
 }
 
-// TestGRPCTimes checks that a call ends if the answer takes too long, if the message takes too long to arrive, and at
-// the client's deadline.
+// TestGRPCTimes checks three ends of a call: the answer takes too long, the message takes too long to arrive, and the
+// client's deadline passes.
 func TestGRPCTimes(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, client := newGRPCTest(t, f, func(c *Config) { c.Timeout, c.ReadTimeout = 50*time.Millisecond, 200*time.Millisecond })

@@ -11,8 +11,8 @@ import (
 )
 
 // claim records what a request uses of the server's limits: one of the permitted running requests, and memory for its
-// body. The request's handler holds the claim until it returns. The sampler holds it until it has dropped the request's
-// inputs. The claim ends when the handler and the sampler have both released it.
+// body. The request's handler holds the claim until the handler returns. The sampler holds the claim until the sampler
+// has dropped the request's inputs. The claim ends when the handler and the sampler have both released it.
 type claim struct {
 	server  *Server
 	running bool // the request counts as a running request

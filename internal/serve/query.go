@@ -142,7 +142,8 @@ func (q *query) setCertify(value any) error {
 	return nil
 }
 
-// outputNames lists the outputs of a server with or without prediction sets.
+// outputNames lists the outputs of a response. The arguments say whether the response has certificates and prediction
+// sets.
 func outputNames(certify, sets bool) []string {
 	names := []string{"class", "votes", "none", "samples", "moved"}
 	if sets {
@@ -201,8 +202,8 @@ func certificateOutputs(answers []predict.Answer) ([]output, error) {
 	return []output{{"certified_class", int64s, shape, class}, {"radius", fp64, shape, radius}, {"certificate", text, shape, lines}}, nil
 }
 
-// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. The tensor "set" is 1 for the
-// classes in the set of an input.
+// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. In the tensor "set", a 1
+// marks each class in the set of an input.
 func setOutputs(answers []predict.Answer, classes int) ([]output, error) {
 	n := len(answers)
 	if n == 0 || answers[0].Set == nil {

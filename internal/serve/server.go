@@ -83,7 +83,7 @@ type Server struct {
 	arriving    *semaphore.Weighted // gRPC messages that are arriving
 }
 
-// classifier answers questions. It is a run.Answerer.
+// classifier has the methods of run.Answerer that the server uses.
 type classifier interface {
 	About() run.Description
 	ImageOptions() dataset.Options
@@ -105,8 +105,8 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// allBodies limits the total size of the bodies of all running requests, in bytes. If two bodies of the maximum size
-// are larger together than allBodies, then twice the maximum size is the limit.
+// allBodies limits the total size of the bodies of all running requests, in bytes. If twice the maximum size of a body
+// is more than allBodies, this larger number is the limit.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
@@ -127,7 +127,7 @@ type fronts struct {
 	grpc *grpc.Server // nil: no gRPC
 }
 
-// shutdown accepts no more connections, and waits for the running requests until ctx ends.
+// shutdown makes the servers accept no more connections. It waits for the running requests until ctx ends.
 func (f fronts) shutdown(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -179,8 +179,8 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 }
 
 // Serve listens, opens the classifier, and answers until ctx ends. It then waits for the running requests, at most for
-// the time c.Drain. The function 'open' opens the classifier; until it returns, the server answers that it is live but
-// not ready. If ctx ends, even while open runs, Serve returns nil. Serve closes the classifier. If the function
+// the time c.Drain. The function 'open' opens the classifier. Until 'open' returns, the server answers that it is live
+// but not ready. If ctx ends, even while open runs, Serve returns nil. Serve closes the classifier. If the function
 // 'listening' is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does not serve
 // gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
@@ -231,7 +231,8 @@ func (s *Server) secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, s.config.TLS)
 }
 
-// work opens the classifier and runs its sampler until ctx ends and the requests have drained.
+// work opens the classifier and runs its sampler. When ctx ends or the sampler fails, work waits for the running
+// requests, at most for the time Config.Drain.
 func (s *Server) work(ctx context.Context, f fronts, open opener) error {
 	a, err := open(ctx)
 	if err != nil {

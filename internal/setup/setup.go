@@ -119,8 +119,8 @@ func (f fetcher) install(archive string) error {
 	return durable.SyncFolder(f.Folder)
 }
 
-// makeFolder makes the build's folder in the cache, and a temporary folder in it. rscert loads and runs the libraries
-// in this folder, so only the user may write to it.
+// makeFolder makes the build's folder in the cache, and a temporary folder in the build's folder. rscert loads and runs
+// the libraries in the build's folder, so only the user may write to this folder.
 func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err

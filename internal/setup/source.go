@@ -50,7 +50,7 @@ func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) 
 type packages struct {
 	wheel string // name of the project on PyPI
 	npm   string // "" if not on npm
-	// release is the name of the archive on GitHub by platform, without ".tgz".
+	// release holds, for each platform, the name of the archive on GitHub without ".tgz".
 	release map[string]string
 }
 

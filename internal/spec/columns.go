@@ -77,7 +77,7 @@ func (s Spec) validateScales() error {
 	return CheckScales(param.SigmaChannels, c.Channels)
 }
 
-// CheckScales checks every scale separately from the others.
+// CheckScales checks each scale by itself.
 func CheckScales(of param.Name, scales []float64) error {
 	for _, v := range scales {
 		if !(v >= 0) || math.IsInf(v, 1) {

@@ -67,11 +67,11 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate that becomes selected example number turn, counted from 0. The number of selected
-// examples is turns. The candidates are divided into consecutive parts, one for each selected example. Part number turn
-// begins at ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Selection
-// in equal steps, without a hash, could follow a pattern in the order of the files and select, for example, the first
-// image of every class.
+// spread selects 'turns' examples among the candidates and returns the candidate of the selected example number 'turn',
+// counted from 0. It divides the candidates into consecutive parts, one for each selected example. Part number 'turn'
+// begins at ⌊turn·candidates/turns⌋. A hash of 'turn' selects one candidate of this part, always the same one.
+// Selection in equal steps, without a hash, could follow a pattern in the order of the files and select, for example,
+// the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

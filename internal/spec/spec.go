@@ -48,8 +48,9 @@ type Spec struct {
 	// determines the selection.
 	FixedSelect *Selection
 
-	// ModelLayout means that flat rows have the order of the model's input. It replaces Layout for data of flat rows and
-	// a model of images. The function experiment.Open sets Layout to this order.
+	// ModelLayout means that the values of a flat row have the same order as the values of the model's input.
+	// ModelLayout replaces Layout if the data are flat rows and the model takes images. The function experiment.Open
+	// sets Layout to this order.
 	ModelLayout bool
 
 	// Lattice is another run's lattice, on which the noise is drawn. If Lattice is nil, the data determine the lattice.
@@ -72,7 +73,7 @@ type Spec struct {
 	Threads int     // 0 means one thread per core
 }
 
-// RunLattice is the lattice of a run, as its run.json records it.
+// RunLattice is the lattice that a run's run.json records.
 type RunLattice struct {
 	Inputs    string  // describes the lattice of the run's data, as dataset.Lattice.String does
 	Quantised bool    // the classifier clamps its inputs to [Low, High] and rounds them to a lattice
@@ -99,8 +100,8 @@ type Requests struct {
 // Idle names a flag that has no effect without another flag.
 type Idle struct{ Flag, Without string }
 
-// Settle sets fields that other fields determine. It sets parameters that have no effect to zero, and returns their
-// flags.
+// Settle sets fields that other fields determine. It returns the flags that have no effect, and sets the parameters of
+// these flags in Conditions to zero.
 func (s *Spec) Settle() (idle []Idle) {
 	s.Noise = cmp.Or(s.Noise, Lattice)
 	if s.Noise != Lattice {

@@ -62,7 +62,7 @@ func (r *jsonRows) addValue(key, value []byte) error {
 	return r.addField(c, value)
 }
 
-// object parses a JSON object. It calls the function put for each key, with the key and the JSON text of the value.
+// object parses a JSON object. It calls the function 'put' for each key, with the key and the JSON text of its value.
 func object(line []byte, put func(key, value []byte) error) error {
 	if pairs, ok := flatObject(line); ok {
 		for rest := pairs; len(rest) > 0; {
@@ -113,7 +113,7 @@ func jsonError(err error) error {
 }
 
 // flatObject recognises objects that hold only plain keys with numbers or booleans, because the lines of big files are
-// such objects. It returns the text inside the braces. It leaves all other lines, valid or not, to encoding/json.
+// such objects. It returns the text inside the braces. The package encoding/json parses all other lines, valid or not.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false

@@ -20,8 +20,8 @@ type Parquet struct {
 	src io.ReaderAt
 }
 
-// OpenParquet reads the footer of a Parquet file. The argument size is the file's length in bytes. The caller must keep
-// src open.
+// OpenParquet reads the footer of a Parquet file. The argument 'size' is the file's length in bytes. The caller must
+// keep src open.
 func OpenParquet(src io.ReaderAt, size int64) (*Parquet, error) {
 	file, err := parquet.OpenFile(src, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	return &Parquet{file, src}, err
@@ -60,8 +60,8 @@ func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v
 	}
 }
 
-// eachOf calls f with the values of a page. The argument row is the number of the first row. eachOf returns the number
-// of the row after the last row.
+// eachOf calls f with the values of a page. The argument 'row' is the number of the first row. eachOf returns the
+// number of the row after the last row.
 func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
 	defer parquet.Release(page)
 	values := page.Values()
@@ -87,7 +87,7 @@ func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parq
 	}
 }
 
-// Value reads one value of a leaf column. The argument row counts from the first row of the row group.
+// Value reads one value of a leaf column. The argument 'row' counts from the first row of the row group.
 func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()

@@ -19,8 +19,8 @@ import (
 )
 
 // CheckPages checks the headers of all pages of the given leaf columns. Call it before you read the columns. The
-// Parquet library reserves the size that a header states, up to 2 GiB even for a tiny file, and it uses the codec of
-// the first row group for all row groups.
+// Parquet library itself does not check the headers: it reserves the size that a header states, up to 2 GiB even for a
+// tiny file. It also uses the codec of the first row group for all row groups.
 func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
 	groups := p.Metadata().RowGroups
 	for g, group := range groups {
@@ -195,5 +195,5 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 }
 
 // zstdWindow returns the largest allowed window, in bytes. It is 8 MiB, which RFC 8878 requires of every decoder, or
-// twice the page if that is larger.
+// twice the unpacked size of the page if this is larger.
 func zstdWindow(size int64) uint64 { return max(8<<20, 2*uint64(size)) }

@@ -9,8 +9,8 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// The test compresses highly compressible data with the encoders of the Parquet library. No result may exceed
-// mostUnpacked.
+// The test compresses highly compressible data with the encoders of the Parquet library. No packed data may unpack to
+// more than mostUnpacked states.
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

@@ -42,7 +42,8 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	return nil, quote.Error(err)
 }
 
-// openSource opens the file at path. If path is Stdin, it reads from the argument in, or from os.Stdin if in is nil.
+// openSource opens the file at path. If the path is Stdin, openSource reads from the argument 'in'. If this argument is
+// nil, openSource reads from os.Stdin.
 func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, error) {
 	if path == Stdin {
 		if in == nil {

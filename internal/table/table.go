@@ -27,8 +27,8 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
-	// Texts names columns whose values may be text in CSV and JSON lines. GroupRows groups by the text. In Column, a
-	// value that is not a number is NaN.
+	// Texts names columns whose values may be text in CSV and JSON lines. GroupRows can group rows by such texts.
+	// Column returns NaN for a value that is not a number.
 	Texts []string
 	// Match, if not nil, selects additional columns by name. Read does not call Match for npz archives.
 	Match func(name string) bool
@@ -47,9 +47,9 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name that a column of the file matches. This is the column's own name, or this name in
-// lower case if no other column of the file has the name in lower case. knownName returns "" for a column that is not
-// wanted.
+// knownName returns the wanted name that the argument 'name', the name of a column of the file, matches. A column
+// matches its own name. It also matches its name in lower case, unless another column of the file has that name.
+// knownName returns "" for a column that is not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -91,7 +91,7 @@ type Matrix struct {
 // Row returns row i without copying it.
 func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols] }
 
-// Column returns the named column without copying it, and whether the file had it.
+// Column returns the named column without copying it. The second result reports whether the file had this column.
 func (t *Table) Column(name string) ([]float64, bool) {
 	if c := t.index[name]; c != nil && !c.matrix {
 		return c.Data, true
@@ -99,7 +99,7 @@ func (t *Table) Column(name string) ([]float64, bool) {
 	return nil, false
 }
 
-// Matrix returns the named 2-D array and whether the file had it.
+// Matrix returns the named 2-D array. The second result reports whether the file had this array.
 func (t *Table) Matrix(name string) (Matrix, bool) {
 	if c := t.index[name]; c != nil && c.matrix {
 		return c.Matrix, true
@@ -119,8 +119,8 @@ func (t *Table) Names() []string {
 // Header returns the names of all columns or arrays of the file, wanted or not. It returns nil for JSON lines.
 func (t *Table) Header() []string { return t.header }
 
-// Checked reports whether the rows have checksums (package checksum). Read has verified them. It refuses a file in
-// which only some rows have a checksum.
+// Checked reports whether the rows have checksums (package checksum). Read has verified these checksums. Read refuses a
+// file in which only some rows have a checksum.
 func (t *Table) Checked() bool { return t.checked }
 
 // Line returns the line of row i (from 0) in the file. It returns 0 for npz archives and Parquet files, which have no
@@ -168,8 +168,8 @@ func (r *reader) choose(name string) (*column, error) {
 	return c, nil
 }
 
-// require returns an error about the first required column that is missing. The arguments of format are the column's
-// name and the slice of names.
+// require returns an error about the first required column that is missing. The argument 'format' formats the missing
+// column's name and the list of the file's names.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
 		if r.index[name] == nil { // quote.Name makes names printable, on one line and not too long

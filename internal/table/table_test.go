@@ -135,7 +135,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	defer writer.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, _ = writer.Write([]byte("a\n")) // the read is in progress
+		_, _ = writer.Write([]byte("a\n")) // the call of Read is in progress
 		cancel()
 	}()
 	if _, err := Read(ctx, Stdin, Options{Input: silent}); !errors.Is(err, context.Canceled) {
@@ -455,7 +455,8 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// limited reads a table with the given memory limit. It sets Go's memory limit to twice this limit.
+// limited reads a table while memory.Limit is the given limit. To this end, it sets Go's memory limit to twice this
+// limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Every written float64 is parsed back exactly.
+// Read must parse every float64 that Writer writes to exactly this number.
 func TestWriterRoundTrip(t *testing.T) {
 	values := []float64{0.1, 1.0 / 3, 5e-324, -1e300, 0, math.MaxFloat64}
 	var b bytes.Buffer

@@ -1,4 +1,4 @@
-// Package lawtest provides a law for tests. The list law.Laws does not contain it.
+// Package lawtest provides a law for tests. The list law.Laws contains this law only while a test uses it.
 package lawtest
 
 import (

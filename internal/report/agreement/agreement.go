@@ -28,17 +28,17 @@ type Agreement struct {
 	Examples int   `json:"examples"` // number of examples in both runs
 	Samples  int64 `json:"samples"`  // selection and estimation samples of these examples that both runs drew
 	Votes    Votes `json:"votes"`
-	// OtherCounts is the number of examples with different vote counts.
+	// OtherCounts is the number of examples whose vote counts differ between the runs.
 	OtherCounts int `json:"examples_with_other_counts"`
-	// OtherSamples is the number of examples with different numbers of samples.
+	// OtherSamples is the number of examples for which the runs drew different numbers of samples.
 	OtherSamples int `json:"examples_with_other_n"`
 	// OtherTop is the number of examples for which the class with the most selection votes differs between the runs. In
 	// runs without selection, estimation votes count instead.
 	OtherTop int `json:"examples_with_other_top_class"`
 	// OtherClass is the number of examples certified by both runs for different classes.
 	OtherClass int `json:"examples_with_other_certified_class"`
-	// AbstainedFirst and AbstainedSecond are the numbers of examples for which only the first run, or only the second
-	// run, abstains.
+	// AbstainedFirst is the number of examples for which only the first run abstains. AbstainedSecond is the number of
+	// examples for which only the second run abstains.
 	AbstainedFirst  int `json:"abstained_in_first_only"`
 	AbstainedSecond int `json:"abstained_in_second_only"`
 	// OtherRadius is the number of examples certified by both runs for the same class with different radii. Largest
@@ -62,7 +62,7 @@ type Side struct {
 	Only      int      `json:"examples_only_here"`
 }
 
-// Class compares the class of an example in two runs.
+// Class holds the classes that two runs give to one example.
 type Class struct {
 	Index  int `json:"index"`
 	Label  int `json:"label"`
@@ -73,7 +73,7 @@ type Class struct {
 	TopSecond int `json:"top_second"`
 }
 
-// Radii are the two runs' radii of an example.
+// Radii holds the radii that two runs certify for one example.
 type Radii struct {
 	Index  int     `json:"index"`
 	First  float64 `json:"first"`
@@ -118,7 +118,8 @@ const per = 100_000
 // Level is the confidence level of the interval of the rate.
 const Level = 0.95
 
-// IncomparableError names the differences between two runs beyond software and hardware.
+// IncomparableError names the differences that forbid a comparison of two runs. Differences in software and hardware do
+// not forbid it.
 type IncomparableError struct {
 	First, Second string
 	Differences   []string
@@ -137,8 +138,8 @@ func (*IncomparableError) SpellHint(s param.Spelling) string {
 		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
 }
 
-// Compare compares two runs example by example. If both saved their scores, it compares them sample by sample and calls
-// the function 'done' after each example.
+// Compare compares two runs example by example. If both runs saved their scores, Compare compares the votes sample by
+// sample. During this comparison, Compare calls the function 'done' after each example.
 func Compare(ctx context.Context, first, second summary.Source, done func()) (Agreement, error) {
 	for _, s := range []summary.Source{first, second} {
 		if s.Run == nil {
@@ -172,8 +173,8 @@ func side(s summary.Source) Side {
 		Library: r.Runtime.Library, Examples: len(s.Certificates)}
 }
 
-// conditions records the differences between the runs. It returns an error if the runs differ in more than software and
-// hardware.
+// conditions records the differences in the software and hardware of the runs. It returns an error if the runs differ
+// in more than software and hardware.
 func (a *Agreement) conditions(first, second summary.Source) error {
 	var refused []string
 	for _, d := range first.Run.Differences(*second.Run) {
@@ -222,7 +223,7 @@ func examples(s summary.Source) ([]example, error) {
 	return all, nil
 }
 
-// pair returns the examples in both runs.
+// pair returns the examples that are in both runs.
 func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	var pairs []pair
 	all, err := examples(first)
@@ -296,8 +297,8 @@ func (a *Agreement) addClass(c Class) {
 	}
 }
 
-// top returns the class with the most selection votes. If there was no selection, estimation votes count instead. In
-// a tie the lowest class wins.
+// top returns the class with the most selection votes. If there was no selection, estimation votes count instead. In a
+// tie, the class with the lowest number wins.
 func (e example) top() int {
 	v := e.Votes
 	if v.Counts0 == nil {

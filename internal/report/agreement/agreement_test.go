@@ -72,13 +72,13 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// drawn is the result of a run for an example: scores [samples][classes], where the first two samples are selection
-// samples.
+// drawn holds the results of a run for an example. Its scores have the shape [samples][classes], and the first two
+// samples are selection samples.
 type drawn struct {
 	index, label, prediction int
 	radius                   float64
 	scores                   [][]float32
-	votes                    []int // votes, if the scores do not show them; nil: the largest scores win
+	votes                    []int // the votes, if they do not follow from the scores; nil: each sample votes for its largest score
 }
 
 const classes, selection = 3, 2
@@ -206,10 +206,10 @@ func onGPU(r *runfolder.Run) {
 	r.Parameters.Precision = onnx.Precision(1)
 }
 
-// Two runs have five examples each. Example 0 is the same in both runs, and one of its samples votes for no class.
-// Example 1 has two different votes that cancel in the counts. Example 2 is certified for another class in the second
-// run. The second run abstains from example 3, which has a sample that votes for no class and a sample with a tie.
-// Example 4 has a tie, and the counts reveal that its vote differs.
+// The test compares two runs of five examples each. Example 0 is the same in both runs, and one of its samples votes
+// for no class. Example 1 has two different votes that cancel in the counts. Example 2 is certified for another class
+// in the second run. The second run abstains from example 3, which has a sample that votes for no class and a sample
+// with a tie. Example 4 has a tie, and the counts of its votes reveal that the vote of the tied sample differs.
 var (
 	here = []drawn{
 		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
@@ -299,7 +299,7 @@ func TestExamplesInCommon(t *testing.T) {
 	}
 }
 
-// Votes may have another order than the certificates. A certificate without votes must be an error.
+// The votes of a run may come in another order than its certificates. A certificate without votes must be an error.
 func TestVotesOfCertificates(t *testing.T) {
 	a, b := write(t, here, unchanged), write(t, here, unchanged)
 	slices.Reverse(b.Votes)
@@ -344,8 +344,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// If two runs stop an example after different numbers of samples, Compare must use only the samples that both runs
-// drew.
+// If two runs draw different numbers of samples for an example, Compare must use only the samples that both runs drew.
 func TestStoppedElsewhere(t *testing.T) {
 	votes := func(n int64, counts ...int64) example {
 		return example{certify.Votes{N0: 2, Counts0: []int64{2, 0}, N: n, Counts: counts}, certify.Certificate{}}

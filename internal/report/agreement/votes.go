@@ -96,7 +96,7 @@ func compareVotes(x, y []int32) (differ, told int64) {
 	return differ, told
 }
 
-// samples reads the votes of a run's samples from its scores.
+// samples reads the votes of a run's samples from the scores that the run saved.
 type samples struct {
 	*runfolder.Scores
 	path string
@@ -143,7 +143,7 @@ func (s *samples) votes(index int) ([]int32, error) {
 	return s.read, err
 }
 
-// finish reads the rest of the file, which completes the check of the checksums.
+// finish reads the rest of the file. This completes the check of the file's checksums.
 func (s *samples) finish() error {
 	for {
 		if _, _, err := s.Next(); errors.Is(err, io.EOF) {

@@ -54,7 +54,7 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 	return picture.Size{Width: 15, Height: 10}
 }
 
-// stacked returns the size of a chart of panels, one above another.
+// stacked returns the size of a chart whose panels lie one above another.
 func stacked(panels int) picture.Size {
 	return picture.Size{Width: 15, Height: min(100, 2+5*float64(max(1, panels)))}
 }
@@ -109,12 +109,12 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples, ", runs[0].Examples)
 }
 
-// maxSteps is the maximum number of steps that a chart draws exactly. A curve with more steps is drawn at maxSteps
-// radii.
+// maxSteps is the largest number of radii at which a chart draws a curve exactly. These radii are 0 and the positive
+// steps of the curve. A curve with more radii is drawn at maxSteps + 1 equally spaced radii.
 const maxSteps = 300
 
-// grid returns the radii at which the chart draws the curves. These are 0 and the curve's steps, or equally spaced
-// radii if there are too many steps.
+// grid returns the radii at which the chart draws the curves. These radii are 0 and the curve's steps. If there are
+// more than maxSteps such radii, grid returns equally spaced radii from 0 to 'until' instead.
 func grid(s summary.Summary, until float64) []float64 {
 	radii := append([]float64{0}, s.Steps()...)
 	radii = slices.Compact(radii)
@@ -237,7 +237,7 @@ func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte
 		func(c draw.Canvas) { picture.Panels(c, rows) })
 }
 
-// drawPlot renders one plot.
+// drawPlot renders one plot in the given format.
 func drawPlot(format picture.Format, p *plot.Plot, o Options, alt string) ([]byte, error) {
 	return picture.Draw(format, o.Size, alt, func(c draw.Canvas) {
 		picture.Fit(p, 0.9*(c.Max.X-c.Min.X))
@@ -271,8 +271,8 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 }
 
 // calibrationLines returns the k-th run's lines of CCE, the certified calibration error, and CBS, the certified Brier
-// score. These lines are right if every bound holds. For a single run, it also returns lines that are right with the
-// stated probability.
+// score. These lines are right if every bound holds. For a single run, calibrationLines also returns lines that are
+// right with the stated probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64
 	for _, c := range s.Calibration {

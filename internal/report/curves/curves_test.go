@@ -144,8 +144,8 @@ func TestDrawPA(t *testing.T) {
 	}
 	size := picture.Size{Width: 12, Height: 8}
 	svg, err := PA.Draw(picture.SVG, []summary.Summary{sum}, Options{Size: size})
-	// The vertical axis has the tick 0.4. The horizontal axis must have this tick, too, because the smallest bound is
-	// 0.4.
+	// The vertical axis has a tick at 0.4. The horizontal axis must have such a tick, too, because the smallest bound
+	// is 0.4.
 	if err != nil || !strings.Contains(string(svg), "lower bound on the probability of the class") || strings.Contains(string(svg), "NaN") ||
 		strings.Count(string(svg), "\n0.4\n") != 2 {
 		t.Errorf("%v, %.300s", err, svg)

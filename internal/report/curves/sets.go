@@ -28,7 +28,7 @@ func (c SetCurve) String() string { return string(c) }
 
 // SetPoint holds the size, the coverage and the radius of the prediction sets in one file.
 type SetPoint struct {
-	Name         string // points of one name make a line
+	Name         string // points with the same name are joined by a line
 	Norm         string
 	Radius       float64
 	Size         float64
@@ -75,7 +75,7 @@ func (c SetCurve) Draw(format picture.Format, points []SetPoint, o Options) ([]b
 	return drawPlot(format, p, o, report.Capitalise(axis)+" against the radius.")
 }
 
-// wantedLines returns a line at each wanted coverage.
+// wantedLines returns one horizontal line for each value of SetPoint.Wanted, the coverage that a file's sets promise.
 func wantedLines(points []SetPoint) (lines []picture.Line) {
 	var wanted []float64
 	for _, p := range points {

@@ -172,26 +172,27 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
 // in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that is common to
-// both runs cancels. The betting interval needs values in [0, 1]. meanChange widens it by the rounding error of mapping
-// the changes to [0, 1].
+// both runs cancels. The betting interval needs values in [0, 1]. meanChange widens the interval by the rounding error
+// of this mapping of the changes to [0, 1].
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters do not affect
-// the meaning or the failure probability of the certificates.
+// mayDiffer lists the parameters of run.json that the function 'differences' does not compare as parameters. Most of
+// them do not affect the meaning or the failure probability of the certificates, so a run and its baseline may differ
+// in them.
 var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
 	"seed": true,                                             // another seed draws other noise from the same law
 	"skip": true, "max": true, "select": true, "shard": true, // these choose examples, which exampleDifference compares
-	"save-scores": true,                                         // stored results
+	"save-scores": true,                                         // this decides only what the run stores
 	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// The function 'differences' compares these settings as the certificates state them.
+	// The certificates state the following settings, and the function 'differences' compares these statements instead.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 

@@ -19,8 +19,7 @@ type Outcome struct {
 	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
 	// certified.
 	Value *float64 `json:"value"`
-	// Says is a line of text with the value and, for an unmet requirement, the distance between the value and the
-	// bound.
+	// Says is a line of text with the value and, for an unmet requirement, how far the value is from the bound.
 	Says string `json:"says"`
 }
 
@@ -144,7 +143,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	return o, nil
 }
 
-// uncertified returns the reason why a run certifies nothing, or "".
+// uncertified returns the reason why the run certifies nothing about the requirement, or "" if there is no such reason.
 func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	c := s.Conditions
 	switch {
@@ -171,8 +170,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for a shortfall. This number is 4, or more if two significant digits
-// of the shortfall need more decimals. So a small shortfall does not print as zero.
+// places returns the number of decimals to print for a shortfall: 4, or more if the shortfall needs more to show two
+// significant digits. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

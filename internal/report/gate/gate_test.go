@@ -61,7 +61,7 @@ func parse(t *testing.T, text string) Requirement {
 }
 
 // At radius 0.5, 59 of 100 examples are certified. With probability 0.95, at most 1 of 100 certificates with α = 0.001
-// is wrong (P(Bin > 0) = 0.095, P(Bin > 1) = 0.0046).
+// is wrong (for Bin = Bin(100, 0.001), P(Bin > 0) = 0.095 and P(Bin > 1) = 0.0046).
 func TestCheck(t *testing.T) {
 	s := sum(t, source("run", 100, 59, 0.5))
 	for _, test := range []struct {
@@ -277,7 +277,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Parse must accept every example in the help, and the requirement must print as it was written.
+// Parse must accept every example in the help. String must return the text that Parse read.
 func TestExamplesParse(t *testing.T) {
 	for _, m := range metrics {
 		if r := parse(t, m.example); r.String() != m.example || r.metric.name != m.name || !strings.Contains(Help(), m.example) {
@@ -317,8 +317,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || out[0].Value == nil {
 			return
 		}
-		// If the value and the bound differ by more than the rounding errors of float64, Check must decide as a
-		// comparison of the float64 numbers does.
+		// If rounding errors of float64 cannot explain the difference between the value and the bound, Check must
+		// decide in the same way as a comparison of float64 numbers.
 		bound, _ := r.bound.Float64()
 		if gap := *out[0].Value - bound; math.Abs(gap) > 1e-9 && out[0].Met != (gap > 0 != r.atMost) {
 			t.Errorf("%q: value %v, met %v", text, *out[0].Value, out[0].Met)
@@ -538,8 +538,8 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval must contain the mean change, also if the limits down and up differ. If examples are lost and none are
-// gained, the interval must be below 0.
+// The interval must contain the mean change, also if the limits 'down' and 'up' differ. If the change is negative for
+// some examples and positive for none, the interval must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

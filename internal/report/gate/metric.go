@@ -151,8 +151,8 @@ var (
 	ofClasses    errorOf = func(e *summary.CalibrationError) *summary.CalibrationError { return e.Classwise }
 )
 
-// of returns the selected bounds of a summary.
-func (o errorOf) of(s summary.Summary) (*summary.CalibrationError, error) {
+// bounds returns the selected bounds of a summary, or an error if they were not computed.
+func (o errorOf) bounds(s summary.Summary) (*summary.CalibrationError, error) {
 	if s.CalibrationError == nil {
 		return nil, errNoErrorBounds
 	}
@@ -162,9 +162,9 @@ func (o errorOf) of(s summary.Summary) (*summary.CalibrationError, error) {
 	return nil, errNoParts
 }
 
-func errorUpper(which errorOf) func(summary.Summary, Requirement) (value, error) {
+func errorUpper(part errorOf) func(summary.Summary, Requirement) (value, error) {
 	return func(s summary.Summary, _ Requirement) (value, error) {
-		e, err := which.of(s)
+		e, err := part.bounds(s)
 		switch {
 		case err != nil:
 			return value{}, err
@@ -175,9 +175,9 @@ func errorUpper(which errorOf) func(summary.Summary, Requirement) (value, error)
 	}
 }
 
-func errorLower(which errorOf) func(summary.Summary, Requirement) (value, error) {
+func errorLower(part errorOf) func(summary.Summary, Requirement) (value, error) {
 	return func(s summary.Summary, _ Requirement) (value, error) {
-		e, err := which.of(s)
+		e, err := part.bounds(s)
 		if err != nil {
 			return value{}, err
 		}

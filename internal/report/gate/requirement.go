@@ -3,8 +3,8 @@
 // writes no files.
 //
 // Comparisons are exact. A share enters a comparison as a fraction of two counts. Any other value enters the comparison
-// as its decimal in the JSON of the results, and the bound enters it as the decimal that the user wrote. So 59 of 100
-// meets >=0.59.
+// as the decimal that the JSON of the results shows. The bound enters the comparison as the decimal that the user
+// wrote. So 59 of 100 meets >=0.59.
 package gate
 
 import (
@@ -117,8 +117,8 @@ func (r *Requirement) qualify(text string, given bool) error {
 	return nil
 }
 
-// parseClaim reads the claim safe, ignore or topK. K is a number of classes, at least 2, as in top3. It returns false
-// if the text is none of these claims.
+// parseClaim reads the claim "safe", "ignore" or "topK". Here K is a number of classes, at least 2, as in "top3".
+// parseClaim returns false if the text is none of these claims.
 func (r *Requirement) parseClaim(text string) (bool, error) {
 	switch k, ranked := strings.CutPrefix(text, "top"); {
 	case text == certify.NoneSafe.String(), text == certify.NoneIgnore.String():
@@ -138,7 +138,8 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	return true, nil
 }
 
-// checkClaim returns an error unless the run's certificates make the claim that the requirement names.
+// checkClaim returns an error if the value of the requirement depends on the claim of the certificates, and the run's
+// certificates make another claim than the requirement names.
 func (r Requirement) checkClaim(c certify.Claim) error {
 	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
@@ -184,8 +185,8 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseExact reads a radius or a threshold, which is compared with float64 values of the results. It rejects a number
-// that is not the shortest decimal of a float64.
+// parseExact reads a radius or a threshold. The results hold radii and thresholds as float64 values, so parseExact
+// rejects a number that is not the shortest decimal of a float64.
 func parseExact(text string) (*big.Rat, error) {
 	x, err := parseNumber(text)
 	if err != nil {
@@ -213,10 +214,10 @@ func (r *Requirement) meaningful() error {
 	return nil
 }
 
-// Radius returns the radius of the requirement, and false if it has none.
+// Radius returns the radius of the requirement. The second result is false if the requirement names no radius.
 func (r Requirement) Radius() (float64, bool) { return floatOf(r.radius) }
 
-// Tau returns the threshold of the requirement, and false if it has none.
+// Tau returns the threshold of the requirement. The second result is false if the requirement names no threshold.
 func (r Requirement) Tau() (float64, bool) { return floatOf(r.tau) }
 
 func floatOf(x *big.Rat) (float64, bool) {
@@ -227,13 +228,16 @@ func floatOf(x *big.Rat) (float64, bool) {
 	return f, true
 }
 
-// Selective reports whether the requirement is on the error among answers, which needs a summary.Selection.
+// Selective reports whether the requirement bounds the error among the answers. To check such a requirement, the
+// summary must have been made with a summary.Selection.
 func (r Requirement) Selective() bool { return r.metric.name == "selective-error" }
 
-// Grouped reports whether the requirement is on the worst group of examples, which needs summary.Options.Groups.
+// Grouped reports whether the requirement is about the worst group of examples. To check such a requirement, the summary
+// must have been made with summary.Options.Groups.
 func (r Requirement) Grouped() bool { return strings.HasPrefix(r.metric.name, "worst-group-") }
 
-// OfBounds reports whether the requirement concerns the confidence under attack, which needs bounds at its radius.
+// OfBounds reports whether the requirement is about the confidence under attack. To check such a requirement, the run
+// must have bounds on the confidence at the requirement's radius.
 func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
 
 // Certified reports whether the requirement applies to the bound that holds with probability 1 − δ.

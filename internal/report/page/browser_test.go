@@ -75,7 +75,8 @@ func axe(t *testing.T) string {
 // hostile is text that acts as markup or as a script unless the page escapes it.
 const hostile = `</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'<!-- {{.}} ` + "\u202e\u2028"
 
-// manyExamples is a page of two runs with some pictures and hostile names. One run has the given number of examples.
+// manyExamples returns a page of two runs with some pictures and hostile names. One of the runs has the given number of
+// examples.
 func manyExamples(t *testing.T, examples int) Page {
 	t.Helper()
 	runs := []Run{}
@@ -164,7 +165,7 @@ func open(t *testing.T, p Page) *tab {
 	return b
 }
 
-// do carries out actions.
+// do carries out actions in the tab.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// chart holds the data from which the script draws a chart. Its series have common abscissae.
+// chart holds the data from which the script draws a chart. All series of a chart have the same abscissae.
 type chart struct {
 	Title   string   `json:"title"`
 	Meaning string   `json:"-"`
@@ -27,8 +27,8 @@ type series struct {
 	Name  string `json:"name"`
 	Color int    `json:"color"` // number of the run's colour; −1: the colour of the text
 	Dash  int    `json:"dash"`  // number of the quantity's dash pattern
-	// Shape is step (each value holds up to its abscissa), bins (each value holds from its abscissa on), line, points (a
-	// line with marks) or dots (only marks).
+	// Shape is "step", "bins", "line", "points" or "dots". In a "step" each value holds up to its abscissa, and in
+	// "bins" each value holds from its abscissa on. The shape "points" is a line with marks, and "dots" is marks alone.
 	Shape  string   `json:"shape"`
 	Values []number `json:"values"`
 	// Low and High are the ends of a band. Each has one value for each value of the line. Low and High are absent if
@@ -210,7 +210,7 @@ func (p Page) calibrationChart() chart {
 	return c
 }
 
-// bounds calls the function 'visit' for the bounds of every run at every radius.
+// bounds calls the function 'visit' once for each run and each radius at which the run has bounds.
 func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) {
 	for k, r := range p.Runs {
 		for _, c := range r.Calibration {

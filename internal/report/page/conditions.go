@@ -208,8 +208,8 @@ func (p Page) assumptions() []assumption {
 	return all
 }
 
-// probability returns the beginning of the sentence that explains a radius. It states with which probability the radius
-// holds.
+// probability returns the beginning of the sentence that explains a radius. This beginning states the probability with
+// which the radius holds.
 func (p Page) probability() string {
 	var names []string
 	for _, r := range p.Runs {

@@ -35,7 +35,7 @@ type examples struct {
 	Height  int      `json:"height,omitempty"` // height of a picture
 	Pitch   [2]int   `json:"pitch,omitzero"`   // distances to the next picture on the right and below
 	Scale   int      `json:"scale,omitempty"`  // magnification on the screen
-	Drawn   int      `json:"drawn,omitempty"`  // examples with pictures
+	Drawn   int      `json:"drawn,omitempty"`  // number of examples with pictures
 }
 
 func (r Run) examples(ctx context.Context) (examples, error) {

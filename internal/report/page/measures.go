@@ -209,7 +209,8 @@ func (p Page) calibrations() []measure {
 }
 
 // ofCCE and ofCBS return two bounds on a calibration error. The first bound, value, is true if every bound on a
-// confidence is true. The second bound, certified, is true with probability 1 − δ; it is nil if it is unknown.
+// confidence is true. The second bound, certified, is true with probability 1 − δ. If this bound is unknown, certified
+// is nil.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil

@@ -66,7 +66,7 @@ type table struct {
 	Names []string
 }
 
-// Columns returns the number of columns.
+// Columns returns the number of columns: one for the names of the measures, and one for each entry of Names.
 func (t table) Columns() int { return len(t.Names) + 1 }
 
 func newTable(g group, names []string) table { return table{g, names} }
@@ -138,7 +138,7 @@ func policy(style, script string) string {
 		source(style), source(script))
 }
 
-// source names a text that a policy allows.
+// source returns the expression by which a policy allows this text: the SHA-256 of the text.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

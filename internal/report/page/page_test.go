@@ -204,7 +204,7 @@ func TestSheets(t *testing.T) {
 	}
 }
 
-// far reports whether two values differ by more than the loss of JPEG compression explains.
+// far reports whether two values differ by more than JPEG compression can change them.
 func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
 
 // TestShrink checks that shrink averages the pixels in square blocks.

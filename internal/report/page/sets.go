@@ -105,7 +105,7 @@ func (p Sets) lead() string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// cautions lists what limits the promises or the figures.
+// cautions lists the limits of each file: sets that promise nothing, idealised noise, and sets without labels.
 func (p Sets) cautions() (all []string) {
 	for _, e := range p.Files {
 		if !e.Sound {
@@ -132,7 +132,8 @@ func (p Sets) single(name, meaning string, of func(*conformalfile.Evaluated) cel
 	return measure{name, meaning, []line{l}}
 }
 
-// labelled returns a measure of the sets with a label. The cell of a file without labels is empty.
+// labelled returns a measure with a cell for each file. The measure uses only the sets with a label. The cell of a file
+// without labels shows a dash.
 func (p Sets) labelled(name, meaning string, of func(*conformal.Evaluation) cell) measure {
 	return p.single(name, meaning, func(e *conformalfile.Evaluated) cell {
 		if e.Evaluation == nil {

@@ -11,7 +11,7 @@ import (
 type Audit struct {
 	Folder         string  `json:"folder"`
 	Examples       int     `json:"examples"` // number of audited examples with a label
-	Gamma          float64 `json:"gamma"`    // largest probability that any verified break is wrong
+	Gamma          float64 `json:"gamma"`    // largest probability with which a given verified break is wrong
 	Contradictions int     `json:"contradictions"`
 	MoreThanChance bool    `json:"more_than_chance"`
 	// Curve is the accuracy under attack at the radii of the summary. Curve is empty without labels.
@@ -24,7 +24,8 @@ type Audit struct {
 // AuditPoint is a point of the curve of an audit.
 type AuditPoint struct {
 	Radius float64 `json:"radius"`
-	// Unbroken is the share of the audited examples without a verified break within the radius, with its interval.
+	// Unbroken is the share of the audited examples without a verified break within the radius, with the interval of
+	// this share.
 	Unbroken Share `json:"unbroken"`
 }
 

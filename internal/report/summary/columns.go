@@ -65,7 +65,8 @@ func NewColumns(r float64, columns []spec.SigmaColumn) *Columns {
 	return c
 }
 
-// medianRadius returns the median radius of the correct examples, or 0 if there are none.
+// medianRadius returns the median radius of the correct examples, or 0 if there are none. For an even number of
+// examples, it returns the smaller of the two middle radii.
 func (s Summary) medianRadius() float64 {
 	radii := correctRadii(s.all())
 	if len(radii) == 0 {

@@ -13,14 +13,14 @@ import (
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
-	n, samples   int64 // largest number of estimation samples of an example, and the number for all examples
+	n, samples   int64 // estimation samples: the largest number for one example, and the sum over all examples
 	quantisation float64
 	stop         string
 
 	seen map[int]bool // indices of the rows; nil as long as they ascend
 
 	classes  int   // number of classes in the votes; 0 without votes
-	answers  bool  // every example has a label and votes, and every vote is for a class
+	answers  bool  // every example has a label and votes, the votes decide its answer, and every vote is for a class
 	unusable error // reason why the votes cannot be used as predictions
 }
 
@@ -46,8 +46,8 @@ func (s Source) gather() (*gathered, error) {
 	return g, g.check()
 }
 
-// newGathered returns an empty value of type gathered. It reserves memory for this number of examples, but for at most
-// 2²⁰, because a damaged file may overstate the number.
+// newGathered returns an empty value of type gathered. It reserves memory for the given number of examples, but for at
+// most 2²⁰, because a damaged file may overstate this number.
 func newGathered(examples int) *gathered {
 	return &gathered{rows: make([]Row, 0, min(examples, 1<<20)), answers: true}
 }

@@ -17,18 +17,20 @@ import (
 // Grouping says how to divide the examples into groups.
 type Grouping struct {
 	Columns []string
-	// Table has the column index and the columns of the groups. If it is nil, the only possible column is "label", the
-	// true class.
+	// Table has the column index and the columns of the groups. If Table is nil, the only possible column is "label",
+	// the true class.
 	Table *table.Table
 }
 
-// ByGroup holds the certified accuracy of groups of examples. Each of the G groups gets δ/G, so the lower bounds of each
-// kind hold for all groups together with probability 1 − Delta. The groups must not depend on the noise.
+// ByGroup holds the certified accuracy of groups of examples. Let G be the number of groups. The bounds of one group
+// use δ/G, so the lower bounds of each kind hold for all groups together with probability 1 − Delta. The groups must
+// not depend on the noise.
 type ByGroup struct {
 	Delta  float64 `json:"delta"`
 	Groups []Group `json:"groups"`
-	// Worst holds the smallest values of a group at each radius. A mixture Σπ_g·(group g) of the groups, with shares π_g
-	// ≥ 0 that sum to 1, has at least this accuracy, because its accuracy is the same mixture of the groups' accuracies.
+	// Worst holds the smallest values of a group at each radius. A mixture Σπ_g·(group g) of the groups, with shares
+	// π_g ≥ 0 that sum to 1, has at least this accuracy, because the accuracy of a mixture is the same mixture of the
+	// groups' accuracies.
 	Worst []GroupPoint `json:"worst"`
 }
 
@@ -37,7 +39,8 @@ type Group struct {
 	predictions.RowGroup
 	Examples int `json:"examples"`
 	// Failures is the largest number of wrong certificates of the group, with probability 1 − δ/G. It is the 1 − δ/G
-	// quantile of Bin(N, α), for the number N of sampled examples of the group. It is nil without Summary.Dataset.
+	// quantile of Bin(N, α), where N is the number of sampled examples of the group. Failures is nil without
+	// Summary.Dataset.
 	Failures *int64       `json:"failures,omitempty"`
 	Curve    []GroupPoint `json:"certified_accuracy"` // at the radii of Summary.Curve
 }
@@ -47,11 +50,11 @@ type Group struct {
 type GroupPoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
-	// Certified is (Count − Failures)/Of, a lower bound for these examples. It holds at all radii at once. It is nil
-	// without Summary.Dataset.
+	// Certified is (Count − Failures)/Of, a lower bound for these examples. This bound holds at all radii at once.
+	// Certified is nil without Summary.Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Population is a lower bound on the accuracy under attack in the population of the group, at this radius. It is nil
-	// if the certificates are not known to be those of all sampled examples, or without Summary.Dataset.
+	// Population is a lower bound on the accuracy under attack in the population of the group, at this radius.
+	// Population is nil without Summary.Dataset, and if certificates of sampled examples may be missing.
 	Population *float64 `json:"population,omitempty"`
 }
 
@@ -150,8 +153,8 @@ func (s Summary) byGroup() (*ByGroup, error) {
 	return out, nil
 }
 
-// groupFailures returns the largest number of wrong certificates of group k. Of the group's examples, at most those were
-// sampled that the rows hold, and those that the rows omit.
+// groupFailures returns the largest number of wrong certificates of group k. The number of sampled examples of the
+// group is at most the number of its rows plus the number of all examples that the rows omit.
 func (s Summary) groupFailures(k int) (int64, error) {
 	listed := len(s.grouped.groups[k].Value.Rows)
 	if s.Conditions.Deterministic {
@@ -163,9 +166,10 @@ func (s Summary) groupFailures(k int) (int64, error) {
 }
 
 // populationAccuracy bounds the accuracy under attack in the population of a group from below, with probability 1 −
-// δ/G. An example of the population counts as certified with probability q. If an attack can break an example, it counts
-// with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q − α)/(1 − α). The lower
-// Clopper–Pearson bound at δ/G replaces q. It returns nil if some sampled examples are missing.
+// δ/G. An example of the population counts as certified with probability q. An example that an attack can break counts
+// as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q − α)/(1 −
+// α). The lower Clopper–Pearson bound at δ/G replaces q. populationAccuracy returns nil if some sampled examples are
+// missing.
 func (s Summary) populationAccuracy(count, of int) *float64 {
 	if s.NotCounted || s.Selected != s.Examples {
 		return nil
@@ -187,8 +191,8 @@ func (s Summary) groupCertifiedAt(k int, r *big.Rat) int {
 	}, r)
 }
 
-// worstPoints returns the smallest values of the groups at each radius. The accuracy is that of the group with the
-// smallest one.
+// worstPoints returns the smallest values of the groups at each radius. The field Accuracy is the smallest accuracy of
+// a group.
 func worstPoints(groups []Group) []GroupPoint {
 	worst := append([]GroupPoint(nil), groups[0].Curve...)
 	least := func(a, b *float64) *float64 {
@@ -222,8 +226,9 @@ func (w WorstGroupAt) Rat() *big.Rat {
 	return big.NewRat(max(0, int64(w.Count)-w.Failures), int64(w.Of))
 }
 
-// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If allow is set, it allows for the
-// wrong certificates of each group (Group.Failures), which needs Dataset. The result ok is false without groups.
+// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If the argument 'allow' is true,
+// WorstGroupAt allows for the wrong certificates of each group (Group.Failures). This needs Summary.Dataset. The result
+// 'ok' is false without groups.
 func (s Summary) WorstGroupAt(r *big.Rat, allow bool) (worst WorstGroupAt, ok bool) {
 	if s.ByGroup == nil {
 		return WorstGroupAt{}, false

@@ -28,7 +28,7 @@ type Source struct {
 	Run    *runfolder.Run // set for RunKind
 	Bounds *Bounds        // bounds on the confidence under attack; nil if there are none
 	// Certificates and Votes hold one entry for each example, in the same order. Votes is nil without a run. Read
-	// leaves Certificates and Votes empty, because it gathers the examples as it reads them.
+	// leaves Certificates and Votes empty, because Read gathers the examples one by one.
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered
@@ -309,7 +309,7 @@ func (s Summary) Steps() []float64 {
 }
 
 // SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
-// the largest radii. The argument 'omit' is the number of these radii.
+// the largest radii; the argument 'omit' says how many.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)

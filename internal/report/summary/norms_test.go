@@ -27,8 +27,8 @@ func ofBytes() Source {
 	return s
 }
 
-// For four values, ‖δ‖₂ ≤ ‖δ‖₁ and ‖δ‖₂ ≤ 2‖δ‖∞. So an L2 radius R is R in L1 and R/2 in L∞. k changed bytes move the
-// input by at most √k: R = 1.8 allows 3 changed bytes. The other radii allow no changed byte.
+// For four values, ‖δ‖₂ ≤ ‖δ‖₁ and ‖δ‖₂ ≤ 2‖δ‖∞. So an L2 radius R is R in L1 and R/2 in L∞. A change of k bytes moves
+// the input by at most √k in L2, so R = 1.8 allows 3 changed bytes. The other radii allow no changed byte.
 func TestNorms(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24, 0.26, 1}
@@ -39,7 +39,7 @@ func TestNorms(t *testing.T) {
 	}
 	for k, want := range []struct {
 		norm    law.Norm
-		counts  []int   // how many of the L2 radii 0.1, 0.25, 0.25, 0.5, 0.75, 1.8 imply 0.24, 0.26 and 1 in this norm
+		counts  []int   // numbers of the L2 radii 0.1, 0.25, 0.25, 0.5, 0.75, 1.8 that imply the radii 0.24, 0.26 and 1 in this norm
 		average float64 // average radius of the ten examples
 	}{
 		{law.L1, []int{5, 3, 1}, 3.65 / 10}, {law.LInf, []int{3, 2, 0}, 3.65 / 20}, {law.L0, []int{1, 1, 1}, 0.3},

@@ -23,16 +23,17 @@ import (
 // is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may be answered wrongly. Such an example has no certificate for this radius
-	// that the classifier answers the label or is silent.
+	// Unsafe is the number of examples that may be answered wrongly. For such an example, no certificate says that the
+	// classifier answers the label or is silent within this radius.
 	Unsafe int `json:"unsafe"`
-	// Answered is the number of examples whose label is certified as the answer.
+	// Answered is the number of examples for which a certificate says that the classifier answers the label within this
+	// radius.
 	Answered int `json:"answered"`
 	Of       int `json:"of"`
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. Error is rounded up.
 	Error float64 `json:"error"`
 	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. In this bound, Dataset.Failures
-	// more answers count as wrong. It is nil without Dataset.
+	// of the examples in Answered count as wrong answers, too. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
 	// Dataset.Delta. Population is nil without Dataset, and for an unfinished run.
@@ -125,7 +126,7 @@ func (s Selection) counts(radius float64) (unsafe, answered int) {
 	return unsafe, answered
 }
 
-// SelectiveAt returns the error among answers at a radius, and false if the summary has no Selection.
+// SelectiveAt returns the error among answers at a radius. The second result is false if the summary has no Selection.
 func (s Summary) SelectiveAt(radius float64) (Selective, bool) {
 	if s.selection == nil {
 		return Selective{}, false
@@ -146,9 +147,9 @@ func (s Summary) SelectiveAt(radius float64) (Selective, bool) {
 	return out, true
 }
 
-// Rat returns the largest error if the given number of examples have a wrong certificate, as an exact fraction. At
-// worst, each of these examples is counted in Answered but gets a wrong answer. Then the error is (Unsafe +
-// failures)/(Unsafe + Answered), at most 1. If there are no answers and no failures, Rat returns 0.
+// Rat returns, as an exact fraction, the largest error if the argument 'failures' is the number of examples with a
+// wrong certificate. At worst, each of these examples is counted in Answered but gets a wrong answer. Then the error is
+// (Unsafe + failures)/(Unsafe + Answered), at most 1. If there are no answers and no failures, Rat returns 0.
 func (s Selective) Rat(failures int64) *big.Rat {
 	wrong, all := int64(s.Unsafe)+failures, int64(s.Unsafe+s.Answered)
 	if wrong >= all {

@@ -1,6 +1,6 @@
-// Package summary summarises the evidence of runs: the accuracy of a classifier, its certified accuracy by radius,
-// the worst calibration under attack, and the conditions. Tables, curves, pages and requirements all show its
-// Summary.
+// Package summary summarises the evidence of runs: the accuracy of a classifier, its certified accuracy by radius, the
+// worst calibration under attack, and the conditions. Tables, curves and pages show this Summary, and requirements are
+// checked against it.
 //
 // Read reads the evidence. New summarises the evidence and reads no file. Shares are exact counts, with exact intervals
 // for a sample of examples (Clopper & Pearson 1934). Bounds are rounded to the safe side.
@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Summary summarises the evidence of one run, or of one file from elsewhere.
+// Summary summarises the evidence of one run, or of one file that does not belong to a run.
 type Summary struct {
 	Name       string     `json:"name"` // Options.Name or, if that is empty, the last part of the path
 	Path       string     `json:"path"`
@@ -124,8 +124,8 @@ type Conditions struct {
 	Class      string `json:"class,omitempty"` // certified class: predicted or label
 	// Sound means that each certificate fails with probability at most Alpha. Sound is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
-	// Arithmetic says for which noise the certificates hold. The value 'exact' means the noise that the run drew.
-	// Unknown arithmetic counts as idealised.
+	// Arithmetic says for which noise the certificates hold. If Arithmetic is 'exact', the certificates hold for the
+	// noise that the run drew. An unknown arithmetic counts as idealised.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      *float64           `json:"alpha,omitempty"` // failure probability of each certificate
@@ -246,9 +246,10 @@ type Average struct {
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. In this bound, the
-	// Dataset.Failures largest radii count as 0. It is nil without Dataset.
+	// Dataset.Failures largest radii count as 0. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Largest is the largest radius that a sound method can give with n samples at α. Largest is nil if unknown.
+	// Largest is the largest radius that a sound method can certify with n samples at α. Largest is nil if this radius
+	// is unknown.
 	Largest *float64 `json:"largest_possible,omitempty"`
 }
 

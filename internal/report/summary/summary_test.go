@@ -299,7 +299,7 @@ func TestCalibration(t *testing.T) {
 		t.Errorf("certified %+v", c.Certified)
 	}
 	for k, want := range []Thresholded{
-		{Tau: 0.4, Wrong: 8, Right: 2}, // the bounds 0.4 and 0.7 (of a wrong answer) reach the threshold 0.4
+		{Tau: 0.4, Wrong: 8, Right: 2}, // the bound 0.4, and the bound 0.7 of a wrong answer, reach the threshold 0.4
 		{Tau: 0.75, Wrong: 7, Right: 1},
 		{Tau: 0.8, Wrong: 7, Right: 1},
 	} {
@@ -339,7 +339,7 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// Runs with an envelope certify the same examples of the same data.
+// SameExamples must be true if the indices and labels of the runs agree and their data are not known to differ.
 func TestSameExamples(t *testing.T) {
 	of := func(sum string, certificates ...certify.Certificate) Summary {
 		s := mustNew(t, Source{Path: "a", Certificates: certificates}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0}})

@@ -26,7 +26,7 @@ type Report struct {
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 
-	Classes bool `json:"-"` // whether to print the tables by class, too
+	Classes bool `json:"-"` // whether to print the tables by class as well
 }
 
 // Format is an output format of a Report.
@@ -271,8 +271,8 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples", first)
 }
 
-// intervals returns a table of the run's accuracies with their confidence intervals, one row per radius. If a Dataset
-// is given, the table also has the accuracy that holds with probability 1 − δ.
+// intervals returns a table of the run's accuracies with their confidence intervals, one row per radius. If the summary
+// has a Dataset, the table also has the accuracy that holds with probability 1 − δ.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("examples"), percent("accuracy", report.Down),
