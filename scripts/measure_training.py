@@ -169,10 +169,29 @@ def act_table(args):
             print(f"| {radius:g} | `{type(loss).__name__}` | {len(both)} | {accuracy} | {acr} | {cbs} | {cce} | {rows} |")
 
 
+T_2 = 4.303  # the 97.5 % quantile of Student's t with two degrees of freedom: three seeds
+
+
+def difference_table(args):
+    """Prints the differences to the control within each seed, and Student's interval for the mean over seeds."""
+    print("| radius | fine-tuning | difference of the exact CCE for each seed | mean (95 %) |")
+    print("| --- | --- | --- | --- |")
+    for i, radius in enumerate(RADII):
+        found = {name: np.array([calibration(args.out / f"{name}-{s}")[i]["cce"] for s in SEEDS]) for name in TUNED}
+        for name in list(TUNED)[1:]:
+            gain = found[name] - found["at"]
+            half = T_2 * gain.std(ddof=1) / len(SEEDS) ** 0.5
+            each = ", ".join(f"{v:+.4f}" for v in gain)
+            print(f"| {radius:g} | `{type(TUNED[name]).__name__}` | {each} | {gain.mean():+.4f} ({gain.mean() - half:+.4f} to {gain.mean() + half:+.4f}) |")
+
+
 def run_tables(args):
     radius_table(args)
     print()
     act_table(args)
+    if all((args.out / f"{name}-{s}" / "done").exists() for name in TUNED for s in SEEDS):
+        print()
+        difference_table(args)
 
 
 def main():
