@@ -84,8 +84,8 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 // DECEParams holds the settings of DECE. Empty lists and zeros stand for the defaults.
 type DECEParams struct {
 	Starts []Start // default: Brier, and clean if the clean confidences are known
-	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. Seed and k ≥
-	// 0 determine the k-th additional start.
+	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. The
+	// additional starts are numbered from 0. Seed and this number determine a start.
 	Random int
 	Seed   uint64
 	Rate   float64 // learning rate at the start; it falls to 0 along a half cosine; default 0.01

@@ -59,7 +59,8 @@ func TestTangentSamples(t *testing.T) {
 	}
 }
 
-// If tangent is narrower than standard with selection samples, it is also narrower than standard without them.
+// With selection samples, the method tangent gives narrower intervals than the method standard. Without selection
+// samples, its intervals are still narrower.
 func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	width := func(m ConfidenceMethod, n0 int) (sum float64) {
 		c := mustConfidence(t, m)

@@ -85,8 +85,10 @@ type Checkpoint struct {
 	Share float64
 }
 
-// Stopping decides when sampling of an example ends. It looks only at the votes, and only after fixed numbers of
-// samples, which are called checkpoints. So batches and parallelism do not affect which samples are drawn.
+// Stopping decides when sampling of an example ends. It decides from the votes alone, and only at certain numbers of
+// samples. So batches and parallelism do not affect which samples are drawn. These numbers are checkpoints, which are
+// fixed before sampling. The method Splitting has no checkpoints: its decisions come after the numbers of evaluations
+// that nextSplitting computes.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these
@@ -249,7 +251,8 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	return s.checkpoints[i+1].N, nil
 }
 
-// Mark records in v the rule by which sampling of the example ended.
+// Mark records in v that the rule ended the sampling of the example after v.N samples. It also records the share of α
+// that belongs to v.N.
 func (s *Stopping) Mark(v *Votes) error {
 	if s.certifier.width > 0 {
 		v.Stop, v.AlphaShare = s.rule, 1

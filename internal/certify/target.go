@@ -186,12 +186,13 @@ func lessQuantisation(radius, quantisation float64) float64 {
 	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
-// Class chooses the class A to certify. A is fixed before the estimation samples are seen, so the estimation samples
-// never choose A.
+// Class says which class A to certify. The estimation samples do not affect this choice, except with the method
+// Splitting.
 type Class string
 
 const (
-	// Predicted is the class with the most votes of the N0 selection samples, or the lowest such class in a tie.
+	// Predicted is the class with the most votes of the N0 selection samples, or the lowest such class in a tie. With
+	// the method Splitting, it is the class with the most known evaluations.
 	Predicted Class = "predicted"
 	// Label is the true label.
 	Label Class = "label"
@@ -249,7 +250,7 @@ func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse
 type Arithmetic int
 
 const (
-	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means
+	// Idealised is real-valued noise, which the computed floats approximate. A record without an arithmetic means
 	// Idealised.
 	Idealised Arithmetic = iota
 	// Exact is the noise that the computer really adds, with its rounding.

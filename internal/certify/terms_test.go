@@ -46,8 +46,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// The intervals get half of α. Each side of an interval gets half of this share. The certificate gets the other half of
-// α.
+// The certificate gets half of α. Each of the two sides of the interval gets a quarter of α.
 func TestConfidenceTerms(t *testing.T) {
 	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
 	selection, _ := scoreSamples(50)
