@@ -13,7 +13,8 @@ type Dataset struct {
 	Alpha    float64 // failure probability of each bound; 0 means the value in the table
 	Examples int     // number of sampled examples; 0 means the number in the table
 	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is true, the study
-	// then makes no statement. Otherwise NewStudy returns an error.
+	// then makes no statement. Otherwise NewStudy returns an error. If Options.Thresholds are given, an unknown number
+	// of sampled examples is an error in either case.
 	Optional bool
 }
 

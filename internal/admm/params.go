@@ -69,7 +69,7 @@ func PaperGrid() ParamGrid {
 func (g ParamGrid) Runs(haveClean bool) []Params {
 	paper := PaperGrid()
 	var runs []Params
-	for _, start := range known(orElse(g.Starts, paper.Starts), haveClean) {
+	for _, start := range knownStarts(orElse(g.Starts, paper.Starts), haveClean) {
 		for _, rateZ := range orElse(g.RatesZ, paper.RatesZ) {
 			for _, rateA := range orElse(g.RatesA, paper.RatesA) {
 				for _, growth := range orElse(g.Growths, paper.Growths) {
@@ -101,7 +101,7 @@ func (p DECEParams) Complete() DECEParams {
 // StartsFrom returns the starts of DECE's first runs. If haveClean is false, StartsFrom omits FromClean. The Random
 // starts follow the starts that StartsFrom returns.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
-	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
+	return knownStarts(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }
 
 // NoStartError means that a search has no start: it would start only from the clean confidences, and these are unknown.
@@ -111,8 +111,8 @@ func (NoStartError) Error() string {
 	return "the clean confidences are not known, and there is no other start"
 }
 
-// known removes FromClean if haveClean is false.
-func known(starts []Start, haveClean bool) []Start {
+// knownStarts removes FromClean if haveClean is false.
+func knownStarts(starts []Start, haveClean bool) []Start {
 	var out []Start
 	for _, s := range starts {
 		if s != FromClean || haveClean {

@@ -72,8 +72,9 @@ func (a *ScoreAccumulator) startIntervals() {
 	}
 }
 
-// Confidence returns the bounds at every radius, given the certificate from the same samples. If a class is certified,
-// the bounds concern this class. Otherwise they concern the label, if it is known.
+// Confidence returns the bounds at every radius, given the certificate from the same samples. If the certificate covers
+// a radius, the bounds at this radius concern the certified class. Otherwise they concern the label. If the label is
+// unknown, there are no bounds at this radius.
 func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 	if len(a.intervals) == 0 {
 		return nil

@@ -102,10 +102,10 @@ type Stopping struct {
 }
 
 const (
-	// endShare is the share of α for each of two checkpoints. One of them is the last checkpoint, at the budget. With
-	// this share, a certificate from the whole budget is nearly as good as a certificate with a fixed n. The other is
-	// the first checkpoint that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs
-	// ends.
+	// endShare is the share of α for each of two checkpoints, if there are other checkpoints between them. One of the
+	// two is the last checkpoint, at the budget. With this share, a certificate from the whole budget is nearly as good
+	// as a certificate with a fixed n. The other is the first checkpoint that can certify. At this checkpoint the
+	// sampling of the clearest inputs ends.
 	endShare = 0.25
 	// scoutShare is the share of α for all checkpoints before the first checkpoint that can certify. At these early
 	// checkpoints, sampling of hopeless inputs ends.
@@ -186,8 +186,9 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples returns the least n at which a first checkpoint would certify the rule's radius if every vote were for
-// the class. If there is no such n up to budget, it returns a number above budget.
+// leastSamples returns the least n at which a checkpoint with the share endShare would certify the rule's radius if
+// every vote were for the class. If no n up to budget is enough, leastSamples tries a larger share at the budget. It
+// returns budget if this share is enough, and otherwise budget + 1.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {

@@ -114,8 +114,8 @@ func (t *tensors) destroy() error {
 	return errors.Join(errs...)
 }
 
-// StartNoise opens a graph that adds noise and votes to the model, so that RunNoisy works. If StartNoise fails, the
-// model stays unchanged.
+// StartNoise opens a graph that adds noise and votes to the model, so that RunNoisy works. If this graph cannot be
+// opened, the model stays unchanged.
 func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	draws, err := noise.Draws()
 	if err != nil {
