@@ -120,8 +120,8 @@ func (c Claim) rankContest(v Votes, a int) contest {
 }
 
 // favourite chooses a contest by the selection samples, and returns this contest with the counts of the estimation
-// samples. The function tests lists the possible contests for a ballot. favourite chooses the contest for which the
-// method suggested returns the largest margin, or the first such contest in a tie.
+// samples. The function tests lists the possible contests for a ballot. favourite chooses the contest with the largest
+// estimated margin (see the method suggested), or the first such contest in a tie.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {

@@ -21,7 +21,7 @@ type Target struct {
 	// Alpha is the failure probability of all statements about an example, in (0, 1).
 	Alpha float64
 	// Level is the part of Alpha that the bounds may use if noise is drawn from random words of finite length
-	// (smoothing.Deflate). 0 means all of Alpha for idealised noise, and is an error for exact noise.
+	// (smoothing.Deflate). For idealised noise, 0 means all of Alpha. For exact noise, 0 is an error.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
 	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote probabilities

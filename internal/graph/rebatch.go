@@ -297,7 +297,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of them.
+// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of these options.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
