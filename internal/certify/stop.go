@@ -86,9 +86,9 @@ type Checkpoint struct {
 }
 
 // Stopping decides when sampling of an example ends. It decides from the votes alone, and only at certain numbers of
-// samples. So batches and parallelism do not affect which samples are drawn. These numbers are checkpoints, which are
-// fixed before sampling. The method Splitting has no checkpoints: its decisions come after the numbers of evaluations
-// that nextSplitting computes.
+// samples. So batches and parallelism do not affect which samples are drawn. For the method Splitting, nextSplitting
+// computes the next number from the votes so far. For all other methods, the numbers are fixed before sampling and are
+// called checkpoints.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these

@@ -33,7 +33,7 @@ const (
 	// and t. Attached.Labels holds y and t of each example. Users cannot choose this loss.
 	Difference Loss = "difference"
 	// Confidence is ln max_{j≠y} softmax(z)_j, the logarithm of the confidence in a wrong class (Stutz et al. 2020).
-	// Attacks that maximise Confidence accept no other loss, so users need not choose it, and cannot.
+	// Users cannot choose this loss: the attacks that maximise Confidence always use it.
 	Confidence Loss = "confidence"
 )
 
