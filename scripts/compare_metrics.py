@@ -61,7 +61,7 @@ def compare_binary(binary, table):
     y = label.astype(int)
     found = rscert(binary, DATA / "scores.csv.gz", "--edge", "lower")
     s, t = torch.tensor(score, dtype=torch.float64), torch.tensor(y)
-    for name, norm in (("ece", "l1"), ("mce", "max")):
+    for name, norm in (("ece", "l1"), ("mce", "max"), ("rmsce", "l2")):
         theirs = float(binary_calibration_error(s, t, n_bins=BINS, norm=norm))
         table.compare(f"flights, {name.upper()}", found[name]["value"], "torchmetrics", theirs)
     for name, metric in (("ece", ECE), ("mce", MCE)):
@@ -73,6 +73,8 @@ def compare_binary(binary, table):
     table.compare("flights, smooth ECE", found["smooth_ece"]["value"], "relplot", float(relplot.smECE(score, y)))
     bins = uncertainty_calibration.get_equal_bins(score, num_bins=BINS)
     data = list(zip(score, y))
+    theirs = uncertainty_calibration.plugin_ce(uncertainty_calibration.bin(data, bins), power=2)
+    table.compare("flights, RMSCE, equal counts", found["adarmsce"]["value"], "calibration", float(theirs))
     theirs = uncertainty_calibration.unbiased_l2_ce(uncertainty_calibration.bin(data, bins))
     table.compare("flights, debiased L2 error, equal counts", found["debiased_l2"]["value"], "calibration", float(theirs))
 

@@ -30,6 +30,7 @@ type acceOptions struct {
 	thresholds  []float64
 	adaptive    bool
 	same        bool
+	groups      groupOptions
 	search      searchOptions
 	out         string
 	plots       []string
@@ -94,13 +95,23 @@ examples whose answer is right under every attack. This bound holds if every bou
 the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k
 is the quantile above.
 
+With --group, the command also computes CBS and CCE for each group of examples, such
+as the true classes (--group label). Of a run, other groups come from a file with the
+column index (--groups). The noise must not decide which group an example is in. Each
+of the G groups gets delta/G, so the bounds that allow for k failures hold for all
+groups together. The largest of them also holds for every mixture of the groups.
+
+With a column weight, CBS and CCE are weighted means over the examples in the file.
+Failed bounds then have at most the share of the k largest weights instead of k/n. The
+searches, --adaptive and --tau do not use weights, so they refuse them.
+
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
-index, confidence (without attack), radius, examples, alpha and certified are optional.
-In a row with certified = 0, the columns lower and upper hold bounds on the score of
-the label, not on the score of the predicted class. Only --tau uses these rows. The
-format is CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the
-command reads stdin. If the argument is a run folder, the command reads bounds.csv in
-this folder.`,
+index, confidence (without attack), radius, examples, alpha, certified and weight are
+optional. In a row with certified = 0, the columns lower and upper hold bounds on the
+score of the label, not on the score of the predicted class. Only --tau uses these
+rows. The format is CSV, JSON lines or npz, or one of these as .gz. If the file name is
+-, the command reads stdin. If the argument is a run folder, the command reads
+bounds.csv in this folder.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg
@@ -108,6 +119,8 @@ this folder.`,
   rscert acce bounds.csv
   rscert acce bounds.csv --delta 0.05 --alpha 0.001 --examples 1000 --json
   rscert acce bounds.csv --same-examples
+  rscert acce run --group label
+  rscert acce run --groups patients.csv --group sex,region
   rscert acce bounds.csv --solver exact,admm --admm-learning-rate-a 0.001 --trace trace.csv
   rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv
   rscert acce run --require 'certified:cce@0.25<=0.15' --require 'cbs@0.25<=0.05'`,
@@ -135,6 +148,7 @@ this folder.`,
 	f.StringSliceVar(&o.plots, "plot", nil, ".svg, .png or .pdf `file` for a figure: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
+	divideFlags(cmd, &o.groups, "also compute CBS and CCE for each group")
 	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.StringVar(&o.out, "out", "", "write the worst confidences that the solvers find to this CSV `file`")
@@ -187,7 +201,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.gate.check(path); err != nil {
+	if err := errors.Join(o.gate.check(path), o.groups.check()); err != nil {
 		return err
 	}
 	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
@@ -205,8 +219,14 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 		return nil, err
 	}
 	start := time.Now()
-	table, err := readUnweighted(ctx, s, bounds.File, o.quiet, acce.Columns())
+	table, err := readTable(ctx, s, bounds.File, o.quiet, o.groups.extend(acce.Columns()))
 	if err != nil {
+		return nil, err
+	}
+	if err := warnOfEstimatedWeights(s, table, path, "nothing bounds their error: no figure accounts for it"); err != nil {
+		return nil, err
+	}
+	if options.Groups, err = o.groups.split(ctx, s, o.quiet, table); err != nil {
 		return nil, err
 	}
 	study, err := acce.NewStudy(table, options)

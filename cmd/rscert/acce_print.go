@@ -46,6 +46,9 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	if err := printThresholded(s.out, results); err != nil {
 		return err
 	}
+	if err := printByGroup(s.out, results); err != nil {
+		return err
+	}
 	if last := results[len(results)-1]; last.Interrupted || len(results) < asked {
 		fmt.Fprintf(s.out, "Interrupted: %d of %d radii; the estimates are the best found so far.\n",
 			len(results), asked)
@@ -161,6 +164,9 @@ func printSubject(w io.Writer, o acceOptions, r acce.Result) {
 	if r.Examples > 0 {
 		fmt.Fprintf(w, "%d examples were sampled; the table covers those with a certified class within the radius\n", r.Examples)
 	}
+	if r.EffectiveSize > 0 {
+		fmt.Fprintf(w, "weighted means over the rows (effective sample size %.1f)\n", r.EffectiveSize)
+	}
 	if r.Clean != nil {
 		fmt.Fprintf(w, "ECE of all %d without attack: %s\n", r.Clean.N, report.Round(r.Clean.ECE, report.Nearest, 0, 4))
 	}
@@ -203,16 +209,19 @@ func printCertified(w io.Writer, results []acce.Result) {
 		if r.Radius != nil {
 			where = fmt.Sprintf("Within %s %v, with", radiusTitle(r), *r.Radius)
 		}
-		also := ""
+		also, weighted := "", ""
+		if r.EffectiveSize > 0 {
+			weighted = "weighted "
+		}
 		if c.CCE != nil {
-			also += ", the calibration error at most " + report.Round(*c.CCE, report.Up, 0, 4)
+			also += ", the " + weighted + "calibration error at most " + report.Round(*c.CCE, report.Up, 0, 4)
 		}
 		if c.Adaptive != nil {
 			also += ", with any bins at most " + report.Round(*c.Adaptive, report.Up, 0, 4)
 		}
 		fmt.Fprintf(w, "%s probability at least 1 − %v, at most %d of the %d bounds fail: "+
-			"over these predictions the Brier score under attack is at most %s%s.\n",
-			where, c.Delta, c.Failures, r.N, report.Round(c.CBS, report.Up, 0, 4), also)
+			"over these predictions the %sBrier score under attack is at most %s%s.\n",
+			where, c.Delta, c.Failures, r.N, weighted, report.Round(c.CBS, report.Up, 0, 4), also)
 	}
 	if c := results[0].Certified; c != nil {
 		taken := ""
@@ -226,4 +235,73 @@ func printCertified(w io.Writer, results []acce.Result) {
 		fmt.Fprintf(w, "%s the noise of %d sampled examples%s, independent, with alpha = %v each.\n",
 			over, c.Examples, taken, c.Alpha)
 	}
+}
+
+// printByGroup prints the results of groups, if there are groups.
+func printByGroup(w io.Writer, results []acce.Result) error {
+	if results[0].ByGroup == nil {
+		return nil
+	}
+	t, all := tabulateGroups(results)
+	fmt.Fprintln(w)
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, r := range results {
+		for _, g := range r.ByGroup.Without {
+			fmt.Fprintf(w, "No example with %s is certified%s.\n", g.Name(), within(r))
+		}
+	}
+	for _, r := range results {
+		worst := r.ByGroup.Worst
+		held, cbs, cce := "If every bound in the file holds", worst.CBS, worst.CCE
+		if c := worst.Certified; all && c != nil {
+			held, cbs, cce = fmt.Sprintf("With probability at least 1 − %v, for all %d groups together", c.Delta, r.ByGroup.Of), c.CBS, c.CCE
+		}
+		also := ""
+		if cce != nil {
+			also = ", and a calibration error of at most " + report.Round(*cce, report.Up, 0, 4)
+		}
+		fmt.Fprintf(w, "%s, every group of the table and every mixture of these groups has a Brier score under attack%s of at most %s%s.\n",
+			held, within(r), report.Round(cbs, report.Up, 0, 4), also)
+	}
+	return nil
+}
+
+// within says within which radius a result holds.
+func within(r acce.Result) string {
+	if r.Radius == nil {
+		return ""
+	}
+	return fmt.Sprintf(" within %s %v", radiusTitle(r), *r.Radius)
+}
+
+// tabulateGroups makes a table with a row for each radius and group. The result 'all' says whether it has columns about
+// the whole dataset.
+func tabulateGroups(results []acce.Result) (t report.Table, all bool) {
+	up := func(name string) report.Column { return report.RoundedColumn(name, report.Up, 4) }
+	all, radii := results[0].Certified != nil, results[0].Radius != nil
+	t.Columns = []report.Column{report.TextColumn("group")}
+	if radii {
+		t.Columns = append(t.Columns, report.ExactColumn(radiusTitle(results[0])))
+	}
+	t.Columns = append(t.Columns, report.ExactColumn("certified"), report.RoundedColumn("ECE, no attack", report.Nearest, 4), up("CBS"), up("CCE"))
+	if all {
+		t.Columns = append(t.Columns, report.ExactColumn("failures ≤"), up("CBS, all"), up("CCE, all"))
+	}
+	for _, r := range results {
+		for _, g := range r.ByGroup.Groups {
+			row := []report.Cell{report.Text(g.Name())}
+			if radii {
+				row = append(row, report.OptionalNumber(r.Radius))
+			}
+			row = append(row, report.Count(g.N), report.OptionalNumber(g.ECE), report.Number(g.CBS), report.OptionalNumber(g.CCE))
+			if c := g.Certified; all && c != nil {
+				row = append(row, report.Count(c.Failures), report.Number(c.CBS), report.OptionalNumber(c.CCE))
+			}
+			t.AddRow(row...)
+		}
+	}
+	return t, all
 }

@@ -47,17 +47,20 @@ The list shows the map of each method:
 ` + calibrator.Help() + `
 
 Here σ is the logistic function, z is the vector of logits, d is the log-odds of a
-class, limited to ±30, and s is the probability of this class. The other letters are
-fitted parameters. The last four methods map a single probability. For two classes,
-they map the probability of class 1. For more classes, the method maps the probability
-of each class separately and divides the results by their sum.
+class, limited to ±30, s is the probability of this class, and p is the vector of all
+probabilities. The other letters are fitted parameters. The last five methods map a
+single probability. For two classes, they map the probability of class 1. For more
+classes, the method maps the probability of each class separately and divides the
+results by their sum.
 
 The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or array
 'label'. The file also holds the outputs of the model in one of these forms: 'logits'
 [N, m] for N rows and m classes; 'logit', the log-odds of class 1 of two classes; the
 probabilities p0, p1, …; or 'score', the probability of class 1 of two classes. --out
 writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
-label and fitted (1 if the map was fitted on the row).
+label and fitted (1 if the map was fitted on the row). With the method venn-abers,
+--out also writes p₀ and p₁ of class 1 in the columns va_p0 and va_p1, or for more
+classes in va_p0_0, va_p1_0, ….
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The graph has one input, named "outputs", which takes the outputs of
@@ -77,7 +80,9 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	f.SortFlags = false
 	maps := calibrator.Choices()
 	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` that fits the map: "+maps.String())
-	f.Float64Var(&o.fit.L2, "l2", 1e-3, "for the methods vector and matrix, weight of the penalty on the squared distance from the identity map")
+	f.Float64Var(&o.fit.L2, "l2", 1e-3, "for the methods vector and matrix, weight of the penalty on the squared distance from the identity map; for dirichlet, weight of --penalty")
+	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "for the method dirichlet, the `parameters` whose squares have a penalty: "+calibrator.Penalties.Described())
+	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "for the method dirichlet with --penalty odir, weight of the penalty on the squared biases")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
 	group(cmd, "The map")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics")
@@ -108,6 +113,8 @@ func (o calibrateOptions) checkFlags(path string) error {
 		return badInputf("--histogram-bins %d: want 1 or more", o.fit.Bins)
 	case !(o.fit.L2 > 0 && o.fit.L2 <= 1e6):
 		return badInputf("--l2 %v: want a number above 0, at most 1e6", o.fit.L2)
+	case !(o.fit.L2Bias > 0 && o.fit.L2Bias <= 1e6):
+		return badInputf("--l2-bias %v: want a number above 0, at most 1e6", o.fit.L2Bias)
 	}
 	for _, file := range []struct{ flag, path string }{{"save", o.save}, {"onnx", o.onnx}, {"out", o.out}} {
 		if err := checkOutput(file.flag, file.path, path, o.heldOut, o.apply); err != nil {
@@ -259,7 +266,7 @@ func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error
 	if m := c.found; d.Input != m.Input || d.Columns != m.Columns {
 		return badInputf("%s: has %d columns of %s, but %s takes %d of %s", path, d.Columns, d.Input, other, m.Columns, m.Input)
 	}
-	if len(c.found.Weight) > 1 && slices.ContainsFunc(d.Values, func(x float64) bool { return math.IsInf(x, 0) }) {
+	if len(c.found.Weight) > 1 && c.found.Before == nil && slices.ContainsFunc(d.Values, func(x float64) bool { return math.IsInf(x, 0) }) {
 		return badInputf("%s: has logits of -Inf, which a %s map cannot use", path, c.found.Method)
 	}
 	return nil

@@ -42,9 +42,12 @@ func (c *calibrationTask) write(o calibrateOptions) error {
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeProbabilities writes the probabilities p of all rows as CSV, for --out.
+// writeProbabilities writes the calibrated probabilities p of all rows as CSV, for --out. For a Venn–Abers map it also
+// writes p₀ and p₁.
 func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 	classes := c.all.Classes
+	low, high := c.found.Intervals(c.all.Values)
+	pairs := len(low) / max(1, c.all.N())
 	var names []string
 	for k := range classes {
 		names = append(names, "p"+strconv.Itoa(k))
@@ -52,8 +55,16 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 	if c.all.Label != nil {
 		names = append(names, "label")
 	}
+	names = append(names, "fitted")
+	for k := range pairs {
+		suffix := ""
+		if pairs > 1 {
+			suffix = "_" + strconv.Itoa(k)
+		}
+		names = append(names, "va_p0"+suffix, "va_p1"+suffix)
+	}
 	w := table.NewWriter(out)
-	w.Header(append(names, "fitted")...)
+	w.Header(names...)
 	for i, fitted := range c.fitted {
 		for _, x := range p[i*classes : (i+1)*classes] {
 			w.Float(x)
@@ -62,6 +73,10 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 			w.Int(c.all.Label[i])
 		}
 		w.Bool(fitted || c.refit)
+		for k := i * pairs; k < (i+1)*pairs; k++ {
+			w.Float(low[k])
+			w.Float(high[k])
+		}
 		w.EndRow()
 	}
 	return w.Flush()

@@ -59,6 +59,8 @@ type calibration struct {
 	AdaECE         *estimate            `json:"adaece"`
 	SmoothECE      *estimate            `json:"smooth_ece"`
 	DebiasedL2     *estimate            `json:"debiased_l2,omitempty"`
+	RMSCE          *estimate            `json:"rmsce"`
+	AdaRMSCE       *estimate            `json:"adarmsce"`
 	MCE            *estimate            `json:"mce"`
 	Brier          *estimate            `json:"brier"`
 	BrierParts     calib.Decomposition  `json:"brier_decomposition"`
@@ -86,7 +88,7 @@ func newCalibration(m calib.Metrics) calibration {
 	c := calibration{
 		Quantity: m.Quantity, Accuracy: newEstimate(m.Accuracy), MeanConfidence: m.MeanConfidence,
 		ECE: newEstimate(m.ECE), AdaECE: newEstimate(m.AdaECE), SmoothECE: pointEstimate(m.Smooth.ECE),
-		DebiasedL2: pointEstimate(m.DebiasedL2), MCE: newEstimate(m.MCE),
+		DebiasedL2: pointEstimate(m.DebiasedL2), RMSCE: newEstimate(m.RMSCE), AdaRMSCE: newEstimate(m.AdaRMSCE), MCE: newEstimate(m.MCE),
 		Brier: newEstimate(m.Brier), BrierParts: m.BrierParts,
 		AUROC: pointEstimate(m.AUROC), AUPRC: pointEstimate(m.AUPRC),
 	}
@@ -123,7 +125,7 @@ func (c calibration) list() (there []namedEstimate) {
 	for _, m := range []namedEstimate{
 		{"accuracy", c.Accuracy}, {"share of class 1", c.Prevalence},
 		{"ECE", c.ECE}, {"AdaECE", c.AdaECE}, {"smooth ECE", c.SmoothECE}, {"debiased L2 error", c.DebiasedL2},
-		{"MCE", c.MCE}, {"classwise ECE", c.ClasswiseECE},
+		{"RMSCE", c.RMSCE}, {"AdaRMSCE", c.AdaRMSCE}, {"MCE", c.MCE}, {"classwise ECE", c.ClasswiseECE},
 		{"Brier" + of, c.Brier}, {"Brier (all classes)", c.Multiclass},
 		{"NLL", c.NLL}, {"NLL (top label)", c.TopLabelNLL}, {auroc, c.AUROC}, {auprc, c.AUPRC},
 	} {

@@ -31,7 +31,8 @@ type ceOptions struct {
 	planGap                               float64
 	gate                                  gateOptions
 	weights                               weightOptions
-	groups                                []string
+	groups                                groupOptions
+	classes                               bool
 }
 
 func newCE(s streams) *cobra.Command {
@@ -40,8 +41,8 @@ func newCE(s streams) *cobra.Command {
 		Use:   "ce scores.csv --monotone",
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
-above and from below. Each bound holds with probability at least 1 − delta, for any
-distribution of the scores. The lower bound needs no assumption. No method bounds the
+above and from below. Each sound bound holds with probability at least 1 − delta, for
+any distribution of the scores. The lower bound needs no assumption. No method bounds the
 error from above without one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
@@ -62,10 +63,10 @@ Without --method, the command computes the binned bound for each given assumptio
 also prints an estimate, which has no guarantee. Finally it bounds the error on this
 dataset, that is, the mean of |s − P(y=1|s)| over the scores in the file.
 
-Each bound alone holds with probability 1 − delta. With --joint, the command divides
-delta among all bounds, including the lower bound and the curve, so that all of them
-hold together. Choose the method, the bandwidth, the variation and the seed before you
-look at the bounds.
+Each sound bound alone holds with probability at least 1 − delta. With --joint, the
+command divides delta among all bounds, including the lower bound and the curve, so
+that all of them hold together. Choose the method, the bandwidth, the variation and the
+seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
@@ -80,9 +81,16 @@ is 1. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines
 npz, or one of these as .gz. If the file name is -, the command reads stdin.
 
 --group COLUMN also bounds the error of each group of rows, at delta divided by the
-number of groups. The largest of these upper bounds holds for every mixture of the
-groups, so it holds even if the shares of the groups change. With --joint, the groups
-share one half of delta, and the bounds for all rows share the other half.
+number of groups. The values of the column are numbers or text. Several columns make
+groups one after the other, not by pairs of values, and all these groups count. The
+largest of these upper bounds holds for every mixture of these groups, so it
+holds even if the shares of the groups change.
+
+--classes also bounds the error of each class k of a file with columns p0, p1, … and
+label, at delta divided by the number of classes. The score of class k is pk, and the
+label is 1 if k is the class. The assumption must hold for each class. The mean of the
+upper bounds is a bound on the class-wise calibration error. With --joint, all rows,
+the groups and the classes share delta evenly.
 
 With a column weight, the bounds are about the population Q that the weights describe:
 a row's weight is the density of Q with respect to the population of the rows. The
@@ -91,12 +99,14 @@ column weight_bound) is at least as large as every weight in the whole populatio
 kept rows are independent draws from Q. The method 'binned-tv-weighted' uses all rows
 instead. This method needs weights whose mean in the population is 1. It beats the
 rejection of rows only if the mean of the squared weights is below about W/5. Choose
-the method before you look at the bounds. The weights are not exact if the column
-weight_estimated is 1 ('rscert weights' writes this column) or if you give
---weight-sensitivity G. Then only the bounds of 'binned-tv-weighted' with G > 1 are
-sound. They assume that every true weight lies between weight/G and weight·G.`,
+the method before you look at the bounds. The command treats the weights as inexact if
+the column weight_estimated is 1 ('rscert weights' writes this column) or if you give
+--weight-sensitivity G with G > 1. For inexact weights, only the bounds of
+'binned-tv-weighted' with G > 1 are sound. They assume that every true weight lies
+between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
+  rscert ce probabilities.csv --monotone --classes
   rscert ce weighted.csv --monotone --weight-bound 8
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.2
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
@@ -120,12 +130,13 @@ sound. They assume that every true weight lies between weight/G and weight·G.`,
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
 	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, or if the file of perturbed scores does not record its bandwidth")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
-	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv' and 'nw'")
+	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
-	f.StringSliceVar(&o.groups, "group", nil, "also bound the error of each group: the rows with the same number in this `column`; the flag can be repeated")
+	divideFlags(cmd, &o.groups, "also bound the error of each group")
+	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size`, such as 0.02, needs if the classifier is calibrated; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
@@ -134,7 +145,7 @@ sound. They assume that every true weight lies between weight/G and weight·G.`,
 	return cmd
 }
 
-func (o ceOptions) check() error {
+func (o *ceOptions) check() error {
 	switch {
 	case !(o.Delta > 0 && o.Delta < 1):
 		return badInputf("--delta %v: want a number between 0 and 1", o.Delta)
@@ -149,7 +160,7 @@ func (o ceOptions) check() error {
 	case o.perturb && o.Bandwidth == 0:
 		return badInputf("--perturb needs --bandwidth")
 	}
-	return o.weights.check()
+	return errors.Join(o.weights.check(), o.groups.check())
 }
 
 // ceReport is what --json prints.
@@ -170,6 +181,7 @@ type ceReport struct {
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
 	Groups     *ceGroups                   `json:"by_group,omitempty"`
+	Classes    *ceClasses                  `json:"by_class,omitempty"`
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
@@ -239,16 +251,15 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 // assumption of the upper bound is false, unless an event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
-	if r.Groups == nil {
-		return err
-	}
-	chance := 0.0 // summed over all groups, because the data choose the group that the error names
-	for _, g := range r.Groups.Groups {
-		chance += failureChance(g.Lower, g.Bounds)
-	}
-	for _, g := range r.Groups.Groups {
-		if err == nil {
-			err = r.refute(displayPath(path)+": "+g.name(), g.Lower, g.Bounds, chance)
+	for _, parts := range r.parts() {
+		chance := 0.0 // summed over all parts, because the data choose the part that the error names
+		for _, part := range parts {
+			chance += failureChance(part.Lower, part.Bounds)
+		}
+		for _, part := range parts {
+			if err == nil {
+				err = r.refute(displayPath(path)+": "+part.name, part.Lower, part.Bounds, chance)
+			}
 		}
 	}
 	return err
@@ -294,7 +305,7 @@ func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, upper
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.BinaryColumns()
-	columns.Required = o.groups
+	columns = o.groups.extend(columns)
 	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, predictions.WeightColumns)
 	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err != nil {
@@ -316,7 +327,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 		}
 	}
 	r.N = table.N
-	if r.Groups, err = splitGroups(table, o.groups, score, label); err != nil {
+	if err := r.divide(ctx, s, table, score, label, o); err != nil {
 		return nil, err
 	}
 	if score, label, err = r.weighSample(table, score, label, o); err != nil {
@@ -364,8 +375,8 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
 	o ceOptions) error {
 	plan := calib.BoundPlan{Methods: methods, Lower: o.lower, Curve: o.curve != "", Joint: o.joint, Params: o.BoundParams}
-	if o.joint && r.Groups != nil {
-		plan.Params.Delta /= 2 // one half for all rows, the other half for the groups
+	if parts := r.parts(); o.joint {
+		plan.Params.Delta /= float64(1 + len(parts)) // all rows, the groups and the classes share delta evenly
 	}
 	bar := progress.Start(s.progress(o.quiet), "bounds", int64(plan.Parts()), 0)
 	defer bar.Finish()
@@ -373,7 +384,7 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 	found, err := plan.Compute(ctx, sample)
 	if err == nil {
 		plan.Curve = false
-		err = r.Groups.compute(ctx, path, plan)
+		err = r.computeParts(ctx, path, plan)
 	}
 	var refused *calib.BoundMethodError
 	switch {

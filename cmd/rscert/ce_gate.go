@@ -13,12 +13,29 @@ import (
 // takes the largest upper bound. The smallest upper bound can fail more often than any single bound.
 func (r *ceReport) summary(path string) summary.Summary {
 	lower := r.Lower[r.lower.String()]
-	e := &summary.CalibrationError{Lower: lower.Value, LowerMethod: r.lower.String(), Examples: r.N}
-	for _, name := range slices.Sorted(maps.Keys(r.Bounds)) {
-		b := r.Bounds[name]
-		if b.Sound && (e.UpperMethod == "" || r.Joint == (b.Value < e.Upper)) {
-			e.Upper, e.UpperMethod = b.Value, name
+	upper := map[string]float64{}
+	for name, b := range r.Bounds {
+		if b.Sound {
+			upper[name] = b.Value
 		}
 	}
+	e := r.calibrationError(lower.Value, upper)
+	if g := r.Groups; g != nil {
+		e.WorstGroup = r.calibrationError(g.Worst, g.Mixture)
+	}
+	if c := r.Classes; c != nil {
+		e.WorstClass, e.Classwise = r.calibrationError(c.WorstAtLeast, c.Worst), r.calibrationError(c.MeanAtLeast, c.Mean)
+	}
 	return summary.Summary{Name: filepath.Base(displayPath(path)), Path: displayPath(path), CalibrationError: e}
+}
+
+// calibrationError returns a lower bound and one of the sound upper bounds.
+func (r *ceReport) calibrationError(lower float64, upper map[string]float64) *summary.CalibrationError {
+	e := &summary.CalibrationError{Lower: lower, LowerMethod: r.lower.String(), Examples: r.N}
+	for _, name := range slices.Sorted(maps.Keys(upper)) {
+		if e.UpperMethod == "" || r.Joint == (upper[name] < e.Upper) {
+			e.Upper, e.UpperMethod = upper[name], name
+		}
+	}
+	return e
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/predictions"
@@ -15,87 +14,176 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// maxGroups limits the number of groups: the bounds of more groups say little.
-const maxGroups = 1000
-
-// ceGroup is what --json prints about a group.
-type ceGroup struct {
-	Column   string                      `json:"column"`
-	Value    float64                     `json:"value"`
+// cePart is what --json prints about the bounds of a group or of a class.
+type cePart struct {
 	N        int                         `json:"n"`
 	Estimate float64                     `json:"estimate"`
 	Lower    map[string]calib.LowerBound `json:"lower"`
 	Bounds   map[string]calib.Bound      `json:"bounds"`
 
+	name   string
 	sample *calib.Sample
 }
 
-// name returns the group as printed.
-func (g ceGroup) name() string { return g.Column + " = " + strconv.FormatFloat(g.Value, 'g', -1, 64) }
+// ceGroup is what --json prints about a group.
+type ceGroup struct {
+	predictions.RowGroup
+	cePart
+}
 
 // ceGroups is what --json prints about all groups.
 type ceGroups struct {
-	Groups []ceGroup `json:"groups"`
+	Groups []*ceGroup `json:"groups"`
 	// Mixture maps each sound method to an upper bound on the error of every mixture of the groups.
 	Mixture map[string]float64 `json:"mixture"`
 	// Worst is a lower bound on the error of the worst group.
 	Worst float64 `json:"worst_at_least"`
-
-	lower string // key of the printed lower bound in ceGroup.Lower
 }
 
-// splitGroups divides the rows by the values of each column.
-func splitGroups(t *table.Table, columns []string, score, label []float64) (*ceGroups, error) {
-	if len(columns) == 0 {
-		return nil, nil
+// ceClass is what --json prints about a class.
+type ceClass struct {
+	Class int     `json:"class"`
+	Share float64 `json:"share"` // of the rows whose label is the class
+	cePart
+}
+
+// ceClasses is what --json prints about all classes.
+type ceClasses struct {
+	Classes []*ceClass `json:"classes"`
+	// Worst bounds the largest error of a class from above, by sound method, and Mean bounds the mean over the classes.
+	Worst        map[string]float64 `json:"worst"`
+	Mean         map[string]float64 `json:"mean"`
+	WorstAtLeast float64            `json:"worst_at_least"`
+	MeanAtLeast  float64            `json:"mean_at_least"`
+}
+
+// divide divides the rows into groups, and makes the binary problem of each class, if the user wants them.
+func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, score, label []float64, o *ceOptions) error {
+	groups, err := o.groups.split(ctx, s, o.quiet, t)
+	if err != nil {
+		return err
 	}
-	g := &ceGroups{}
-	for _, column := range columns {
-		for _, rows := range t.GroupRows(column) {
-			var s, y []float64
-			for _, i := range rows.Rows {
-				s, y = append(s, score[i]), append(y, label[i])
-			}
-			sample, err := calib.NewSample(s, y)
-			if err != nil {
-				return nil, badInput(predictions.LocateRow(t.Select(rows.Rows), err))
-			}
-			g.Groups = append(g.Groups, ceGroup{Column: column, Value: rows.Value, N: len(s), sample: sample})
+	if groups != nil {
+		r.Groups = &ceGroups{}
+	}
+	for _, g := range groups {
+		var s, y []float64
+		for _, i := range g.Value.Rows {
+			s, y = append(s, score[i]), append(y, label[i])
 		}
+		sample, err := calib.NewSample(s, y)
+		if err != nil {
+			return badInput(predictions.LocateRow(t.Select(g.Value.Rows), err))
+		}
+		r.Groups.Groups = append(r.Groups.Groups, &ceGroup{g, cePart{name: g.Name(), N: len(s), sample: sample}})
 	}
-	if len(g.Groups) > maxGroups {
-		return nil, badInputf("%s: --group makes %d groups: want at most %d", t.Path, len(g.Groups), maxGroups)
-	}
-	return g, nil
-}
-
-// compute computes the bounds of all groups.
-func (g *ceGroups) compute(ctx context.Context, path string, plan calib.BoundPlan) error {
-	if g == nil {
+	if !o.classes {
 		return nil
 	}
-	plan.Done, g.lower = nil, plan.Lower.String()
-	var samples []*calib.Sample
+	if o.Bandwidth != 0 {
+		return badInputf("%s: --classes cannot be combined with perturbed scores", t.Path)
+	}
+	r.Classes, err = divideClasses(t)
+	return err
+}
+
+// divideClasses makes the binary problem "is it class k" for each class k.
+func divideClasses(t *table.Table) (*ceClasses, error) {
+	probability, classes, label, err := predictions.ClassScores(t)
+	switch {
+	case err != nil:
+		return nil, badInput(fmt.Errorf("--classes: %w", err))
+	case classes > predictions.MaxGroups:
+		return nil, badInputf("%s: --classes makes bounds of %d classes: want at most %d", t.Path, classes, predictions.MaxGroups)
+	}
+	c := &ceClasses{}
+	for k := range classes {
+		s, y := make([]float64, len(label)), make([]float64, len(label))
+		count := 0
+		for i, of := range label {
+			if s[i] = probability[i*classes+k]; of == k {
+				y[i] = 1
+				count++
+			}
+		}
+		sample, err := calib.NewSample(s, y)
+		if err != nil {
+			return nil, badInput(predictions.LocateRow(t, err))
+		}
+		c.Classes = append(c.Classes, &ceClass{k, float64(count) / float64(len(label)),
+			cePart{name: fmt.Sprintf("class %d", k), N: len(label), sample: sample}})
+	}
+	return c, nil
+}
+
+// parts returns the parts of the groups and the parts of the classes, if there are any.
+func (r *ceReport) parts() (all [][]*cePart) {
+	if r.Groups != nil {
+		all = append(all, r.Groups.parts())
+	}
+	if r.Classes != nil {
+		all = append(all, r.Classes.parts())
+	}
+	return all
+}
+
+func (g *ceGroups) parts() (parts []*cePart) {
 	for _, group := range g.Groups {
-		samples = append(samples, group.sample)
+		parts = append(parts, &group.cePart)
+	}
+	return parts
+}
+
+func (c *ceClasses) parts() (parts []*cePart) {
+	for _, class := range c.Classes {
+		parts = append(parts, &class.cePart)
+	}
+	return parts
+}
+
+// computeParts computes the bounds of all groups, and of all classes. The groups together get the delta of the plan, and
+// so do the classes.
+func (r *ceReport) computeParts(ctx context.Context, path string, plan calib.BoundPlan) error {
+	if r.Groups != nil {
+		all, err := computeParts(ctx, path, plan, r.Groups.parts())
+		if err != nil {
+			return err
+		}
+		worst := calib.WorstOfGroups(all)
+		r.Groups.Mixture, r.Groups.Worst = worst.Upper, worst.Lower
+	}
+	if r.Classes != nil {
+		all, err := computeParts(ctx, path, plan, r.Classes.parts())
+		if err != nil {
+			return err
+		}
+		worst, mean := calib.WorstOfGroups(all), calib.MeanOfGroups(all)
+		r.Classes.Worst, r.Classes.WorstAtLeast = worst.Upper, worst.Lower
+		r.Classes.Mean, r.Classes.MeanAtLeast = mean.Upper, mean.Lower
+	}
+	return nil
+}
+
+func computeParts(ctx context.Context, path string, plan calib.BoundPlan, parts []*cePart) ([]calib.ErrorBounds, error) {
+	plan.Done = nil
+	var samples []*calib.Sample
+	for _, part := range parts {
+		samples = append(samples, part.sample)
 	}
 	all, err := plan.ComputeGroups(ctx, samples)
 	if err != nil {
 		err = fmt.Errorf("%s: a group: %w", displayPath(path), err)
 		var refused *calib.BoundMethodError
 		if errors.As(err, &refused) {
-			return badInput(err)
+			return nil, badInput(err)
 		}
-		return err
+		return nil, err
 	}
 	for k, found := range all {
-		group := &g.Groups[k]
-		group.Estimate, group.Bounds = found.Estimate, found.Upper
-		group.Lower = map[string]calib.LowerBound{g.lower: found.Lower}
+		parts[k].Estimate, parts[k].Bounds = found.Estimate, found.Upper
+		parts[k].Lower = map[string]calib.LowerBound{plan.Lower.String(): found.Lower}
 	}
-	worst := calib.WorstOfGroups(all)
-	g.Mixture, g.Worst = worst.Upper, worst.Lower
-	return nil
+	return all, nil
 }
 
 // print prints the bounds of the groups.
@@ -103,17 +191,52 @@ func (g *ceGroups) print(out io.Writer, delta float64, joint bool) error {
 	if g == nil {
 		return nil
 	}
-	methods := slices.Sorted(maps.Keys(g.Groups[0].Bounds))
-	t := report.Table{Columns: []report.Column{report.TextColumn("group"), report.ExactColumn("n"),
+	if err := printParts(out, "group", "groups", g.parts(), delta, joint); err != nil {
+		return err
+	}
+	for _, m := range slices.Sorted(maps.Keys(g.Mixture)) {
+		fmt.Fprintf(out, "Every mixture of these groups has a calibration error of at most %s (%s).\n",
+			report.Round(g.Mixture[m], report.Up, 0, 4), m)
+	}
+	_, err := fmt.Fprintf(out, "At least one group has an error of %s or more.\n", report.Round(g.Worst, report.Down, 0, 4))
+	return err
+}
+
+// print prints the bounds of the classes.
+func (c *ceClasses) print(out io.Writer, delta float64, joint bool) error {
+	if c == nil {
+		return nil
+	}
+	if err := printParts(out, "class", "classes", c.parts(), delta, joint); err != nil {
+		return err
+	}
+	for _, m := range slices.Sorted(maps.Keys(c.Worst)) {
+		fmt.Fprintf(out, "The error of every class is at most %s, and the mean of the errors of all classes at most %s (%s).\n",
+			report.Round(c.Worst[m], report.Up, 0, 4), report.Round(c.Mean[m], report.Up, 0, 4), m)
+	}
+	_, err := fmt.Fprintf(out, "At least one class has an error of %s or more, and the mean is at least %s.\n",
+		report.Round(c.WorstAtLeast, report.Down, 0, 4), report.Round(c.MeanAtLeast, report.Down, 0, 4))
+	return err
+}
+
+// printParts prints a table of the bounds of groups or classes, and what they promise.
+func printParts(out io.Writer, one, many string, parts []*cePart, delta float64, joint bool) error {
+	methods := slices.Sorted(maps.Keys(parts[0].Bounds))
+	t := report.Table{Columns: []report.Column{report.TextColumn(one), report.ExactColumn("n"),
 		report.RoundedColumn("at least", report.Down, 4)}}
+	unsound := false
 	for _, m := range methods {
-		sound := g.Groups[0].Bounds[m].Sound
+		sound := parts[0].Bounds[m].Sound
+		unsound = unsound || !sound
 		t.Columns = append(t.Columns, report.RoundedColumn("at most ("+nameMethod(m, sound)+")", report.Up, 4))
 	}
-	for _, group := range g.Groups {
-		row := []report.Cell{report.Text(group.name()), report.Count(group.N), report.Number(group.Lower[g.lower].Value)}
+	for _, part := range parts {
+		row := []report.Cell{report.Text(part.name), report.Count(part.N)}
+		for _, lower := range part.Lower {
+			row = append(row, report.Number(lower.Value))
+		}
 		for _, m := range methods {
-			row = append(row, report.Number(group.Bounds[m].Value))
+			row = append(row, report.Number(part.Bounds[m].Value))
 		}
 		t.AddRow(row...)
 	}
@@ -122,7 +245,7 @@ func (g *ceGroups) print(out io.Writer, delta float64, joint bool) error {
 		return err
 	}
 	what := "Each column holds"
-	switch unsound := len(g.Mixture) < len(methods); {
+	switch {
 	case joint && unsound:
 		what = "The sound bounds here and above hold"
 	case joint:
@@ -130,12 +253,7 @@ func (g *ceGroups) print(out io.Writer, delta float64, joint bool) error {
 	case unsound:
 		what = "Each column of sound bounds holds"
 	}
-	fmt.Fprintf(out, "\n%s for all %d groups together with probability ≥ 1 − %g, under the same assumption in each group.\n",
-		what, len(g.Groups), delta)
-	for _, m := range slices.Sorted(maps.Keys(g.Mixture)) {
-		fmt.Fprintf(out, "Every mixture of these groups has a calibration error of at most %s (%s).\n",
-			report.Round(g.Mixture[m], report.Up, 0, 4), m)
-	}
-	_, err := fmt.Fprintf(out, "At least one group has an error of %s or more.\n", report.Round(g.Worst, report.Down, 0, 4))
+	_, err := fmt.Fprintf(out, "\n%s for all %d %s together with probability ≥ 1 − %g, under the same assumption in each %s.\n",
+		what, len(parts), many, delta, one)
 	return err
 }

@@ -23,8 +23,8 @@ func planCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if !(o.planGap > 0 && o.planGap < 1) {
 		return badInputf("--plan-gap %v: want a number between 0 and 1", o.planGap)
 	}
-	if o.gate.given() || o.curve != "" || o.perturb {
-		return badInputf("--plan-gap bounds nothing: leave out --require, --curve and --perturb")
+	if o.gate.given() || o.curve != "" || o.perturb || o.groups.given() || o.classes {
+		return badInputf("--plan-gap bounds nothing: leave out --require, --curve, --perturb, --group and --classes")
 	}
 	columns := append([]string{"score", "confidence"}, predictions.PerturbationColumns...)
 	read, err := readUnweighted(ctx, s, path, o.quiet, table.Options{Optional: columns})

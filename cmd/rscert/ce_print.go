@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -119,7 +120,7 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 			}
 		}
 	}
-	return r.Groups.print(out, r.Delta, r.Joint)
+	return errors.Join(r.Groups.print(out, r.Delta, r.Joint), r.Classes.print(out, r.Delta, r.Joint))
 }
 
 // countSound counts the sound bounds and the unsound bounds for all rows.

@@ -66,8 +66,8 @@ func (r *ceReport) weighSample(t *table.Table, score, label []float64, o *ceOpti
 	switch {
 	case err != nil || w == nil:
 		return score, label, err
-	case len(o.groups) > 0:
-		return nil, nil, badInputf("%s: --group cannot be combined with weights", t.Path)
+	case o.groups.given() || o.classes:
+		return nil, nil, badInputf("%s: --group and --classes cannot be combined with weights", t.Path)
 	}
 	if o.Weighted, err = calib.NewWeightedSample(score, label, w.Value, known); err != nil {
 		return nil, nil, badInput(predictions.LocateRow(t, err))

@@ -60,8 +60,8 @@ func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) 
 	return formats, nil
 }
 
-// drawDiagrams writes the files of --plot.
-func (o metricsOptions) drawDiagrams(formats []picture.Format, m calib.Metrics, bands [][2]float64, title string) error {
+// drawDiagrams writes the files of --plot. If around is not nil, it holds the consistency bands.
+func (o metricsOptions) drawDiagrams(formats []picture.Format, m calib.Metrics, bands, around [][2]float64, title string) error {
 	if len(o.plots) == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (o metricsOptions) drawDiagrams(formats []picture.Format, m calib.Metrics, 
 		title = *o.diagram.title
 	}
 	diagram := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.Level,
-		Bins: m.Bins, Bands: bands, Curve: o.diagram.curve.line(m), Size: o.diagram.size}
+		Bins: m.Bins, Bands: bands, Consistency: around, Curve: o.diagram.curve.line(m), Size: o.diagram.size}
 	if m.Quantity == calib.ClassOneQuantity {
 		diagram.Confidence, diagram.Accuracy = "score of class 1", "share of class 1"
 	}

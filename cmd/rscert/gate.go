@@ -217,7 +217,8 @@ func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error
 	return outcomes, badInput(err)
 }
 
-// checkPath checks the requirements on the run at a path.
+// checkPath checks the requirements on the run at a path. The groups of a requirement on the worst group are the true
+// classes.
 func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {
 		return nil, nil
@@ -232,6 +233,9 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 	options := summary.Default()
 	options.Taus = append(options.Taus, o.taus()...)
 	options.Norms = o.norms()
+	if slices.ContainsFunc(o.required, gate.Requirement.Grouped) {
+		options.Groups = &summary.Grouping{Columns: []string{"label"}}
+	}
 	s, err := summary.New(source, options)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/table"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // readTable reads a table and shows its progress. It returns every error as an error in the input (exit code 2).
@@ -36,10 +38,22 @@ func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt
 	for i, w := range weights {
 		if w != weights[0] {
 			return nil, hint.Add(badInput(t.Errorf(i, "column weight: this command counts every row once, and the weights differ")),
-				"remove the column to treat all rows alike; 'rscert metrics' and 'rscert ce' use weights")
+				"remove the column to treat all rows alike; 'rscert metrics', 'rscert ce' and 'rscert acce' use weights")
 		}
 	}
 	return t, nil
+}
+
+// warnOfEstimatedWeights warns if the weights of a table are estimates. It returns an error if the columns of the weights
+// are malformed.
+func warnOfEstimatedWeights(s streams, t *table.Table, path, consequence string) error {
+	switch w, err := predictions.ReadWeights(t); {
+	case err != nil:
+		return badInput(err)
+	case w == nil || !w.Estimated:
+		return nil
+	}
+	return s.warnf(warning.EstimatedWeights, "%s: the weights are estimates (column weight_estimated), and %s", displayPath(path), consequence)
 }
 
 func displayPath(path string) string {

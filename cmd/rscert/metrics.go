@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -27,10 +28,12 @@ type metricsOptions struct {
 	// that bounds mean scores, and the vote shares for any other run.
 	probabilities *probabilities
 	jointBands    bool
+	consistency   bool // draw and report consistency bands
 	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string
 	versus        string
 	attacks       []string
+	groups        groupOptions
 	tpr           float64
 	radius        *float64
 	json, quiet   bool
@@ -72,20 +75,28 @@ the label is 1 given the score s. From other columns it computes top-label
 calibration: how often the answer is right given its confidence c. For two classes,
 --quantity selects class-1 or top-label calibration.
 
-ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
-number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,
-AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
+ECE and RMSCE use --bins bins of equal width. AdaECE, AdaRMSCE and the debiased L2
+error use the same number of bins of equal count. The smooth ECE uses no bins. The
+intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold for
+any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
 the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
 No interval here bounds the calibration error itself, because errors within a bin
 cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
-of independent examples.`,
+of independent examples.
+
+--group COLUMN also computes the metrics of each group of rows, and names the worst
+group. Of a run, the groups are the labels, or come from a file with the column index
+(--groups). Each of G groups gets the level 1 − (1−level)/G, so the intervals of a
+metric hold for all groups together. The bootstrap intervals of the NLL, and the
+p-values, are those of each group alone.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
   rscert metrics attack.csv --radius 0.5
   rscert metrics new.csv --versus old.csv
+  rscert metrics predictions.csv --group sex,region
   rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,6 +113,8 @@ of independent examples.`,
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
+	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their bands together with the probability of --level")
+	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
@@ -144,7 +157,9 @@ type metricsReport struct {
 	calibration                    // embedded: JSON shows its fields as fields of metricsReport
 	Rejection     *rejection       `json:"rejection,omitempty"`
 	Versus        *versus          `json:"versus,omitempty"`
+	Groups        *metricGroups    `json:"by_group,omitempty"`
 	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in Reliability hold together
+	Consistency   *consistency     `json:"consistency,omitempty"`
 	Reliability   []reliabilityBin `json:"reliability"`
 }
 
@@ -152,6 +167,16 @@ type reliabilityBin struct {
 	calib.Bin
 	AccuracyLow  float64 `json:"accuracy_low"`
 	AccuracyHigh float64 `json:"accuracy_high"`
+
+	ConsistencyLow  *float64 `json:"consistency_low,omitempty"`
+	ConsistencyHigh *float64 `json:"consistency_high,omitempty"`
+}
+
+// consistency says how likely all bins of a calibrated classifier lie in their consistency bands, and how many bins lie
+// outside.
+type consistency struct {
+	Level   float64 `json:"level"`
+	Outside int     `json:"outside"`
 }
 
 // rejection holds the test errors above a confidence threshold.
@@ -176,12 +201,16 @@ func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float
 	return calib.Bands(p, bins, o.Level)
 }
 
-func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
-	if err := o.measurement.check(); err != nil {
-		return err
-	}
+func (o *metricsOptions) check() error {
 	if len(o.attacks) > 0 && o.heldOut == "" {
 		return badInputf("--attack needs --held-out, which sets the threshold")
+	}
+	return errors.Join(o.measurement.check(), o.groups.check())
+}
+
+func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	formats, err := pictureFormats(o.plots, path)
 	if err != nil {
@@ -204,6 +233,9 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if r.Versus, err = compareWith(ctx, s, path, p, table != nil, o); err != nil {
 		return err
 	}
+	if r.Groups, err = measureGroups(ctx, s, path, p, table, o); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -224,12 +256,12 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 			r.Probabilities = meanScores
 		}
 	}
-	bands := o.bands(p, m.Bins)
-	for k, b := range m.Bins {
-		r.Reliability = append(r.Reliability, reliabilityBin{b, bands[k][0], bands[k][1]})
+	bands, around, err := r.addReliability(p, m.Bins, o)
+	if err != nil {
+		return err
 	}
 	title := fmt.Sprintf("%s: %d predictions, ECE %.4f", filepath.Base(displayPath(path)), p.N(), r.ECE.Value)
-	if err := o.drawDiagrams(formats, m, bands, title); err != nil {
+	if err := o.drawDiagrams(formats, m, bands, around, title); err != nil {
 		return err
 	}
 	s.wrote(o.plots...)
@@ -237,6 +269,27 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return report.WriteJSON(s.out, "metrics", r)
 	}
 	return r.print(s)
+}
+
+// addReliability adds the rows of the reliability diagram to the report. It returns the intervals, and the consistency
+// bands if --consistency-bands is given.
+func (r *metricsReport) addReliability(p *calib.Predictions, bins []calib.Bin, o metricsOptions) (bands, around [][2]float64, err error) {
+	bands = o.bands(p, bins)
+	for k, b := range bins {
+		r.Reliability = append(r.Reliability, reliabilityBin{Bin: b, AccuracyLow: bands[k][0], AccuracyHigh: bands[k][1]})
+	}
+	if !o.consistency {
+		return bands, nil, nil
+	}
+	c, err := calib.ConsistencyBands(p, bins, o.Level)
+	if err != nil {
+		return nil, nil, badInput(fmt.Errorf("--consistency-bands: %w", err))
+	}
+	r.Consistency = &consistency{c.Level, c.Outside}
+	for k := range c.Bands {
+		r.Reliability[k].ConsistencyLow, r.Reliability[k].ConsistencyHigh = &c.Bands[k][0], &c.Bands[k][1]
+	}
+	return bands, c.Bands, nil
 }
 
 func (r metricsReport) print(s streams) error {
@@ -291,13 +344,29 @@ func (r metricsReport) print(s streams) error {
 		fmt.Fprintf(s.out, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
 			float64(j.MonteCarlo), j.Draws)
 	}
+	if c := r.Consistency; c != nil {
+		fmt.Fprintf(s.out, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",
+			c.Outside, r.occupied(), math.Floor(1e4*c.Level)/1e4)
+	}
 	if r.Rejection != nil {
 		r.Rejection.print(s.out)
 	}
 	if r.Versus != nil {
-		return r.Versus.print(s.out)
+		if err := r.Versus.print(s.out); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.Groups.print(s.out, r.Level)
+}
+
+// occupied returns the number of bins that are not empty.
+func (r metricsReport) occupied() (n int) {
+	for _, b := range r.Reliability {
+		if b.N > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // printWorstClass prints the class with the largest ECE.

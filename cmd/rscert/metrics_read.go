@@ -120,19 +120,15 @@ func checkOwnBounds(ctx context.Context, s streams, path string) error {
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
-	t, err := readTable(ctx, s, path, o.quiet, predictions.Columns())
+	t, err := readTable(ctx, s, path, o.quiet, o.groups.extend(predictions.Columns()))
 	if err != nil {
 		return nil, nil, err
 	}
 	if t, err = leaveOutFitted(s, t); err != nil {
 		return nil, nil, err
 	}
-	if w, err := predictions.ReadWeights(t); err == nil && w != nil && w.Estimated {
-		err := s.warnf(warning.EstimatedWeights, "%s: the weights are estimates (column weight_estimated), and nothing bounds their "+
-			"error: no interval or test accounts for it", displayPath(path))
-		if err != nil {
-			return nil, nil, err
-		}
+	if err := warnOfEstimatedWeights(s, t, path, "nothing bounds their error: no interval or test accounts for it"); err != nil {
+		return nil, nil, err
 	}
 	t, err = predictions.SelectRadius(t, o.radius)
 	if err == nil && !o.everyExample {

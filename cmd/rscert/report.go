@@ -31,6 +31,7 @@ type reportOptions struct {
 	classes   bool
 	baseline  string
 	audits    []string
+	groups    groupOptions
 	plots     []string
 	curve     curves.Curve
 	look      curves.Options
@@ -61,6 +62,11 @@ population from which the examples are drawn (Clopper–Pearson, at --level). Th
 most k of the certificates are wrong, where k follows from delta, alpha and the number
 of examples. The bound subtracts these k.
 
+With --group, the report has the certified accuracy of groups of examples: of the true
+classes (--group label), or of the groups in a file with the column index (--groups).
+Each of the G groups gets delta/G, so the lower bounds hold for all groups together, and
+the smallest one holds for every mixture of the groups.
+
 With --require, the exit code is 3 if a requirement is not met. This list shows an
 example of each kind of requirement:
 
@@ -76,6 +82,8 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
+  rscert report run --groups patients.csv --group sex,region
+  rscert report run --group label --require 'certified:worst-group-accuracy@0.25>=0.5'
   rscert report run-0.25 run-0.5 --html runs.html --data mnist/
   rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
   rscert report run --curve calibration --plot calibration.svg
@@ -102,6 +110,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
 	f.Float64Var(&o.summary.AxesRadius, "axes-radius", 0, "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
+	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, where 'label' is the true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")
@@ -132,7 +141,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	if err := o.check(inputs...); err != nil {
 		return err
 	}
-	if err := o.page.check(inputs...); err != nil {
+	if err := errors.Join(o.page.check(inputs...), o.groups.check()); err != nil {
 		return err
 	}
 	switch {
@@ -151,6 +160,10 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 // report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.addToSummary()
+	var err error
+	if o.summary.Groups, err = o.groups.grouping(ctx, s); err != nil {
+		return nil, err
+	}
 	runs, baseline, err := o.read(ctx, paths)
 	if err != nil {
 		return nil, badInput(err)

@@ -92,7 +92,7 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 	return taken, nil
 }
 
-// settingKey is the annotation of a flag that a source of settings has set.
+// settingKey is the key of the annotation that marks a flag whose value comes from a source of settings.
 const settingKey = "rscert_setting"
 
 // fromSettings reports whether a source of settings, not the command line, has set a flag.

@@ -75,7 +75,7 @@ func (s *Study) count(g group, r *Result) {
 		r.Examples, r.LeftOut = s.sampled.Examples, &left
 	}
 	_, every := s.table.Column("certified")
-	if confidence, correct := g.Answers(); every && confidence != nil && !s.options.SameExamples {
+	if confidence, correct := g.Answers(); every && confidence != nil && !s.options.SameExamples && s.weight == nil {
 		r.Clean = &Clean{len(confidence), s.bins.ECE(confidence, func(i int) bool { return correct[i] })}
 	}
 }

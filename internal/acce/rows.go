@@ -14,6 +14,7 @@ package acce
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
@@ -26,7 +27,7 @@ import (
 func Columns() table.Options {
 	return table.Options{
 		Required: []string{"lower", "upper", "correct"},
-		Optional: []string{"index", "confidence", "radius", "examples", "certified", "alpha"},
+		Optional: slices.Concat([]string{"index", "confidence", "radius", "examples", "certified", "alpha"}, predictions.WeightColumns),
 	}
 }
 
@@ -44,7 +45,9 @@ func readRows(t *table.Table) (b calib.BoundRows) {
 // group holds the rows of one radius.
 type group struct {
 	calib.RadiusRows
-	radius *float64 // nil if the table has no radii
+	radius *float64  // nil if the table has no radii
+	weight []float64 // of Rows; nil: equal weights
+	units  calib.RowWeights
 }
 
 // splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If same is true,

@@ -70,7 +70,7 @@ func newFinding(e admm.Estimate) finding {
 }
 
 func searchExactly(_ context.Context, p problem) (finding, error) {
-	worst, err := calib.CCE(p.Intervals, p.bins)
+	worst, err := calib.WeightedCCE(p.Intervals, p.bins, p.units)
 	if err != nil {
 		return finding{}, err
 	}

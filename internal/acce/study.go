@@ -9,6 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	Thresholds []float64
 	// SameExamples keeps only examples that have a row at every radius (calib.BoundRows.SameExamples).
 	SameExamples bool
+	// Groups holds groups of rows of the table. For each group, the study computes what the solver "exact" finds.
+	Groups []predictions.RowGroup
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
 	DECE       admm.DECEParams // settings of the solver dece
@@ -51,6 +54,8 @@ type Study struct {
 	alpha   float64       // failure probability of each bound; 0 if there is no statement about the dataset
 	results []Result
 	traces  []trace
+	weight  []float64 // of the rows of the table; nil: equal weights
+	parts   []part
 }
 
 // NewStudy checks the options and the table, which must have been parsed with Columns.
@@ -75,10 +80,13 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 			return nil, param.Errorf("%s %v: want numbers from 0 to 1", param.Tau, tau)
 		}
 	}
+	if err := s.readWeights(); err != nil {
+		return nil, err
+	}
 	if err := s.settleDataset(rows); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.divide(rows)
 }
 
 // Radii returns the number of radii to study. It is 1 for a table without radii.
@@ -89,6 +97,9 @@ func (s *Study) Radii() int { return len(s.groups) }
 func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	for _, g := range s.groups {
 		r, err := s.solve(ctx, g)
+		if err == nil {
+			r.ByGroup, err = s.solveParts(ctx, g)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -110,14 +121,17 @@ type Result struct {
 	// error is defined for bins that include their lower edge.
 	Edge calib.Edge `json:"edge"`
 	// SameExamples says that N counts only examples with a row at every radius of the study.
-	SameExamples bool              `json:"same_examples,omitempty"`
-	ECE          *float64          `json:"ece,omitempty"` // without attack; nil if the table has no confidences
-	CBS          float64           `json:"cbs"`
-	CCE          *float64          `json:"cce,omitempty"`
-	ACCE         Estimates         `json:"acce,omitzero"`
-	DECE         *float64          `json:"dece,omitempty"`
-	BrierECE     *float64          `json:"brier_ece,omitempty"`
-	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
+	SameExamples bool `json:"same_examples,omitempty"`
+	// EffectiveSize is the effective sample size of the weights, if the rows have different weights. The metrics are then
+	// weighted means over these rows (calib.RowWeights).
+	EffectiveSize float64           `json:"effective_sample_size,omitempty"`
+	ECE           *float64          `json:"ece,omitempty"` // without attack; nil if the table has no confidences
+	CBS           float64           `json:"cbs"`
+	CCE           *float64          `json:"cce,omitempty"`
+	ACCE          Estimates         `json:"acce,omitzero"`
+	DECE          *float64          `json:"dece,omitempty"`
+	BrierECE      *float64          `json:"brier_ece,omitempty"`
+	Adaptive      *AdaptiveInterval `json:"adaptive_ece,omitempty"`
 	// Estimates lists the JSON keys of the values that are not upper bounds. Each of these values is the error of some
 	// confidences within the bounds of the table. Other confidences may have a larger error.
 	Estimates   []string           `json:"estimates,omitempty"`
@@ -127,6 +141,7 @@ type Result struct {
 	LeftOut     *int               `json:"left_out,omitempty"` // number of sampled examples whose class is not certified
 	Clean       *Clean             `json:"clean,omitempty"`    // needs the columns certified and confidence
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
+	ByGroup     *ByGroup           `json:"by_group,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`
 
@@ -170,12 +185,15 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 	r := Result{
 		Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), Edge: calib.LowerClosed, SameExamples: s.options.SameExamples, Seconds: map[string]float64{},
 	}
-	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.Intervals); return err })
+	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.WeightedCBS(g.Intervals, g.units); return err })
 	if err != nil {
 		return r, err
 	}
+	if g.weight != nil {
+		r.EffectiveSize = calib.EffectiveSize(g.weight)
+	}
 	if g.Confidence != nil {
-		ece := s.bins.ECE(g.Confidence, func(i int) bool { return g.Intervals[i].Correct })
+		ece := s.bins.WeightedECE(g.Confidence, func(i int) bool { return g.Intervals[i].Correct }, g.units)
 		r.ECE = &ece
 	}
 	if err := s.search(ctx, g, &r); err != nil {
@@ -188,7 +206,7 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 		}
 	}
 	if s.alpha != 0 {
-		if r.Certified, err = s.certify(r); err != nil {
+		if r.Certified, err = s.certify(r, g.units); err != nil {
 			return r, err
 		}
 	}
@@ -247,13 +265,13 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 // certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
 // With probability at least 1 − δ, at most k rows are wrong, where k is the result's field Failures. So certify adds
 // the largest effect that k wrong rows can have.
-func (s *Study) certify(r Result) (*Certified, error) {
+func (s *Study) certify(r Result, w calib.RowWeights) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}
 	if r.Adaptive != nil {
 		bounds.LargestGap = &r.Adaptive.Upper
 	}
-	all, err := calib.StateForAll(bounds, r.N, s.sampled, s.alpha, d.Delta)
+	all, err := calib.StateForAll(bounds, r.N, w, s.sampled, s.alpha, d.Delta)
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +291,9 @@ func (s *Study) WriteAttack(out io.Writer) error {
 		if column, ok := s.table.Column(name); ok {
 			names, kept = append(names, name), append(kept, column)
 		}
+	}
+	if s.weight != nil {
+		names, kept = append(names, "weight"), append(kept, s.weight)
 	}
 	w := table.NewWriter(out)
 	w.Header(append(names, "lower", "upper", "correct", "confidence", "bin")...)
@@ -303,12 +324,12 @@ func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
 		correct[i] = v.Correct
 	}
 	if g.Confidence != nil {
-		p := &calib.Predictions{Confidence: g.Confidence, Correct: correct}
+		p := &calib.Predictions{Confidence: g.Confidence, Correct: correct, Weight: g.weight}
 		if clean, err = calib.EqualWidth(p, s.bins.Len(), calib.LowerClosed); err != nil {
 			return nil, nil, err
 		}
 	}
-	p := &calib.Predictions{Confidence: s.results[k].attack, Correct: correct}
+	p := &calib.Predictions{Confidence: s.results[k].attack, Correct: correct, Weight: g.weight}
 	attacked, err = calib.EqualWidth(p, s.bins.Len(), calib.LowerClosed)
 	return clean, attacked, err
 }

@@ -96,3 +96,26 @@ func TestAuditGaps(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditMonteCarloPower measures the power of MonteCarloTest for docs/metrics.md.
+func TestAuditMonteCarloPower(t *testing.T) {
+	const trials = 1000
+	for _, c := range errorsOfSign {
+		bets := 0
+		for trial := range uint64(trials) {
+			if CalibrationTest(drawPredictions(1000, trial+1, uniform, c.eta)) <= 0.05 {
+				bets++
+			}
+		}
+		got := rejections(t, 1000, trials, uniform, c.eta, 0.05)
+		t.Logf("%s: power %.2f, by the bets %.2f", c.name, float64(got)/trials, float64(bets)/trials)
+		if float64(got) < c.want*trials {
+			t.Errorf("%s: %d of %d rejected", c.name, got, trials)
+		}
+	}
+	for _, alpha := range []float64{0.01, 0.05, 0.5} {
+		if got := rejections(t, 1000, trials, uniform, uniform01, alpha); tooMany(got, trials, alpha) {
+			t.Errorf("%d of %d calibrated samples rejected at %v", got, trials, alpha)
+		}
+	}
+}

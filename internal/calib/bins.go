@@ -58,17 +58,23 @@ func (b Bins) Index(x float64) int {
 // rounded down. Each z is first rounded down to a multiple of 2⁻⁶³, which leaves it in its bin. The sums are exact, so
 // the order of the samples does not matter.
 func (b Bins) ECE(z []float64, correct func(n int) bool) float64 {
+	return b.WeightedECE(z, correct, RowWeights{})
+}
+
+// WeightedECE returns the expected calibration error with weights, Σ_m|Σ_{n in bin m} w_n(c_n − z_n)|/Σw_n, rounded
+// down.
+func (b Bins) WeightedECE(z []float64, correct func(n int) bool, w RowWeights) float64 {
 	gap := make([]fixedpoint.Sum, b.Len())
 	for n, x := range z {
 		g := &gap[b.Index(x)]
 		if correct(n) {
-			g.AddUnits(fixedpoint.One)
+			*g = g.Add(fixedpoint.Product(w.of(n), fixedpoint.One))
 		}
-		g.SubUnits(fixedpoint.Floor(x))
+		*g = g.Sub(fixedpoint.Product(w.of(n), fixedpoint.Floor(x)))
 	}
 	var total fixedpoint.Sum
 	for _, g := range gap {
 		total = total.Add(g.Abs())
 	}
-	return total.MeanDown(len(z))
+	return max(0, w.meanDown(total, len(z)))
 }

@@ -19,19 +19,19 @@ func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]Error
 	return all, nil
 }
 
-// WorstGroup holds bounds on the largest calibration error of several groups.
-type WorstGroup struct {
-	// Upper holds, for each sound method, the largest of the groups' upper bounds. This maximum also bounds the error
-	// CE_Q of every mixture Q = Σπ_g P_g of the groups' populations. Proof: let ν_g(ds) = (s−η_g(s))P_g(ds). Then CE_Q
-	// is the total variation of the measure Σπ_gν_g, which is at most Σπ_g·CE_g by the triangle inequality. The shares
-	// π_g need not be known.
-	Upper map[string]float64
-	Lower float64 // at least one group has an error of Lower or more
+// GroupBounds holds bounds on a figure of several groups, such as their largest calibration error.
+type GroupBounds struct {
+	Upper map[string]float64 // by sound method
+	Lower float64
 }
 
-// WorstOfGroups returns the bounds on the worst group from the results of ComputeGroups.
-func WorstOfGroups(groups []ErrorBounds) WorstGroup {
-	w := WorstGroup{Upper: map[string]float64{}}
+// WorstOfGroups returns bounds on the largest error of a group, from the results of ComputeGroups. At least one group
+// has an error of Lower or more. Upper holds, for each sound method, the largest of the groups' upper bounds. This
+// maximum also bounds the error CE_Q of every mixture Q = Σπ_g P_g of the groups' populations. Proof: let ν_g(ds) =
+// (s−η_g(s))P_g(ds). Then CE_Q is the total variation of the measure Σπ_gν_g, which is at most Σπ_g·CE_g by the triangle
+// inequality. The shares π_g need not be known.
+func WorstOfGroups(groups []ErrorBounds) GroupBounds {
+	w := GroupBounds{Upper: map[string]float64{}}
 	for _, g := range groups {
 		for name, b := range g.Upper {
 			if b.Sound {
@@ -41,4 +41,26 @@ func WorstOfGroups(groups []ErrorBounds) WorstGroup {
 		w.Lower = max(w.Lower, g.Lower.Value)
 	}
 	return w
+}
+
+// MeanOfGroups returns bounds on the mean of the errors of all groups, each with the same share, from the results of
+// ComputeGroups. If the groups are the binary problems "is it class k" of all classes k, the mean is the class-wise
+// calibration error (Kull et al. 2019). Each bound is the mean of the groups' bounds: if all of them hold, it holds.
+func MeanOfGroups(groups []ErrorBounds) GroupBounds {
+	m := GroupBounds{Upper: map[string]float64{}}
+	n := float64(len(groups))
+	for _, g := range groups {
+		for name, b := range g.Upper {
+			if b.Sound {
+				m.Upper[name] += b.Value
+			}
+		}
+		m.Lower += g.Lower.Value
+	}
+	const roundoff = 0x1p-40 // far above the rounding error of a sum of 10³ numbers
+	for name, sum := range m.Upper {
+		m.Upper[name] = min(1, sum/n*(1+roundoff))
+	}
+	m.Lower *= (1 - roundoff) / n
+	return m
 }

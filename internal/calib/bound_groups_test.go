@@ -31,6 +31,14 @@ func TestComputeGroups(t *testing.T) {
 	if w := WorstOfGroups(got); lower == 0 || w.Lower != lower || w.Upper["binned-tv"] != upper || len(w.Upper) != 1 {
 		t.Errorf("worst %+v, want %v and %v", w, lower, upper)
 	}
+	sumUpper, sumLower := 0.0, 0.0
+	for _, g := range got {
+		sumUpper, sumLower = sumUpper+g.Upper["binned-tv"].Value, sumLower+g.Lower.Value
+	}
+	m := MeanOfGroups(got)
+	if u, l := m.Upper["binned-tv"], m.Lower; u < sumUpper/3 || u > sumUpper/3+1e-9 || l > sumLower/3 || l < sumLower/3-1e-9 || len(m.Upper) != 1 {
+		t.Errorf("mean %+v, want %v and %v", m, sumUpper/3, sumLower/3)
+	}
 	plan.Params.Variation = -1
 	if _, err := plan.ComputeGroups(t.Context(), groups); err == nil {
 		t.Error("no error")

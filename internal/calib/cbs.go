@@ -3,8 +3,6 @@ package calib
 import (
 	"fmt"
 	"math"
-
-	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
 // Bounded is a prediction with an interval for its confidence. Under every allowed perturbation the confidence lies in
@@ -63,26 +61,10 @@ func (v Bounded) BrierConfidence() float64 {
 // The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. The code
 // rounds |c−z| and its square up to multiples of 2⁻⁶³, and the sum is exact. The result does not depend on the order of
 // the intervals.
-func CBS(intervals []Bounded) (float64, error) {
-	if err := CheckBounded(intervals); err != nil {
-		return 0, err
-	}
-	var sum fixedpoint.Sum
-	for _, v := range intervals {
-		gap := fixedpoint.Ceil(v.Upper)
-		if v.Correct {
-			gap = fixedpoint.One - fixedpoint.Floor(v.Lower)
-		}
-		sum.AddUnits(fixedpoint.SquareUp(gap))
-	}
-	return sum.MeanUp(len(intervals)), nil
-}
+func CBS(intervals []Bounded) (float64, error) { return WeightedCBS(intervals, RowWeights{}) }
 
-// MeanWithFailures returns an upper bound on a mean of n terms in [0, 1], one term for each prediction (for example the
-// Brier score or the largest gap). The argument mean is the bound if every interval holds. The argument failures is the
-// maximum number of predictions whose intervals do not hold. A failed interval raises its term by at most 1. The result
-// is rounded up.
-func MeanWithFailures(mean float64, failures int64, n int) float64 {
-	share := math.Nextafter(float64(failures)/float64(n), 2)
-	return min(1, math.Nextafter(mean+share, 2))
-}
+// MeanWithFailures returns an upper bound on a weighted mean of terms in [0, 1], one term for each prediction (for
+// example the Brier score or the largest gap). The argument mean is the bound if every interval holds. The argument share
+// is the largest share of the weight that the predictions with failed intervals can have (RowWeights.LargestShare). A
+// failed interval raises its term by at most 1, so it raises the mean by at most its share. The result is rounded up.
+func MeanWithFailures(mean, share float64) float64 { return min(1, math.Nextafter(mean+share, 4)) }

@@ -160,7 +160,7 @@ func TestFailureShareRoundsUp(t *testing.T) {
 		n := 1 + r.IntN(5000)
 		k := int64(r.IntN(n/3 + 1))
 		value := r.Float64() / 4
-		for times, got := range map[int64]float64{1: MeanWithFailures(value, k, n), 2: CCEWithFailures(value, k, n)} {
+		for times, got := range map[int64]float64{1: MeanWithFailures(value, RowWeights{}.LargestShare(k, n)), 2: CCEWithFailures(value, RowWeights{}.LargestShare(k, n))} {
 			exact := new(big.Rat).Add(exactly(value), big.NewRat(times*k, int64(n)))
 			if exactly(got).Cmp(exact) < 0 {
 				t.Fatalf("%v + %d·%d/%d = %v is below the sum", value, times, k, n, got)
@@ -183,7 +183,7 @@ func TestMeanWithFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := MeanWithFailures(cbs, int64(k), n)
+		bound := MeanWithFailures(cbs, RowWeights{}.LargestShare(int64(k), n))
 		var sum float64
 		for i, v := range intervals {
 			d := v.BrierConfidence()
@@ -253,7 +253,7 @@ func TestMeanWithFailuresRoundsUp(t *testing.T) {
 		k := r.IntN(n + 1)
 		mean := r.Float64() * math.Exp2(-float64(r.IntN(40)))
 		exact := new(big.Rat).Add(new(big.Rat).SetFloat64(mean), big.NewRat(int64(k), int64(n)))
-		got := MeanWithFailures(mean, int64(k), n)
+		got := MeanWithFailures(mean, RowWeights{}.LargestShare(int64(k), n))
 		checkRoundedUp(t, exact, got)
 		share := math.Nextafter(float64(k)/float64(n), 2)
 		if want := math.Nextafter(mean+share, 2); got != min(1, want) {

@@ -42,5 +42,6 @@
 // bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
 // confident. RobustTestError and ListedRobustTestError estimate this error from given attacks.
 //
-// docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show these functions at work.
+// docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show the commands that use these
+// functions.
 package calib

@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"errors"
 	"math"
 
 	"github.com/rscert/rscert/internal/fixedpoint"
@@ -42,18 +43,26 @@ type Worst struct {
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
 // depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
-	if err := CheckBounded(intervals); err != nil {
+	return WeightedCCE(intervals, bins, RowWeights{})
+}
+
+// WeightedCCE returns the certified calibration error with weights, the largest Σ_m|Σ_{n in bin m} w_n(c_n − z_n)|/Σw_n
+// over all confidences in the intervals. A sample with a weight of m units counts like m equal samples: given the
+// signs, all of them have the same best bin and confidence, so the maximum over the confidences of m separate samples
+// is the same. Therefore WeightedCCE is the program of CCE with counts of units.
+func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
+	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err
 	}
 	m := bins.Len()
 	correct, wrong := newReached(m), newReached(m)
-	for _, v := range intervals {
+	for i, v := range intervals {
 		first, last := bins.Index(v.Lower), bins.Index(v.Upper)
 		low, high := fixedpoint.Floor(v.Lower), fixedpoint.Ceil(v.Upper)
 		if v.Correct {
-			correct.add(first, last, fixedpoint.One-low, fixedpoint.One-high)
+			correct.add(w.of(i), first, last, fixedpoint.One-low, fixedpoint.One-high)
 		} else {
-			wrong.add(m-1-last, m-1-first, high, low)
+			wrong.add(w.of(i), m-1-last, m-1-first, high, low)
 		}
 	}
 	gainOf, mirrored := make([]uint64, m), make([]uint64, m)
@@ -65,7 +74,7 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	total, over := bestSigns(m, plus.gain,
 		// Mirroring turns bin q into bin m−1−q. So two consecutive '−' bins q < q1 become m−1−q1 < m−1−q.
 		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
-	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
+	return Worst{w.meanUp(total, len(intervals)), bins, over}, nil
 }
 
 // reached holds sums over the correct samples, grouped by the first and the last bin that a sample reaches. A mirrored
@@ -77,7 +86,7 @@ type reached struct {
 }
 
 type cell struct {
-	n    int
+	n    int            // number of samples, or of units of weight
 	loss fixedpoint.Sum // Σ(1−u)
 }
 
@@ -85,11 +94,12 @@ func newReached(m int) *reached {
 	return &reached{m, make([]cell, m*m), make([]fixedpoint.Sum, m)}
 }
 
-func (r *reached) add(first, last int, gain, loss uint64) {
+// add adds n equal samples.
+func (r *reached) add(n, first, last int, gain, loss uint64) {
 	c := &r.cell[first*r.m+last]
-	c.n++
-	c.loss.AddUnits(loss)
-	r.start[first].AddUnits(gain)
+	c.n += n
+	c.loss.AddProduct(n, loss)
+	r.start[first].AddProduct(n, gain)
 }
 
 // gains holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p' = −1 and p
@@ -237,13 +247,10 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 	return z
 }
 
-// CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
-// intervals do not hold. The argument failures is the maximum number of intervals that do not hold. Suppose that each
-// failed prediction is replaced by a prediction with the certified correctness and a confidence in the interval. The
-// resulting predictions lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z|
-// ≤ 1 out of one bin and puts a gap ≤ 1 into a bin, so it changes n times the error by at most 2. The result is rounded
-// up.
-func CCEWithFailures(cce float64, failures int64, n int) float64 {
-	share := math.Nextafter(2*float64(failures)/float64(n), 3)
-	return min(1, math.Nextafter(cce+share, 4))
-}
+// CCEWithFailures returns an upper bound on the calibration error under attack if some intervals do not hold. The
+// argument share is the largest share of the weight that their predictions can have (RowWeights.LargestShare). Suppose
+// that each failed prediction is replaced by a prediction with the certified correctness and a confidence in the
+// interval. The resulting predictions lie in their intervals, so their error is at most the CCE. The replacement of a
+// prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into a bin, so it changes the
+// error by at most twice its share of the weight. The result is rounded up.
+func CCEWithFailures(cce, share float64) float64 { return min(1, math.Nextafter(cce+2*share, 4)) }

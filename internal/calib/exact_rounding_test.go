@@ -58,7 +58,7 @@ func TestCCEWithFailuresRoundsUp(t *testing.T) {
 		k := r.IntN(n/2 + 1)
 		cce := r.Float64() * math.Exp2(-float64(r.IntN(40)))
 		exact := new(big.Rat).Add(new(big.Rat).SetFloat64(cce), big.NewRat(2*int64(k), int64(n)))
-		got := CCEWithFailures(cce, int64(k), n)
+		got := CCEWithFailures(cce, RowWeights{}.LargestShare(int64(k), n))
 		checkRoundedUp(t, exact, got)
 		if want := math.Nextafter(cce+math.Nextafter(2*float64(k)/float64(n), 3), 4); got != min(1, want) {
 			t.Fatalf("%v + 2·%d/%d: %v, want %v", cce, k, n, got, want)

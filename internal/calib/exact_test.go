@@ -27,10 +27,17 @@ func reaches(b Bins, v Bounded, m int) bool {
 }
 
 // byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins. Within a bin,
-// |Σ(c−z)| is largest if all z are as low as possible, or if all z are as high as possible. This oracle does not use
-// signs.
-func byAssignment(b Bins, intervals []Bounded) float64 {
+// |Σw(c−z)| is largest if all z are as low as possible, or if all z are as high as possible. This oracle does not use
+// signs. The weights are 1 if w is nil.
+func byAssignment(b Bins, intervals []Bounded, w []float64) float64 {
 	n, m := len(intervals), b.Len()
+	if w == nil {
+		w = slices.Repeat([]float64{1}, n)
+	}
+	all := 0.0
+	for _, x := range w {
+		all += x
+	}
 	bin := make([]int, n)
 	var best float64
 	var assignFrom func(i int)
@@ -50,14 +57,14 @@ func byAssignment(b Bins, intervals []Bounded) float64 {
 			if v.Correct {
 				c = 1
 			}
-			low[k] += c - max(v.Lower, b.edge[k])
-			high[k] += c - min(v.Upper, b.edge[k+1])
+			low[k] += w[j] * (c - max(v.Lower, b.edge[k]))
+			high[k] += w[j] * (c - min(v.Upper, b.edge[k+1]))
 		}
 		var sum float64
 		for k := range m {
 			sum += max(math.Abs(low[k]), math.Abs(high[k]))
 		}
-		best = max(best, sum/float64(n))
+		best = max(best, sum/all)
 	}
 	assignFrom(0)
 	return best
@@ -262,7 +269,7 @@ func TestCCEIsTheEnumeration(t *testing.T) {
 	for range rounds / 4 {
 		b := mustBins(t, 1+r.IntN(4))
 		intervals := randomSamples(r, b, 1+r.IntN(6))
-		checkWorst(t, b, intervals, byAssignment(b, intervals))
+		checkWorst(t, b, intervals, byAssignment(b, intervals, nil))
 	}
 }
 
@@ -403,7 +410,7 @@ func TestCCEWithFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := CCEWithFailures(w.Value, int64(k), n)
+		bound := CCEWithFailures(w.Value, RowWeights{}.LargestShare(int64(k), n))
 		failed := slices.Clone(intervals)
 		for range 1 << k {
 			for i := range k {
@@ -421,8 +428,8 @@ func TestCCEWithFailures(t *testing.T) {
 	if err != nil || w.Value != 0 {
 		t.Fatalf("%v, %v", w.Value, err)
 	}
-	if at := bySigns(b, []Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, 1, 2) != 1 {
-		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, 1, 2))
+	if at := bySigns(b, []Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, RowWeights{}.LargestShare(1, 2)) != 1 {
+		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, RowWeights{}.LargestShare(1, 2)))
 	}
 }
 
@@ -457,7 +464,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if attack.Value > CCEWithFailures(stated.Value, k, n) {
+		if attack.Value > CCEWithFailures(stated.Value, RowWeights{}.LargestShare(k, n)) {
 			above++
 		}
 		if attack.Value > stated.Value {

@@ -74,7 +74,7 @@ func ExampleCheckBounded() {
 // failure adds 1/1,000 to a mean and 2/1,000 to the calibration error.
 func ExampleStateForAll() {
 	cce := 0.3
-	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.Sampled{Examples: 1000}, 0.001, 0.001)
+	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.RowWeights{}, calib.Sampled{Examples: 1000}, 0.001, 0.001)
 	if err != nil {
 		panic(err)
 	}
@@ -85,20 +85,20 @@ func ExampleStateForAll() {
 // The returned bounds hold even if up to 5 of the 1,000 intervals fail.
 func ExampleAttackBounds_WithFailures() {
 	gap := 0.4
-	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(5, 1000)
+	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(calib.RowWeights{}.LargestShare(5, 1000))
 	fmt.Printf("CBS %.3f, largest gap %.3f\n", b.CBS, *b.LargestGap)
 	// Output: CBS 0.205, largest gap 0.405
 }
 
 // The mean of 1,000 terms is 0.2, but 5 of the terms may have any value in [0, 1].
 func ExampleMeanWithFailures() {
-	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, 5, 1000))
+	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, calib.RowWeights{}.LargestShare(5, 1000)))
 	// Output: 0.205
 }
 
 // The intervals of up to 5 of the 1,000 predictions may not hold, so these predictions may be in any bin.
 func ExampleCCEWithFailures() {
-	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, 5, 1000))
+	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, calib.RowWeights{}.LargestShare(5, 1000)))
 	// Output: 0.310
 }
 

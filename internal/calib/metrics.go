@@ -17,6 +17,8 @@ type Metrics struct {
 	ECE            Estimate // bins of equal width
 	AdaECE         Estimate // bins of equal count
 	DebiasedL2     float64  // bins of equal count
+	RMSCE          Estimate // bins of equal width
+	AdaRMSCE       Estimate // bins of equal count
 	MCE            Estimate
 	Brier          Estimate
 	BrierParts     Decomposition
@@ -66,6 +68,8 @@ func Measure(p *Predictions, o MetricOptions) (Metrics, error) {
 		ECE:            ECEEstimate(p, width, o.Level),
 		AdaECE:         ECEEstimate(p, count, o.Level),
 		DebiasedL2:     DebiasedL2(p, count),
+		RMSCE:          RMSCEEstimate(p, width, o.Level),
+		AdaRMSCE:       RMSCEEstimate(p, count, o.Level),
 		MCE:            MCEEstimate(p, width, o.Level),
 		Brier:          BrierEstimate(p, o.Level, o.Seed),
 		NLL:            NLLEstimate(p, o.Level, o.Seed),

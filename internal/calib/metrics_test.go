@@ -406,7 +406,7 @@ func TestMetricIntervalsCover(t *testing.T) {
 						p.Weight = append(p.Weight, 0.2+rng.ExpFloat64())
 					}
 				}
-				truth := func(bins []Bin) (ece, mce float64) {
+				truth := func(bins []Bin) (ece, mce, rmsce float64) {
 					for _, b := range bins {
 						var d, w, acc float64
 						for i, c := range p.Confidence { // no confidence lies on an edge
@@ -420,9 +420,10 @@ func TestMetricIntervalsCover(t *testing.T) {
 						if b.N > 0 {
 							ece += math.Abs(d) / w * b.Weight
 							mce = max(mce, math.Abs(acc/w-b.Confidence))
+							rmsce += d * d / w / w * b.Weight
 						}
 					}
-					return ece, mce
+					return ece, mce, math.Sqrt(rmsce)
 				}
 				check := func(what string, e Estimate, want float64) {
 					if want < e.Lower-1e-12 || want > e.Upper+1e-12 {
@@ -431,10 +432,12 @@ func TestMetricIntervalsCover(t *testing.T) {
 				}
 				bins, _ := EqualWidth(p, 10, UpperClosed)
 				ada, _ := EqualCount(p, 10)
-				ece, mce := truth(bins)
+				ece, mce, rmsce := truth(bins)
 				check("ECE", ECEEstimate(p, bins, level), ece)
 				check("MCE", MCEEstimate(p, bins, level), mce)
-				ece, _ = truth(ada)
+				check("RMSCE", RMSCEEstimate(p, bins, level), rmsce)
+				ece, _, rmsce = truth(ada)
+				check("AdaRMSCE", RMSCEEstimate(p, ada, level), rmsce)
 				check("AdaECE", ECEEstimate(p, ada, level), ece)
 				check("accuracy", AccuracyEstimate(p, level), p.meanOf(func(i int) float64 { return prob[i] }))
 				mean := func(right, wrong func(c float64) float64) float64 {

@@ -2,9 +2,12 @@ package calib
 
 import (
 	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // MonteCarloTest returns a p-value of the hypothesis of CalibrationTest, and the number of simulations. The hypothesis
@@ -13,17 +16,20 @@ import (
 // with equality if α is a multiple of 1/(draws+1) and no two statistics are equal (Barnard 1963). CalibrationTest has
 // the same guarantee, but far less power.
 //
-// There are two statistics. The first is |Z| of Spiegelhalter. The second finds errors that change sign. It uses
-// partitions of the sorted confidences into B = 1, 2, 4, …, 256 bins of at least four examples. With the sums D_b =
-// Σ(correct_i − c_i) and V_b = Σc_i(1−c_i) over the n_b examples of a bin, the second statistic is
+// The first statistic is |Z| of Spiegelhalter. The others find errors that change sign (Neyman 1937). The sorted
+// confidences are cut into up to 256 bins of about equal count, of at least four examples. With the sums D_b =
+// Σ(correct_i − c_i) and V_b = Σc_i(1−c_i) of a bin and V = ΣV_b, the bin lies at t_b = (Σ_{a<b}V_a + V_b/2)/V. For J = 1,
+// 2, 4, …, 64, but at most half the number of bins, the statistic is
 //
-//	max_B  Σ_b (D_b² − V_b)/n_b / √(2Σ_b (V_b/n_b)²).
+//	T_J = Σ_{j<J} d_j²,  d_j = Σ_b φ_j(t_b)D_b/√V,  φ_0 = 1, φ_j(t) = √2·cos(πjt).
 //
-// The mean of (D_b² − V_b)/n_b² is 0 for a calibrated classifier, and otherwise close to the squared gap of the bin
-// (compare Lee et al. 2023). The division makes the partitions comparable. Each data set, simulated or observed, has a
-// rank by each statistic among all data sets. The p-value is the share of data sets whose smaller rank is at most the
-// smaller rank of the observed data. This p-value allows for the choice between the two statistics, because under the
-// hypothesis the data sets are exchangeable.
+// Under the hypothesis, the d_j are nearly uncorrelated and have variance near 1. So T_J − J estimates the squared error
+// of calibration without the bias of the noise, as far as the first J functions show the error. This is the statistic
+// of T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power than bins against smooth errors.
+//
+// Each data set, simulated or observed, has a rank by each statistic among all data sets. The p-value is the share of
+// data sets whose smallest rank is at most the smallest rank of the observed data. This p-value allows for the choice
+// between the statistics, because under the hypothesis the data sets are exchangeable.
 //
 // Choose the seed before you see a p-value. The p-value is NaN if the predictions have weights or there are no examples.
 func MonteCarloTest(p *Predictions, seed uint64) (pValue float64, draws int) {
@@ -32,13 +38,13 @@ func MonteCarloTest(p *Predictions, seed uint64) (pValue float64, draws int) {
 	}
 	null := newNullModel(p)
 	draws = min(mostDraws, max(leastDraws, drawnLabels/p.N()))
-	statistics := make([][2]float64, draws+1)
+	statistics := make([]nullStatistics, draws+1)
 	statistics[0] = null.observed()
 	var wg sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
 		wg.Go(func() {
-			sums := make([]float64, len(null.count))
+			sums := make([]float64, len(null.expected))
 			for j := 1 + w; j <= draws; j += workers {
 				statistics[j] = null.simulate(newStream(seed+mix64(uint64(j)), streamNull), sums)
 			}
@@ -55,23 +61,27 @@ const (
 	drawnLabels = 200_000_000
 )
 
-// nullLevels is the number of partitions of MonteCarloTest: 1, 2, 4, …, 256 bins.
+// nullLevels bounds the number of bins of MonteCarloTest: at most 2⁸.
 const nullLevels = 9
+
+// mostWaves is the largest J of MonteCarloTest.
+const mostWaves = 64
+
+// nullStatistics holds |Z| and T_J for J = 1, 2, 4, …, mostWaves. A T_J that MonteCarloTest does not use is 0.
+type nullStatistics [8]float64
 
 // nullModel holds sorted confidences and the numbers that the statistics of MonteCarloTest need.
 type nullModel struct {
 	sample    *Sample
 	threshold []uint64  // c_i·2⁵³
 	slope     []float64 // 1 − 2c_i
-	bin       []int32   // number of the bin in the finest partition
-	// The next four slices hold a value for each bin of the finest partition.
-	level    []uint8
-	count    []float64 // n_b
-	expected []float64 // Σc
-	variance []float64 // V_b
+	bin       []int32   // number of the bin
+	// The next three slices hold a value for each bin.
+	expected []float64   // Σc
+	variance []float64   // V_b
+	waves    [][]float64 // φ_j(t_b)/√V for all j
 	// Spiegelhalter's Z is (Σ slope·correct − offset)/scale.
 	offset, scale float64
-	partitions    int
 }
 
 func newNullModel(p *Predictions) *nullModel {
@@ -80,37 +90,57 @@ func newNullModel(p *Predictions) *nullModel {
 		packed[i] = math.Float64bits(c+0)<<1 | uint64(indicator(p.Correct[i]))
 	}
 	sortRadix(packed)
-	m := &nullModel{sample: &Sample{packed}, partitions: min(nullLevels, partitions(p.N()))}
+	m := &nullModel{sample: &Sample{packed}}
+	finest := min(nullLevels, partitions(p.N()))
 	level, squares := m.sample.cutLevels(), 0.0
 	for i, x := range packed {
 		c, _ := unpack(x)
-		if int(level[i]) < m.partitions {
-			m.level = append(m.level, level[i])
-			m.count, m.expected, m.variance = append(m.count, 0), append(m.expected, 0), append(m.variance, 0)
+		if int(level[i]) < finest {
+			m.expected, m.variance = append(m.expected, 0), append(m.variance, 0)
 		}
-		b := len(m.level) - 1
+		b := len(m.expected) - 1
 		slope := 1 - 2*c
 		m.bin = append(m.bin, int32(b))
 		m.threshold = append(m.threshold, uint64(c*(1<<53)))
 		m.slope = append(m.slope, slope)
-		m.count[b]++
 		m.expected[b] += c
 		m.variance[b] += c * (1 - c)
 		m.offset += slope * c
 		squares += slope * slope * c * (1 - c)
 	}
 	m.scale = math.Sqrt(squares)
+	m.addWaves(min(mostWaves, max(1, 1<<(finest-1)/2)))
 	return m
+}
+
+// addWaves computes φ_j(t_b)/√V for j < functions. If V is 0, all are 0.
+func (m *nullModel) addWaves(functions int) {
+	total := 0.0
+	for _, v := range m.variance {
+		total += v
+	}
+	before := 0.0
+	for _, v := range m.variance {
+		wave := make([]float64, functions)
+		if total > 0 {
+			wave[0] = 1 / math.Sqrt(total)
+			for j := 1; j < functions; j++ {
+				wave[j] = math.Sqrt2 * math.Cos(math.Pi*float64(j)*(before+v/2)/total) / math.Sqrt(total)
+			}
+		}
+		m.waves = append(m.waves, wave)
+		before += v
+	}
 }
 
 // observed returns the statistics of the data. They are infinite if an outcome has probability 0, because the sums of a
 // bin can hide such outcomes. No simulation has them.
-func (m *nullModel) observed() [2]float64 {
-	sums, slopes := make([]float64, len(m.count)), 0.0
+func (m *nullModel) observed() nullStatistics {
+	sums, slopes := make([]float64, len(m.expected)), 0.0
 	for i, x := range m.sample.packed {
 		c, correct := unpack(x)
 		if c == 1-float64(correct) {
-			return [2]float64{math.Inf(1), math.Inf(1)}
+			return nullStatistics{math.Inf(1)}
 		}
 		if correct == 1 {
 			sums[m.bin[i]]++
@@ -121,7 +151,7 @@ func (m *nullModel) observed() [2]float64 {
 }
 
 // simulate returns the statistics of outcomes that the hypothesis generates. It overwrites sums.
-func (m *nullModel) simulate(r *splitMix, sums []float64) [2]float64 {
+func (m *nullModel) simulate(r *splitMix, sums []float64) nullStatistics {
 	clear(sums)
 	slopes := 0.0
 	for i, t := range m.threshold {
@@ -133,56 +163,46 @@ func (m *nullModel) simulate(r *splitMix, sums []float64) [2]float64 {
 	return m.statistics(sums, slopes)
 }
 
-// statistics returns the two statistics of MonteCarloTest, where sums holds the number of correct examples of each bin,
-// and slopes is Σ(1−2c_i)·correct_i.
-func (m *nullModel) statistics(sums []float64, slopes float64) [2]float64 {
-	var z float64
+// statistics returns the statistics of MonteCarloTest, where sums holds the number of correct examples of each bin, and
+// slopes is Σ(1−2c_i)·correct_i.
+func (m *nullModel) statistics(sums []float64, slopes float64) (t nullStatistics) {
 	if m.scale > 0 {
-		z = math.Abs(slopes-m.offset) / m.scale
+		t[0] = math.Abs(slopes-m.offset) / m.scale
 	}
-	most := math.Inf(-1)
-	for k := range m.partitions {
-		total, square := 0.0, 0.0
-		for b := 0; b < len(sums); {
-			d, v, n := sums[b]-m.expected[b], m.variance[b], m.count[b]
-			for b++; b < len(sums) && int(m.level[b]) > k; b++ {
-				d += sums[b] - m.expected[b]
-				v += m.variance[b]
-				n += m.count[b]
-			}
-			total += (d*d - v) / n
-			square += 2 * v * v / (n * n)
-		}
-		if square > 0 {
-			most = max(most, total/math.Sqrt(square))
-		} else if total > 0 {
-			most = math.Inf(1) // an outcome of probability 0
+	var d [mostWaves]float64
+	components := d[:len(m.waves[0])]
+	for b, wave := range m.waves {
+		floats.AddScaled(components, sums[b]-m.expected[b], wave)
+	}
+	total := 0.0
+	for j, x := range components {
+		total += x * x
+		if j&(j+1) == 0 {
+			t[1+bits.Len(uint(j))] = total
 		}
 	}
-	return [2]float64{z, most}
+	return t
 }
 
-// jointRank returns the p-value of the data set 0 among all data sets: the share of data sets whose smaller rank is at
-// most the smaller rank of the data set 0. The rank of a data set by a statistic is the number of data sets whose
+// jointRank returns the p-value of the data set 0 among all data sets: the share of data sets whose smallest rank is at
+// most the smallest rank of the data set 0. The rank of a data set by a statistic is the number of data sets whose
 // statistic is at least as large.
-func jointRank(statistics [][2]float64) float64 {
-	smaller := make([]int, len(statistics))
-	for which := range 2 {
-		sorted := make([]float64, len(statistics))
+func jointRank(statistics []nullStatistics) float64 {
+	smallest := slices.Repeat([]int{len(statistics)}, len(statistics))
+	sorted := make([]float64, len(statistics))
+	for which := range statistics[0] {
 		for j, t := range statistics {
 			sorted[j] = t[which]
 		}
 		slices.Sort(sorted)
 		for j, t := range statistics {
 			below, _ := slices.BinarySearch(sorted, t[which])
-			if rank := len(sorted) - below; which == 0 || rank < smaller[j] {
-				smaller[j] = rank
-			}
+			smallest[j] = min(smallest[j], len(sorted)-below)
 		}
 	}
 	atMost := 0
-	for _, rank := range smaller {
-		if rank <= smaller[0] {
+	for _, rank := range smallest {
+		if rank <= smallest[0] {
 			atMost++
 		}
 	}

@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +20,8 @@ func drawPredictions(n int, seed uint64, law func(*rand.Rand) float64, eta func(
 	return p
 }
 
-// slowNullStatistics computes the two statistics of MonteCarloTest from their formulas.
-func slowNullStatistics(p *Predictions) [2]float64 {
+// slowNullStatistics computes the statistics of MonteCarloTest from their formulas.
+func slowNullStatistics(p *Predictions) (want nullStatistics) {
 	n := p.N()
 	scores, labels := unpackAll(newNullModel(p).sample)
 	z, squares := 0.0, 0.0
@@ -28,30 +29,43 @@ func slowNullStatistics(p *Predictions) [2]float64 {
 		z += (labels[i] - c) * (1 - 2*c)
 		squares += (1 - 2*c) * (1 - 2*c) * c * (1 - c)
 	}
-	most := math.Inf(-1)
-	for k := range min(9, partitions(n)) {
-		total, scale := 0.0, 0.0
-		for _, b := range slowPartition(scores, k, partitions(n)-1) {
-			d, v, m := 0.0, 0.0, float64(b[1]-b[0])
-			for i := b[0]; i < b[1]; i++ {
-				d += labels[i] - scores[i]
-				v += scores[i] * (1 - scores[i])
-			}
-			total += (d*d - v) / m
-			scale += 2 * v * v / m / m
+	want[0] = math.Abs(z) / math.Sqrt(squares)
+	level := min(8, partitions(n)-1)
+	bins := slowPartition(scores, level, partitions(n)-1)
+	variance := func(from, to int) (v float64) {
+		for _, c := range scores[from:to] {
+			v += c * (1 - c)
 		}
-		most = max(most, total/math.Sqrt(scale))
+		return v
 	}
-	return [2]float64{math.Abs(z) / math.Sqrt(squares), most}
+	all := variance(0, n)
+	for k := 0; k < 7 && (k == 0 || 2<<k <= 1<<level); k++ {
+		for j := range 1 << k {
+			d := 0.0
+			for _, b := range bins {
+				at := (variance(0, b[0]) + variance(b[0], b[1])/2) / all
+				wave := math.Cos(float64(j) * at * math.Pi)
+				if j > 0 {
+					wave *= math.Sqrt(2)
+				}
+				for i := b[0]; i < b[1]; i++ {
+					d += wave * (labels[i] - scores[i])
+				}
+			}
+			want[1+k] += d * d / all
+		}
+	}
+	return want
 }
 
 func TestNullStatisticsFromTheFormulas(t *testing.T) {
 	for name, law := range oddScores {
-		for _, n := range []int{1, 9, 200} {
+		for _, n := range []int{1, 9, 200, 1500} {
 			p := drawPredictions(n, 3, func(r *rand.Rand) float64 { return 0.05 + 0.8*law(r) }, uniform01)
 			got, want := newNullModel(p).observed(), slowNullStatistics(p)
-			same(t, name+" Z", got[0], want[0], 1e-9)
-			same(t, name+" multi-scale", got[1], want[1], 1e-9)
+			for k, x := range want {
+				near(t, fmt.Sprintf("%s, n %d, statistic %d", name, n, k), got[k], x, 1e-9*(1+x))
+			}
 		}
 	}
 	z, _ := Spiegelhalter(drawPredictions(300, 1, uniform, uniform01))
@@ -64,11 +78,11 @@ func TestNullSimulation(t *testing.T) {
 	p.Confidence = slices.Repeat(p.Confidence, 50_000)
 	p.Correct = slices.Repeat(p.Correct, 50_000)
 	m := newNullModel(p)
-	sums := make([]float64, len(m.count))
+	sums := make([]float64, len(m.expected))
 	m.simulate(newStream(4, streamNull), sums)
 	for b, want := range m.expected {
 		if se := math.Sqrt(m.variance[b]); math.Abs(sums[b]-want) > 5*se {
-			t.Errorf("bin %d of %v: %v correct, want %v ± %v", b, m.count[b], sums[b], want, se)
+			t.Errorf("bin %d: %v correct, want %v ± %v", b, sums[b], want, se)
 		}
 	}
 }
@@ -76,14 +90,14 @@ func TestNullSimulation(t *testing.T) {
 func TestJointRank(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 50 {
-		all := make([][2]float64, 12)
+		all := make([]nullStatistics, 12)
 		for j := range all {
-			all[j] = [2]float64{float64(rng.IntN(8)), float64(rng.IntN(8))}
+			all[j] = nullStatistics{float64(rng.IntN(8)), 3, float64(rng.IntN(8)), 7: float64(rng.IntN(8))}
 		}
 		smaller := make([]float64, len(all))
 		for j := range all {
 			smaller[j] = math.Inf(1)
-			for which := range 2 {
+			for which := range all[j] {
 				rank := 0.0
 				for l := range all {
 					if all[l][which] >= all[j][which] {
@@ -103,22 +117,36 @@ func TestJointRank(t *testing.T) {
 	}
 }
 
-// The p-value is valid for few examples and for extreme confidences, and the test has power against errors that change
-// sign.
-func TestMonteCarloTest(t *testing.T) {
-	reject := func(n, trials int, law func(*rand.Rand) float64, eta func(float64) float64, alpha float64) int {
-		rejected := 0
-		for trial := range uint64(trials) {
-			p, draws := MonteCarloTest(drawPredictions(n, trial+1, law, eta), trial)
-			if draws != 999 || !(p >= 1.0/1000 && p <= 1) {
-				t.Fatalf("p %v, %d draws", p, draws)
-			}
-			if p <= alpha {
-				rejected++
-			}
+// rejections counts how often MonteCarloTest rejects samples of n predictions at alpha.
+func rejections(t *testing.T, n, trials int, law func(*rand.Rand) float64, eta func(float64) float64, alpha float64) int {
+	t.Helper()
+	rejected := 0
+	for trial := range uint64(trials) {
+		p, draws := MonteCarloTest(drawPredictions(n, trial+1, law, eta), trial)
+		if draws != 999 || !(p >= 1.0/1000 && p <= 1) {
+			t.Fatalf("p %v, %d draws", p, draws)
 		}
-		return rejected
+		if p <= alpha {
+			rejected++
+		}
 	}
+	return rejected
+}
+
+// errorsOfSign are functions P(correct | s) for uniform scores s, with the least power of MonteCarloTest at 0.05 and n =
+// 1000.
+var errorsOfSign = []struct {
+	name string
+	eta  func(float64) float64
+	want float64
+}{
+	{"wave", func(s float64) float64 { return s + 0.4*s*(1-s)*math.Sin(6*math.Pi*s) }, 0.35},
+	{"overconfident", func(s float64) float64 { return 0.5 + 0.88*(s-0.5) }, 0.7},
+	{"bump", func(s float64) float64 { return s + 0.15*math.Max(0, 1-math.Abs(s-0.5)/0.1) }, 0.1},
+}
+
+// The p-value is valid for few and for extreme confidences, and it has power against errors that change sign.
+func TestMonteCarloTest(t *testing.T) {
 	trials := 200
 	if testing.Short() {
 		trials = 60
@@ -127,22 +155,14 @@ func TestMonteCarloTest(t *testing.T) {
 	for _, alpha := range []float64{0.05, 0.5} {
 		for _, n := range []int{1, 12, 100} {
 			for name, law := range map[string]func(*rand.Rand) float64{"uniform": uniform, "extreme": extreme} {
-				if got := reject(n, trials, law, uniform01, alpha); tooMany(got, trials, alpha) {
+				if got := rejections(t, n, trials, law, uniform01, alpha); tooMany(got, trials, alpha) {
 					t.Errorf("%s, n %d: %d of %d calibrated samples rejected at %v", name, n, got, trials, alpha)
 				}
 			}
 		}
 	}
-	for _, c := range []struct {
-		name string
-		eta  func(float64) float64
-		want float64 // least power
-	}{
-		{"wave", func(s float64) float64 { return s + 0.4*s*(1-s)*math.Sin(6*math.Pi*s) }, 0.25},
-		{"overconfident", func(s float64) float64 { return 0.5 + 0.88*(s-0.5) }, 0.7},
-		{"bump", func(s float64) float64 { return s + 0.15*math.Max(0, 1-math.Abs(s-0.5)/0.1) }, 0.1},
-	} {
-		got, old := reject(1000, trials, uniform, c.eta, 0.05), 0
+	for _, c := range errorsOfSign {
+		got, old := rejections(t, 1000, trials, uniform, c.eta, 0.05), 0
 		for trial := range uint64(trials) {
 			if CalibrationTest(drawPredictions(1000, trial+1, uniform, c.eta)) <= 0.05 {
 				old++

@@ -35,17 +35,8 @@ func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	}
 	out := make([]RadiusRows, len(radii))
 	for j, g := range radii {
-		out[j].Radius = g.Radius
-		for k, i := range g.Rows {
-			if at[b.Index[i]] < len(radii) {
-				continue
-			}
-			out[j].Rows = append(out[j].Rows, i)
-			out[j].Intervals = append(out[j].Intervals, g.Intervals[k])
-			if g.Confidence != nil {
-				out[j].Confidence = append(out[j].Confidence, g.Confidence[k])
-			}
-		}
+		g.Uncertified, g.UncertifiedRows = nil, nil
+		out[j] = g.Only(func(i int) bool { return at[b.Index[i]] == len(radii) })
 	}
 	if slices.ContainsFunc(out, func(g RadiusRows) bool { return len(g.Rows) == 0 }) {
 		return nil, ErrNoSameExample

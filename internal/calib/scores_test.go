@@ -30,7 +30,7 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 		p.Weight[i] = 1 + float64(i%3)
 		total += p.Weight[i]
 	}
-	p.Confidence[3], p.Confidence[4] = 0, 1 // at 0 and 1 the kernel is the limit of the kernels nearby
+	p.Confidence[3], p.Confidence[4] = 0, 1 // at the ends, the kernel and its reflection coincide
 	s := newGridSmoother(p)
 	for _, sigma := range []float64{0.03, 0.3, 0.8} {
 		const steps = 1000

@@ -30,6 +30,28 @@ type RadiusRows struct {
 	Intervals   []Bounded
 	Confidence  []float64 // confidences without attack; nil if unknown
 	Uncertified []Uncertified
+	// UncertifiedRows holds the positions in the input of the rows in Uncertified.
+	UncertifiedRows []int
+}
+
+// Only returns the rows that the function keep accepts, by their positions in the input.
+func (r RadiusRows) Only(keep func(row int) bool) RadiusRows {
+	out := RadiusRows{Radius: r.Radius}
+	for k, i := range r.Rows {
+		if !keep(i) {
+			continue
+		}
+		out.Rows, out.Intervals = append(out.Rows, i), append(out.Intervals, r.Intervals[k])
+		if r.Confidence != nil {
+			out.Confidence = append(out.Confidence, r.Confidence[k])
+		}
+	}
+	for k, i := range r.UncertifiedRows {
+		if keep(i) {
+			out.Uncertified, out.UncertifiedRows = append(out.Uncertified, r.Uncertified[k]), append(out.UncertifiedRows, i)
+		}
+	}
+	return out
 }
 
 // ErrNoneCertified means that there are rows, but none has a certified class.
@@ -98,6 +120,7 @@ func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	}
 	if b.Certified != nil && b.Certified[i] == 0 {
 		g.Uncertified = append(g.Uncertified, Uncertified{v.Lower, v.Upper, confidence, v.Correct})
+		g.UncertifiedRows = append(g.UncertifiedRows, i)
 		return
 	}
 	g.Rows = append(g.Rows, i)
@@ -258,17 +281,16 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds for the case that some of the n intervals do not hold; failures is the maximum number
-// of such intervals. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to
-// the calibration error (CCEWithFailures).
-func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
-	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
+// WithFailures returns the bounds for the case that some intervals do not hold; share is the largest share of the weight
+// that their predictions can have (RowWeights.LargestShare). See MeanWithFailures and CCEWithFailures.
+func (b AttackBounds) WithFailures(share float64) AttackBounds {
+	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
 	if b.CCE != nil {
-		cce := CCEWithFailures(*b.CCE, failures, n)
+		cce := CCEWithFailures(*b.CCE, share)
 		out.CCE = &cce
 	}
 	if b.LargestGap != nil {
-		gap := MeanWithFailures(*b.LargestGap, failures, n)
+		gap := MeanWithFailures(*b.LargestGap, share)
 		out.LargestGap = &gap
 	}
 	return out
@@ -283,12 +305,13 @@ type Statement struct {
 // StateForAll returns bounds on the metrics of n predictions. These bounds hold with probability at least 1 − δ. The
 // argument b has the bounds that hold if every interval holds. Intervals fail independently, each with probability at
 // most α. Let k be the 1 − δ quantile of Bin(N, α) for the N sampled examples (binomial.FailureQuantile). Then at most
-// min(k, n) intervals fail.
-func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
+// min(k, n) intervals fail. The metrics have the weights w, so the failed intervals have at most the share
+// w.LargestShare(k, n) of the weight. The weights must not depend on the noise.
+func StateForAll(b AttackBounds, n int, w RowWeights, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {
 		return Statement{}, err
 	}
 	k = min(k, int64(n))
-	return Statement{k, b.WithFailures(k, n)}, nil
+	return Statement{k, b.WithFailures(w.LargestShare(k, n))}, nil
 }

@@ -23,9 +23,9 @@ func TestByRadius(t *testing.T) {
 		Lower: []float64{0.1, 0.2, 0.3, 0.4}, Upper: []float64{0.5, 0.6, 0.7, 0.8}, Correct: []float64{1, 0, 1, 0},
 		Radius: []float64{1, math.Copysign(0, -1), 1, 0.5}, Confidence: []float64{0.45, 0.55, 0.65, 0.75},
 	}
-	zero := RadiusRows{0, []int{1}, []Bounded{{0.2, 0.6, false}}, []float64{0.55}, nil}
-	half := RadiusRows{0.5, []int{3}, []Bounded{{0.4, 0.8, false}}, []float64{0.75}, nil}
-	one := RadiusRows{1, []int{0, 2}, []Bounded{{0.1, 0.5, true}, {0.3, 0.7, true}}, []float64{0.45, 0.65}, nil}
+	zero := RadiusRows{0, []int{1}, []Bounded{{0.2, 0.6, false}}, []float64{0.55}, nil, nil}
+	half := RadiusRows{0.5, []int{3}, []Bounded{{0.4, 0.8, false}}, []float64{0.75}, nil, nil}
+	one := RadiusRows{1, []int{0, 2}, []Bounded{{0.1, 0.5, true}, {0.3, 0.7, true}}, []float64{0.45, 0.65}, nil, nil}
 	for _, c := range []struct {
 		wanted []float64
 		want   []RadiusRows
@@ -60,11 +60,15 @@ func TestByRadiusOfUncertified(t *testing.T) {
 	}
 	want := []RadiusRows{{
 		1, []int{1, 2}, []Bounded{{0.2, 0.6, false}, {0.3, 0.7, true}}, []float64{0.55, 0.65},
-		[]Uncertified{{0.1, 0.5, 0.45, true}},
+		[]Uncertified{{0.1, 0.5, 0.45, true}}, []int{0},
 	}}
 	got, err := b.ByRadius(nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v (%v), want %+v", got, err, want)
+	}
+	only := RadiusRows{1, []int{2}, []Bounded{{0.3, 0.7, true}}, []float64{0.65}, []Uncertified{{0.1, 0.5, 0.45, true}}, []int{0}}
+	if kept := got[0].Only(func(i int) bool { return i != 1 }); !reflect.DeepEqual(kept, only) {
+		t.Errorf("rows 0 and 2: %+v, want %+v", kept, only)
 	}
 	confidence, correct := got[0].Answers()
 	if !slices.Equal(confidence, []float64{0.55, 0.65, 0.45}) || !slices.Equal(correct, []bool{false, true, true}) {
@@ -183,7 +187,7 @@ func TestCountSampled(t *testing.T) {
 // by 6/100 and the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5
-	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, Sampled{Examples: 1000}, 0.001, 0.05)
+	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, RowWeights{}, Sampled{Examples: 1000}, 0.001, 0.05)
 	if err != nil || got.Failures != 3 {
 		t.Fatalf("%+v (%v), want 3 failures", got, err)
 	}
@@ -193,11 +197,11 @@ func TestStateForAll(t *testing.T) {
 		}
 	}
 	// At most all rows fail, and no metric exceeds 1.
-	got, err = StateForAll(AttackBounds{CBS: 0.125, CCE: &cce}, 2, Sampled{Examples: 1000}, 0.001, 0.05)
+	got, err = StateForAll(AttackBounds{CBS: 0.125, CCE: &cce}, 2, RowWeights{}, Sampled{Examples: 1000}, 0.001, 0.05)
 	if err != nil || got.Failures != 2 || got.CBS != 1 || *got.CCE != 1 || got.LargestGap != nil {
 		t.Errorf("two rows: %+v (%v)", got, err)
 	}
-	if _, err := StateForAll(AttackBounds{}, 2, Sampled{Examples: 10}, 0.001, 0); err == nil {
+	if _, err := StateForAll(AttackBounds{}, 2, RowWeights{}, Sampled{Examples: 10}, 0.001, 0); err == nil {
 		t.Error("δ = 0 is accepted")
 	}
 }

@@ -54,7 +54,7 @@ func fit(t *testing.T, name string, d Data) Map {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := m.Fit(d, Options{L2: 1e-3, Bins: 7})
+	f, err := m.Fit(d, Options{L2: 1e-3, L2Bias: 1e-3, Penalty: ODIR, Bins: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFitsAgree(t *testing.T) {
 		"vector": {1.203805074786422, 0.28521374, 0.45244931}, "matrix": {1.1187700869460344, 0.60073504, 0.22319189},
 	} {
 		m := fit(t, name, logits)
-		l := likelihood{d: logits, z: logits.allLogits(), weights: len(m.Weight), l2: 1e-3}
+		l := likelihood{d: logits, z: logits.allLogits(nil), weights: len(m.Weight), ridge: ridge{1e-3, 1e-3, 1e-3, true}}
 		near(t, name+" loss", l.value(nil, append(slices.Clone(m.Weight), m.Bias...)), want.loss, 1e-10)
 		near(t, name+" w0", m.Weight[0], want.w0, 1e-5)
 		near(t, name+" w1", m.Weight[1], want.w1, 1e-5)
@@ -201,7 +201,11 @@ func meanLog(m Map, d Data) float64 {
 
 func TestSeparable(t *testing.T) {
 	d := Data{Input: Probabilities, Columns: 1, Classes: 2, Values: []float64{0.1, 0.2, 0.8, 0.9}, Label: []int{0, 0, 1, 1}}
-	if _, err := Methods[5].Fit(d, Options{}); err == nil || !strings.Contains(err.Error(), "no maximum") {
+	beta, err := Choices().Parse("beta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beta.Fit(d, Options{}); err == nil || !strings.Contains(err.Error(), "no maximum") {
 		t.Errorf("beta: %v", err)
 	}
 	platt := fit(t, "platt", d).Platt[0] // the data are symmetric around 0.5
@@ -220,14 +224,18 @@ func TestParseErrors(t *testing.T) {
 		`x`:            "not a calibration map",
 		`{"schema":3}`: "schema 3 of a calibration map: this rscert reads 1 to 2",
 		`{}`:           "schema 0",
-		`{"schema":1,"method":"platt","input":"logits","classes":2,"columns":1,"x":1}`:                                                 `unknown field "x"`,
-		`{"schema":1,"method":"platt","input":"logits","classes":2,"columns":1}`:                                                       "0 curves of platt for 2 classes",
-		`{"schema":1,"method":"platt","input":"x","classes":2,"columns":1}`:                                                            `input "x"`,
-		`{"schema":1,"method":"platt","input":"logits","classes":3,"columns":1}`:                                                       "1 columns and 3 classes",
-		`{"schema":1,"method":"y","input":"logits","classes":2,"columns":1}`:                                                           `method "y"`,
-		`{"schema":1,"method":"vector","input":"logits","classes":2,"columns":2,"weight":[1,2,3],"bias":[0,0]}`:                        "3 weights and 2 biases",
-		`{"schema":1,"method":"isotonic","input":"logits","classes":2,"columns":1,"steps":[{"at":[1,0],"value":[0,0],"slope":[0,0]}]}`: "must ascend",
-		`{"schema":1,"method":"isotonic","input":"logits","classes":2,"columns":1,"steps":[{"at":[],"value":[],"slope":[]}]}`:          "must ascend",
+		`{"schema":1,"method":"platt","input":"logits","classes":2,"columns":1,"x":1}`:                                                                `unknown field "x"`,
+		`{"schema":1,"method":"platt","input":"logits","classes":2,"columns":1}`:                                                                      "0 curves of platt for 2 classes",
+		`{"schema":1,"method":"platt","input":"x","classes":2,"columns":1}`:                                                                           `input "x"`,
+		`{"schema":1,"method":"platt","input":"logits","classes":3,"columns":1}`:                                                                      "1 columns and 3 classes",
+		`{"schema":1,"method":"y","input":"logits","classes":2,"columns":1}`:                                                                          `method "y"`,
+		`{"schema":1,"method":"vector","input":"logits","classes":2,"columns":2,"weight":[1,2,3],"bias":[0,0]}`:                                       "3 weights and 2 biases",
+		`{"schema":1,"method":"isotonic","input":"logits","classes":2,"columns":1,"steps":[{"at":[1,0],"value":[0,0],"slope":[0,0]}]}`:                "must ascend",
+		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1,0],"p0":[0,0,0],"p1":[1,1,1]}]}`:           "knots of a calibration map must ascend",
+		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1],"p0":[0,0,0],"p1":[1,1]}]}`:               "one more p0 and p1",
+		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1],"p0":[0,1],"p1":[1,0]}]}`:                 "p0 1 and p1 0",
+		`{"schema":2,"method":"dirichlet","input":"logits","classes":2,"columns":2,"weight":[1,0,0,1],"bias":[0,0],"before":{"slope":0,"uniform":0}}`: "slope 0",
+		`{"schema":1,"method":"isotonic","input":"logits","classes":2,"columns":1,"steps":[{"at":[],"value":[],"slope":[]}]}`:                         "must ascend",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -278,6 +278,9 @@ func (m Map) finite() bool {
 	for _, s := range m.Steps {
 		all = append(append(append(all, s.At...), s.Value...), s.Slope...)
 	}
+	for _, v := range m.VennAbers {
+		all = append(append(append(all, v.At...), v.P0...), v.P1...)
+	}
 	for _, x := range all {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return false

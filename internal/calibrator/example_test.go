@@ -93,5 +93,5 @@ func ExampleData_Split() {
 // The example prints the names of the methods.
 func ExampleChoices() {
 	fmt.Println(calibrator.Choices())
-	// Output: temperature, vector, matrix, platt, isotonic, beta or histogram
+	// Output: temperature, vector, matrix, dirichlet, structured-vector, structured-matrix, platt, isotonic, beta, venn-abers or histogram
 }

@@ -3,6 +3,7 @@ package calibrator
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -54,7 +55,7 @@ func (d Data) hashes() []uint64 {
 type Shared struct {
 	Rows, Of int // of Of rows, Rows rows occur among the other rows
 	// ByChance is false if chance hardly explains why so many rows occur in both files. The test has the level 10⁻⁶. It
-	// compares the number of these rows with the number of rows that occur more than once within the other file.
+	// compares the number of these rows with the number of rows that occur more than once within each file.
 	ByChance bool
 }
 
@@ -74,19 +75,21 @@ func (f Fingerprint) In(d Data) Shared {
 			s.Rows++
 		}
 	}
-	return s.judge(counts)
+	return s.judge(recurrence(counts))
 }
 
 // SharedWith counts the rows of d that occur among the rows of other.
 func (d Data) SharedWith(other Data) Shared {
-	counts := count(other.hashes())
+	counts, own := count(other.hashes()), count(d.hashes())
 	s := Shared{Of: d.N()}
-	for _, h := range d.hashes() {
+	for h, c := range own {
 		if counts[h] > 0 {
-			s.Rows++
+			s.Rows += c
 		}
 	}
-	return s.judge(counts)
+	// A row occurs among n rows at most n/m times as probably as among m rows, if n ≥ m.
+	scale := max(1, float64(other.N())/float64(d.N()))
+	return s.judge(min(recurrence(counts), scale*recurrence(own)))
 }
 
 func count(hashes []uint64) map[uint64]int {
@@ -97,20 +100,54 @@ func count(hashes []uint64) map[uint64]int {
 	return counts
 }
 
-// judge returns s with ByChance set. The argument counts holds the number of other rows with each hash. The share of
-// the other rows that occur more than once among them estimates the probability that an independent row occurs among
-// them.
-func (s Shared) judge(counts map[uint64]int) Shared {
+// judge sets ByChance. An independent row occurs among the other rows with probability at most rate.
+func (s Shared) judge(rate float64) Shared {
+	s.ByChance = s.Rows == 0 || rate >= 1 || manyOf(s.Rows, s.Of, rate) > leakLevel
+	return s
+}
+
+const leakLevel = 1e-6
+
+// manyOf returns P(X ≥ found), where X is the number of successes among n trials of probability p.
+func manyOf(found, n int, p float64) float64 {
+	return distuv.Binomial{N: float64(n), P: p}.Survival(float64(found) - 1)
+}
+
+// recurrence bounds the probability that an independent row occurs among given rows. counts holds the number of these
+// rows by hash. The share of the rows that occur more than once among them estimates this probability (Good 1953).
+func recurrence(counts map[uint64]int) float64 {
 	n, twins := 0.0, 0.0
+	of := copiesOf(counts)
 	for _, c := range counts {
-		n += float64(c)
-		if c > 1 {
-			twins += float64(c)
+		draws := float64((c + of - 1) / of)
+		n += draws
+		if draws > 1 {
+			twins += draws
 		}
 	}
 	rate := twins / n
-	rate = min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n)
-	s.ByChance = s.Rows == 0 || rate == 1 ||
-		distuv.Binomial{N: float64(s.Of), P: rate}.Survival(float64(s.Rows)-1) > 1e-6
-	return s
+	return min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n)
+}
+
+// copiesOf returns the largest g such that most rows seem to be in the file g times because they were copied. It returns
+// 1 if no row was copied. The number of equal rows among independent rows has nearly a Poisson distribution, so g divides
+// it with probability at most 1/2: for g = 2 and a positive Poisson number of mean λ, the probability is (1−e^−λ)/2.
+// copiesOf takes g if g divides far more of the numbers than half of them.
+func copiesOf(counts map[uint64]int) int {
+	values := map[int]int{} // how often each number of equal rows occurs
+	for _, c := range counts {
+		values[c]++
+	}
+	for _, g := range slices.Backward(slices.Sorted(maps.Keys(values))) {
+		divided := 0
+		for c, k := range values {
+			if c%g == 0 {
+				divided += k
+			}
+		}
+		if manyOf(divided, len(counts), 0.5) < leakLevel {
+			return g
+		}
+	}
+	return 1
 }

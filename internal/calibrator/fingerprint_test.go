@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -24,6 +25,18 @@ func rowsOf(n, columns, levels int, seed uint64) Data {
 func concat(a, b Data) Data {
 	a.Values = append(append([]float64(nil), a.Values...), b.Values...)
 	return a
+}
+
+// repeated returns the rows of d in so many copies.
+func repeated(d Data, copies int) Data {
+	d.Values = slices.Repeat(d.Values, copies)
+	return d
+}
+
+// firstRows returns the first n rows.
+func firstRows(d Data, n int) Data {
+	d.Values = d.Values[:n*d.Columns]
+	return d
 }
 
 // The comparison finds equal rows in any order. If rows are equal by chance, ByChance is true.
@@ -64,6 +77,30 @@ func TestSharedRows(t *testing.T) {
 			t.Errorf("half of the rows: %+v", s)
 		}
 	}
+	// Copies within the files hide nothing.
+	fit, other := rowsOf(500, 1, 0, 1), rowsOf(400, 1, 0, 2)
+	for _, c := range []struct {
+		what      string
+		fit, test Data
+	}{
+		{"a doubled fit", repeated(fit, 2), fit}, {"a doubled test", fit, repeated(fit, 2)},
+		{"both doubled", repeated(fit, 2), repeated(fit, 2)}, {"a tripled fit, a doubled test", repeated(fit, 3), repeated(fit, 2)},
+		{"rows in 2 and 3 copies", concat(repeated(fit, 2), firstRows(fit, 250)), fit},
+		{"a doubled fit with a few more rows", concat(repeated(fit, 2), firstRows(other, 9)), repeated(fit, 2)},
+	} {
+		if s := c.test.SharedWith(c.fit); s.ByChance || !s.All() {
+			t.Errorf("%s: %+v", c.what, s)
+		}
+		if s := repeated(other, 2).SharedWith(c.fit); !s.ByChance {
+			t.Errorf("%s and other rows: %+v", c.what, s)
+		}
+		if s := c.fit.Fingerprint().In(repeated(c.test, 2)); s.ByChance || s.Rows < 60 {
+			t.Errorf("%s, fingerprint: %+v", c.what, s)
+		}
+	}
+	if s := concat(repeated(fit, 2), firstRows(fit, 250)).SharedWith(fit); s.ByChance || !s.All() {
+		t.Errorf("a test in 2 and 3 copies: %+v", s)
+	}
 	// Outputs of few values agree by chance.
 	for levels := 2; levels < 3000; levels *= 3 {
 		for seed := range uint64(20) {
@@ -73,6 +110,9 @@ func TestSharedRows(t *testing.T) {
 			}
 			if s := fit.Fingerprint().In(test); !s.ByChance {
 				t.Errorf("%d levels, fingerprint: %+v", levels, s)
+			}
+			if s := repeated(test, 2).SharedWith(repeated(fit, 3)); !s.ByChance && levels < 50 {
+				t.Errorf("%d levels, copied: %+v", levels, s)
 			}
 		}
 	}

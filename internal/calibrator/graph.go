@@ -96,6 +96,11 @@ func (g *mapGraph) multinomial() {
 		z = g.Op("Log", g.Op("Max", z, g.float(tiny)))
 	}
 	k := int64(g.m.Classes)
+	if b := g.m.Before; b != nil {
+		p := g.Node("Softmax", []string{g.Op("Mul", z, g.float(b.Slope))}, graph.IntAttribute("axis", 1))
+		p = g.Op("Add", g.Op("Mul", p, g.float(1-b.Uniform)), g.float(b.Uniform/float64(k)))
+		z = g.Op("Log", g.Op("Max", p, g.float(tiny)))
+	}
 	if len(g.m.Weight) == g.m.Classes*g.m.Classes {
 		z = g.Op("MatMul", z, g.floats(g.m.Weight, k, k))
 	} else {
@@ -160,16 +165,33 @@ func (g *mapGraph) curve(i, k int) string {
 		b := g.Op("Mul", g.Op("Softplus", d), g.float(c.B))
 		return g.Op("Sigmoid", g.Op("Add", g.Op("Add", a, b), g.float(c.C)))
 	}
-	c, x := g.m.Steps[i], s
+	x := s
 	if g.m.Input == Logits {
 		x = d
 	}
+	if g.m.VennAbers != nil {
+		return g.vennAbers(g.m.VennAbers[i], x)
+	}
+	c := g.m.Steps[i]
 	n := int64(len(c.At))
-	at := g.floats(c.At, 1, n)
-	reached := g.Cast(g.Op("GreaterOrEqual", x, at), graph.Float32)
-	count := g.Node("ReduceSum", []string{reached, g.Ints(1)}, graph.IntAttribute("keepdims", 1))
+	count := g.count("GreaterOrEqual", x, c.At)
 	segment := g.Cast(g.Op("Max", g.Op("Sub", count, g.float(1)), g.float(0)), graph.Int64)
 	pick := func(x []float64) string { return g.Op("Gather", g.floats(x, n), segment) }
 	along := g.Op("Sub", g.Op("Max", x, g.float(c.At[0])), pick(c.At))
 	return g.Op("Add", pick(c.Value), g.Op("Mul", pick(c.Slope), along))
+}
+
+// count adds the nodes that count, in each row, how many of the numbers at the comparison of x with them holds for.
+func (g *mapGraph) count(comparison, x string, at []float64) string {
+	reached := g.Cast(g.Op(comparison, x, g.floats(at, 1, int64(len(at)))), graph.Float32)
+	return g.Node("ReduceSum", []string{reached, g.Ints(1)}, graph.IntAttribute("keepdims", 1))
+}
+
+// vennAbers adds the nodes of VennAbersCurve.value.
+func (g *mapGraph) vennAbers(c VennAbersCurve, x string) string {
+	value := func(comparison string, p []float64) string {
+		return g.Op("Gather", g.floats(p, int64(len(p))), g.Cast(g.count(comparison, x, c.At), graph.Int64))
+	}
+	p0, p1 := value("GreaterOrEqual", c.P0), value("Greater", c.P1)
+	return g.Op("Div", p1, g.Op("Add", g.Op("Sub", g.float(1), p0), p1))
 }

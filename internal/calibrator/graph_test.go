@@ -57,7 +57,7 @@ func TestGraphIsTheMap(t *testing.T) {
 			// Compare the maps on the other half of the rows, because the isotonic map jumps at the examples of its
 			// fit.
 			fitted, _ := d.Split(held)
-			m, err := method.Fit(fitted, calibrator.Options{L2: 1e-3, Bins: 8})
+			m, err := method.Fit(fitted, calibrator.Options{L2: 1e-3, L2Bias: 1e-2, Penalty: calibrator.ODIR, Bins: 8})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestGraphIsTheMap(t *testing.T) {
 					worst = max(worst, gap)
 				}
 			}
-			stepped := shape.input == calibrator.Logits && (method.Name == "isotonic" || method.Name == "histogram")
+			stepped := shape.input == calibrator.Logits && (method.Name == "isotonic" || method.Name == "histogram" || method.Name == "venn-abers")
 			if far > 0 && !(stepped && far <= len(out)/100) {
 				t.Errorf("%s of %d %s: %d of %d differ", method.Name, shape.columns, shape.input, far, len(out))
 			}
@@ -94,5 +94,56 @@ func TestGraphIsTheMap(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// At the knots of a Venn–Abers map, the graph takes the same values of both functions as the map.
+func TestGraphAtKnots(t *testing.T) {
+	path, err := ortlib.FindFor(ortlib.Build{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := onnx.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := calibrator.Data{Input: calibrator.Probabilities, Columns: 1, Classes: 2}
+	var in []float32
+	for i := range 64 {
+		s := float64(i%16) / 16
+		d.Values, in = append(d.Values, s), append(in, float32(s))
+		label := 0
+		if i*i*7%17 < i%16 {
+			label = 1
+		}
+		d.Label = append(d.Label, label)
+	}
+	method, err := calibrator.Choices().Parse("venn-abers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := method.Fit(d, calibrator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := m.ONNX()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := runtime.Load(behind, onnx.LoadOptions{Device: onnx.CPU, Batch: len(in), Outputs: graph.Probabilities})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float32, 2*len(in))
+	if err := model.Run(t.Context(), in, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range m.Apply(d.Values) {
+		if math.Abs(p-float64(out[i])) > 1e-6 {
+			t.Errorf("score %v: %v, the map gives %v", d.Values[i/2], out[i], p)
+		}
+	}
+	if err := model.Close(); err != nil {
+		t.Error(err)
 	}
 }

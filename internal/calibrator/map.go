@@ -50,9 +50,10 @@ func (d Data) check() error {
 // Schema is the version of the JSON that this program writes. Parse refuses a newer version.
 const Schema = 2
 
-// Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
-// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes, the other methods map only the
-// probability of class 1. With more classes, they map each class separately and then divide the results by their sum.
+// Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix, dirichlet,
+// structured-vector, structured-matrix) have Weight and Bias. The other methods have Platt, Beta, Steps or VennAbers.
+// With two classes, the other methods map only the probability of class 1. With more classes, they map each class
+// separately and then divide the results by their sum.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
@@ -62,6 +63,7 @@ type Map struct {
 	// Rows identifies the rows of the fit. It is nil in maps of schema 1.
 	Rows *Fingerprint `json:"rows,omitempty"`
 
+	Before  *Before   `json:"before,omitempty"` // nil: W takes the logits
 	Weight  []float64 `json:"weight,omitempty"` // W in zW + b: [classes×classes] row-major, diagonal [classes], or [1]
 	Bias    []float64 `json:"bias,omitempty"`   // [classes]
 	AtLimit bool      `json:"at_limit,omitempty"`
@@ -69,6 +71,25 @@ type Map struct {
 	Platt []PlattCurve `json:"platt,omitempty"`
 	Beta  []BetaCurve  `json:"beta,omitempty"`
 	Steps []StepCurve  `json:"steps,omitempty"`
+
+	VennAbers []VennAbersCurve `json:"venn_abers,omitempty"`
+}
+
+// Before is the step before zW + b in the methods whose W takes logarithms of probabilities: it replaces the logits z by
+// ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below tiny counts as tiny.
+type Before struct {
+	Slope   float64 `json:"slope"`
+	Uniform float64 `json:"uniform"`
+}
+
+// apply replaces the logits z.
+func (b *Before) apply(z []float64) {
+	if b == nil {
+		return
+	}
+	for j, p := range calib.Softmax(z, len(z), 1/b.Slope) {
+		z[j] = math.Log(max(tiny, (1-b.Uniform)*p+b.Uniform/float64(len(z))))
+	}
 }
 
 // PlattCurve is σ(A·d + B) for log-odds d.
@@ -137,24 +158,42 @@ func (m Map) check() error {
 	}
 	k, wide := m.Classes, len(m.Weight)
 	switch m.Method {
-	case "temperature", "vector", "matrix":
+	case "temperature", "vector", "matrix", "dirichlet", "structured-vector", "structured-matrix":
 		if (wide != 1 && wide != k && wide != k*k) || len(m.Bias) != k {
 			return fmt.Errorf("%d weights and %d biases for %d classes", wide, len(m.Bias), k)
 		}
-	case "platt", "beta", "isotonic", "histogram":
-		if len(m.Platt)+len(m.Beta)+len(m.Steps) != m.curves() {
-			return fmt.Errorf("%d curves of %s for %d classes", len(m.Platt)+len(m.Beta)+len(m.Steps), m.Method, k)
+	case "platt", "beta", "isotonic", "histogram", "venn-abers":
+		if n := len(m.Platt) + len(m.Beta) + len(m.Steps) + len(m.VennAbers); n != m.curves() {
+			return fmt.Errorf("%d curves of %s for %d classes", n, m.Method, k)
 		}
 	default:
 		return fmt.Errorf("method %q of a calibration map is unknown", m.Method)
 	}
+	if b := m.Before; b != nil && !(b.Slope > 0 && b.Uniform >= 0 && b.Uniform < 1) {
+		return fmt.Errorf("slope %v and uniform %v of a calibration map", b.Slope, b.Uniform)
+	}
+	if !m.finite() {
+		return errors.New("a parameter of the calibration map is not a finite number")
+	}
+	return m.checkSteps()
+}
+
+// checkSteps checks the knots of the curves.
+func (m Map) checkSteps() error {
 	for _, s := range m.Steps {
 		if len(s.At) == 0 || len(s.Value) != len(s.At) || len(s.Slope) != len(s.At) || !slices.IsSorted(s.At) {
 			return errors.New("steps of a calibration map must ascend, with a value and a slope each")
 		}
 	}
-	if !m.finite() {
-		return errors.New("a parameter of the calibration map is not a finite number")
+	for _, v := range m.VennAbers {
+		if len(v.P0) != len(v.At)+1 || len(v.P1) != len(v.P0) || !slices.IsSorted(v.At) {
+			return errors.New("knots of a calibration map must ascend, with one more p0 and p1 than knots")
+		}
+		for k, p := range v.P0 {
+			if !(p >= 0 && p < 1 && v.P1[k] > 0 && v.P1[k] <= 1) {
+				return fmt.Errorf("p0 %v and p1 %v of a calibration map", p, v.P1[k])
+			}
+		}
 	}
 	return nil
 }
@@ -176,8 +215,29 @@ func (m Map) Apply(values []float64) []float64 {
 	return out
 }
 
-// logits computes the logits z of a row.
+// Intervals returns the probabilities p₀ and p₁ of a Venn–Abers map for outputs [N×Columns]. For two classes, they are
+// about class 1 and have the shape [N]. For more classes they have the shape [N×Classes]. For other maps they are nil.
+func (m Map) Intervals(values []float64) (p0, p1 []float64) {
+	if m.VennAbers == nil {
+		return nil, nil
+	}
+	for i := range len(values) / m.Columns {
+		row := values[i*m.Columns : (i+1)*m.Columns]
+		for j, c := range m.VennAbers {
+			class := j
+			if m.Classes == 2 {
+				class = 1
+			}
+			low, high := c.interval(m.variable(odds(m.Input, m.Columns, row, class)))
+			p0, p1 = append(p0, low), append(p1, high)
+		}
+	}
+	return p0, p1
+}
+
+// logits computes the logits z of a row, or the numbers by which Before replaces them.
 func (m Map) logits(z, row []float64) {
+	defer m.Before.apply(z)
 	switch {
 	case m.Input == Logits && m.Columns == 1:
 		z[0], z[1] = 0, row[0]
@@ -283,10 +343,18 @@ func (m Map) curve(k int, s, d float64) float64 {
 		b := m.Beta[k]
 		return sigmoid(-b.A*softplus(-d) + b.B*softplus(d) + b.C)
 	}
-	if m.Input == Logits {
-		return m.Steps[k].value(d)
+	if m.VennAbers != nil {
+		return m.VennAbers[k].value(m.variable(s, d))
 	}
-	return m.Steps[k].value(s)
+	return m.Steps[k].value(m.variable(s, d))
+}
+
+// variable returns the variable of a StepCurve or a VennAbersCurve.
+func (m Map) variable(s, d float64) float64 {
+	if m.Input == Logits {
+		return d
+	}
+	return s
 }
 
 func (c StepCurve) value(x float64) float64 {

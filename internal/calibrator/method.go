@@ -1,6 +1,7 @@
 // Package calibrator fits maps from a classifier's outputs to calibrated probabilities.
 //
-// Methods lists temperature, vector, matrix, Platt, isotonic, beta and histogram calibration. Method.Fit fits a map to
+// Methods lists temperature, vector, matrix, Dirichlet, structured, Platt, isotonic, beta, Venn–Abers and histogram
+// calibration. Method.Fit fits a map to
 // Data (logits or probabilities, and labels) and returns it as a Map. Map.Apply computes probabilities. Map.ONNX writes
 // the map as a graph that takes the outputs of the model. Parse parses the map's JSON. Identity returns the map that
 // changes nothing.
@@ -29,16 +30,22 @@ var Methods = []Method{
 	{"temperature", "softmax(z/T), one parameter (Guo et al. 2017)", "guo2017", fitTemperature},
 	{"vector", "softmax(w·z + b), one weight and one bias per class (Guo et al. 2017)", "guo2017", fitVector},
 	{"matrix", "softmax(zW + b), a full matrix (Guo et al. 2017)", "guo2017", fitMatrix},
+	{"dirichlet", "softmax(W ln p + b), with penalties on W and b (Kull et al. 2019)", "kull2019", fitDirichlet},
+	{"structured-vector", "softmax(w·ln q + b) after temperature scaling to q (SVS; Berta et al. 2025)", "berta2025", fitStructuredVector},
+	{"structured-matrix", "softmax(W ln q + b) after temperature scaling to q (SMS; Berta et al. 2025)", "berta2025", fitStructuredMatrix},
 	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", "platt1999", fitPlatt},
 	{"isotonic", "the nondecreasing function nearest to the labels (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
 	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", "kull2017", fitBeta},
+	{"venn-abers", "merged p₀ and p₁ of isotonic fits with one more example (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
 	{"histogram", "the share of the class among the labels, in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 
 // Options holds settings that only some methods use.
 type Options struct {
-	L2   float64 // for vector and matrix: weight of the squared distance from the identity
-	Bins int     // for histogram
+	L2      float64 // for vector and matrix: weight of the squared distance from the identity; for dirichlet: see Penalty
+	L2Bias  float64 // for dirichlet with ODIR: weight of the squared biases
+	Penalty Penalty // for dirichlet
+	Bins    int     // for histogram
 }
 
 // String returns the method's name.
@@ -68,7 +75,7 @@ func (m Method) Fit(d Data, o Options) (Map, error) {
 func Help() string {
 	var lines []string
 	for _, m := range Methods {
-		lines = append(lines, fmt.Sprintf("  %-12s %s", m.Name, m.What))
+		lines = append(lines, fmt.Sprintf("  %-17s %s", m.Name, m.What))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -8,11 +8,12 @@ import (
 	"gonum.org/v1/gonum/optimize"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/choice"
 )
 
-// allLogits returns the logits [N×Classes] of the data.
-func (d Data) allLogits() []float64 {
-	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes}
+// allLogits returns the logits [N×Classes] of the data, or the numbers by which before replaces them.
+func (d Data) allLogits(before *Before) []float64 {
+	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes, Before: before}
 	out := make([]float64, d.N()*d.Classes)
 	for i := range d.N() {
 		m.logits(out[i*d.Classes:(i+1)*d.Classes], d.Values[i*d.Columns:(i+1)*d.Columns])
@@ -21,39 +22,89 @@ func (d Data) allLogits() []float64 {
 }
 
 func fitTemperature(d Data, _ Options) (Map, error) {
-	fit, err := calib.FitTemperature(d.allLogits(), d.Classes, d.Label)
+	fit, err := calib.FitTemperature(d.allLogits(nil), d.Classes, d.Label)
 	if err != nil {
 		return Map{}, err
 	}
 	return Map{Weight: []float64{1 / fit.Temperature}, Bias: make([]float64, d.Classes), AtLimit: fit.AtLimit}, nil
 }
 
-func fitVector(d Data, o Options) (Map, error) { return fitMultinomial(d, o, d.Classes) }
-
-// maxMatrix is the largest number of parameters of matrix scaling.
+// maxMatrix is the largest number of weights in a matrix.
 const maxMatrix = 1 << 20
 
-func fitMatrix(d Data, o Options) (Map, error) {
-	if d.Classes*d.Classes > maxMatrix {
-		return Map{}, fmt.Errorf("%d classes are too many for a full matrix: at most 1024; take vector", d.Classes)
-	}
-	return fitMultinomial(d, o, d.Classes*d.Classes)
+// fitVector and fitMatrix penalise L2·(‖W − I‖² + ‖b‖²).
+func fitVector(d Data, o Options) (Map, error) {
+	return fitMultinomial(d, nil, ridge{o.L2, o.L2, o.L2, true}, d.Classes)
 }
 
-// fitMultinomial fits softmax(zW + b) for logits z. It minimises the mean negative log-likelihood plus L2·(‖W − I‖² +
-// ‖b‖²) over the weights W and the biases b. The argument weights is the number of weights in W. The loss is convex,
-// and with L2 > 0 it has exactly one minimum.
-func fitMultinomial(d Data, o Options, weights int) (Map, error) {
-	if !(o.L2 > 0) || math.IsInf(o.L2, 0) {
-		return Map{}, fmt.Errorf("L2 %v must be positive: without it there may be no best map", o.L2)
+func fitMatrix(d Data, o Options) (Map, error) {
+	return fitMultinomial(d, nil, ridge{o.L2, o.L2, o.L2, true}, d.Classes*d.Classes)
+}
+
+// Penalty chooses the penalty of Dirichlet calibration.
+type Penalty string
+
+// The penalties, for the weights W and the biases b.
+const (
+	ODIR Penalty = "odir" // off-diagonal and intercept regularisation: L2·Σ_{i≠j}W_ij² + L2Bias·‖b‖²
+	All  Penalty = "all"  // L2·(‖W‖² + ‖b‖²)
+)
+
+// Penalties lists the penalties under the names that a user types.
+var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string {
+	return map[Penalty]string{ODIR: "off-diagonal weights and, separately, biases", All: "all weights and biases"}[p]
+})
+
+func (p Penalty) String() string { return string(p) }
+
+// fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of the
+// method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row: reg_mu = None is the penalty All. The
+// paper divides the two sums of ODIR by k(k−1) and k for k classes.
+func fitDirichlet(d Data, o Options) (Map, error) {
+	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
+	if o.Penalty == ODIR {
+		r.diagonal, r.bias = 0, o.L2Bias
 	}
-	z := d.allLogits()
+	return fitMultinomial(d, &Before{Slope: 1}, r, d.Classes*d.Classes)
+}
+
+// fitStructuredVector and fitStructuredMatrix follow SVSCalibrator and SMSCalibrator of probmetrics 1.3.0, the program
+// of the authors of structured scaling, with its defaults (penalty ridge, rho = tau = 1). For n examples of k classes,
+// let q be the mixture of softmax(z/T), where the temperature T maximises the likelihood, and of the uniform
+// distribution, whose share is 1/(n+1). They fit softmax(W ln q + b) and penalise the squared differences of W from the
+// identity by k/n on the diagonal and by k(k−1)/n off the diagonal, and the squared biases by k/n.
+func fitStructuredVector(d Data, _ Options) (Map, error) { return fitStructured(d, d.Classes) }
+
+func fitStructuredMatrix(d Data, _ Options) (Map, error) {
+	return fitStructured(d, d.Classes*d.Classes)
+}
+
+func fitStructured(d Data, weights int) (Map, error) {
+	fit, err := calib.FitTemperature(d.allLogits(nil), d.Classes, d.Label)
+	if err != nil {
+		return Map{}, err
+	}
+	n, k := float64(d.N()), float64(d.Classes)
+	return fitMultinomial(d, &Before{1 / fit.Temperature, 1 / (n + 1)}, ridge{k / n, k * (k - 1) / n, k / n, true}, weights)
+}
+
+// fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which before replaces them. It minimises
+// the mean negative log-likelihood plus the penalty over the weights W and the biases b. The argument weights is the
+// number of weights in W. The loss is convex.
+func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
+	switch {
+	case !(r.off > 0) || math.IsInf(r.off, 0) || !(r.bias > 0) || math.IsInf(r.bias, 0):
+		return Map{}, fmt.Errorf("L2 %v and %v must be positive: without them there may be no best map", r.off, r.bias)
+	case weights > maxMatrix:
+		return Map{}, fmt.Errorf("%d classes are too many for a full matrix: at most 1024; take vector", d.Classes)
+	}
+	z := d.allLogits(before)
 	for i, x := range z {
 		if math.IsInf(x, 0) {
 			return Map{}, &calib.RowError{Row: i / d.Classes, Reason: fmt.Sprintf("logit %v: only temperature takes it", x)}
 		}
 	}
-	l := likelihood{d: d, z: z, weights: weights, l2: o.L2}
+	l := likelihood{d: d, z: z, weights: weights, ridge: r}
 	start := make([]float64, weights+d.Classes)
 	for k := range d.Classes {
 		start[l.diagonal(k)] = 1
@@ -66,8 +117,14 @@ func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
-	return Map{Weight: result.X[:weights:weights], Bias: result.X[weights:]}, nil
+	if result.F < 1e-6 { // the fitted probability of every label is nearly 1
+		return Map{}, errSeparableClasses
+	}
+	return Map{Before: before, Weight: result.X[:weights:weights], Bias: result.X[weights:]}, nil
 }
+
+var errSeparableClasses = errors.New("the likelihood has no maximum: every label has the largest probability; " +
+	"take structured-matrix, penalise all weights, or take more data")
 
 func small(gradient []float64) bool {
 	for _, g := range gradient {
@@ -78,13 +135,31 @@ func small(gradient []float64) bool {
 	return true
 }
 
+// ridge holds the weights of the squares in a penalty: of the weights on the diagonal, of the weights off the diagonal,
+// and of the biases. With identity, the weights of the identity have no penalty, otherwise weights of 0.
+type ridge struct {
+	diagonal, off, bias float64
+	identity            bool
+}
+
 // likelihood is the function that fitMultinomial minimises. The argument of this function holds the weights followed by
 // the biases.
 type likelihood struct {
 	d       Data
 	z       []float64
 	weights int
-	l2      float64
+	ridge   ridge
+}
+
+// penalty returns the weight of the penalty on parameter j, and the value of the parameter without a penalty.
+func (l likelihood) penalty(j int) (weight, centre float64) {
+	switch {
+	case j >= l.weights:
+		return l.ridge.bias, 0
+	case l.weights == l.d.Classes || j%(l.d.Classes+1) == 0:
+		return l.ridge.diagonal, float64(index(l.ridge.identity))
+	}
+	return l.ridge.off, 0
 }
 
 // diagonal returns the index of the weight from class k to class k.
@@ -123,15 +198,13 @@ func (l likelihood) value(gradient, x []float64) float64 {
 	}
 	penalty := 0.0
 	for j, w := range x {
-		if j < l.weights && (l.weights == k || j%(k+1) == 0) {
-			w--
-		}
-		penalty += w * w
+		weight, centre := l.penalty(j)
+		penalty += weight * (w - centre) * (w - centre)
 		if gradient != nil {
-			gradient[j] += 2 * l.l2 * w
+			gradient[j] += 2 * weight * (w - centre)
 		}
 	}
-	return sum/float64(n) + l.l2*penalty
+	return sum/float64(n) + penalty
 }
 
 // negativeLog returns −ln softmax(zW + b)_y for the logits z and the label y. It also writes the softmax to p.

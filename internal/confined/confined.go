@@ -1,5 +1,6 @@
 // Package confined opens the files of a folder that somebody else may have packed, such as a run folder. It follows no
-// link, and writes to no file that has a second name (hard link). So nothing outside the folder is read or changed.
+// link inside the folder, and writes to no file that has a second name (hard link). So nothing outside the folder is
+// read or changed.
 package confined
 
 import (

@@ -24,8 +24,8 @@ const (
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
 		Auto:    "the rule count if rscert can prove its guarantee, otherwise the rule weights",
-		Count:   "a class is in the set if at least t′ of its m′ scores reach the threshold",
-		Weights: "gives each count a weight from a linear program; for few draws per query",
+		Count:   "calibration counts an example as covered if at least t of its m scores reach the threshold",
+		Weights: "each number of such scores, 0 to m, has a weight from a linear program; for few draws per query",
 		RCP1:    "one draw per example and query; for comparison",
 		BinCP:   "Clopper–Pearson bounds with a union over the examples; for comparison",
 		Clean:   "split conformal prediction, which ignores attacks; for comparison",

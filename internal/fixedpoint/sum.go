@@ -67,11 +67,12 @@ func (a *Sum) AddUnits(v uint64) {
 	a.hi += int64(carry)
 }
 
-// SubUnits subtracts v units from a.
-func (a *Sum) SubUnits(v uint64) {
-	lo, borrow := bits.Sub64(a.lo, v, 0)
-	a.lo = lo
-	a.hi -= int64(borrow)
+// AddProduct adds n·v units to a, n ≥ 0.
+func (a *Sum) AddProduct(n int, v uint64) {
+	hi, lo := bits.Mul64(uint64(n), v)
+	var carry uint64
+	a.lo, carry = bits.Add64(a.lo, lo, 0)
+	a.hi += int64(hi + carry)
 }
 
 // Abs returns |a|.

@@ -4,6 +4,7 @@ package param
 const (
 	AllowTF32         Name = "allow-tf32"
 	AtLeast           Name = "at-least"
+	Adaptive          Name = "adaptive"
 	Alpha             Name = "alpha"
 	Attack            Name = "attack"
 	Average           Name = "average"
@@ -86,6 +87,7 @@ const (
 	SigmaScale        Name = "sigma-scale"
 	Skip              Name = "skip"
 	Smoothed          Name = "smoothed"
+	Solver            Name = "solver"
 	Std               Name = "std"
 	StepSize          Name = "step-size"
 	Steps             Name = "steps"
@@ -101,6 +103,7 @@ const (
 	Draws             Name = "draws"
 	CalibrationDraws  Name = "calibration-draws"
 	Guarantee         Name = "guarantee"
+	Group             Name = "group"
 	Groups            Name = "groups"
 	Miss              Name = "miss"
 	Rule              Name = "rule"

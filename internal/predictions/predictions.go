@@ -256,6 +256,30 @@ func Scores(t *table.Table) (score, label []float64, err error) {
 	return p.Confidence, label, nil
 }
 
+// ClassScores returns the probabilities of all classes [N×classes], row-major, and the labels.
+func ClassScores(t *table.Table) (probability []float64, classes int, label []int, err error) {
+	columns, err := classColumns(t)
+	_, matrix, _ := probabilities(t)
+	if err == nil && len(columns) == 0 {
+		if _, scored := t.Column("score"); scored || matrix == 0 {
+			err = fmt.Errorf("want the probabilities of all classes in columns p0, p1, …, and label; found %s", listColumns(t))
+		}
+	}
+	if err == nil {
+		label, err = labels(t)
+	}
+	if err == nil {
+		probability, classes, err = probabilities(t)
+	}
+	if err == nil {
+		_, err = calib.TopLabel(probability, classes, label)
+	}
+	if err != nil {
+		return nil, 0, nil, LocateRow(t, err)
+	}
+	return probability, classes, label, nil
+}
+
 // Logits returns the array logits [N×classes], row-major, and the labels, which are class numbers. A single column, [N]
 // or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A logit of −∞ gives
 // its class probability 0. The logit of a row's label must be finite.

@@ -34,8 +34,10 @@ type Diagram struct {
 	Level      float64
 	Bins       []calib.Bin // of equal width, covering [0, 1]; empty bins are not drawn
 	Bands      [][2]float64
-	Curve      *Curve // nil if there is no curve
-	Size       picture.Size
+	// Consistency holds the consistency band of each bin (calib.ConsistencyBands), or nil if the diagram has no bands.
+	Consistency [][2]float64
+	Curve       *Curve // nil if there is no curve
+	Size        picture.Size
 }
 
 var (
@@ -83,6 +85,11 @@ func (d Diagram) accuracyPlot() *plot.Plot {
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
 	p.Legend.Padding = vg.Points(2)
 	p.Legend.Add(fmt.Sprintf("bin, %g %% interval", 100*d.Level), drawn)
+	if d.Consistency != nil {
+		around := brackets{d.Bins, d.Consistency}
+		p.Add(around)
+		p.Legend.Add(fmt.Sprintf("calibrated: %g %% for all bins", 100*d.Level), around)
+	}
 	if d.Curve != nil {
 		xy := make(plotter.XYs, len(d.Curve.Confidence))
 		for k := range xy {
@@ -129,6 +136,36 @@ func (d bars) Plot(c draw.Canvas, p *plot.Plot) {
 // Thumbnail implements plot.Thumbnailer.
 func (d bars) Thumbnail(c *draw.Canvas) {
 	drawBar(*c, c.Min.X, c.Max.X, c.Min.Y, c.Max.Y, c.Center().X, c.Center().Y)
+}
+
+// brackets is a plotter that draws each bin's consistency band as a grey bar with ends, around the diagonal.
+type brackets struct {
+	bins  []calib.Bin
+	bands [][2]float64
+}
+
+// Plot implements plot.Plotter.
+func (d brackets) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for k, b := range d.bins {
+		if b.N > 0 {
+			drawBracket(c, x(b.Lower), x(b.Upper), y(d.bands[k][0]), y(d.bands[k][1]))
+		}
+	}
+}
+
+// Thumbnail implements plot.Thumbnailer.
+func (d brackets) Thumbnail(c *draw.Canvas) {
+	drawBracket(*c, c.Min.X, c.Max.X, c.Min.Y, c.Max.Y)
+}
+
+func drawBracket(c draw.Canvas, left, right, low, high vg.Length) {
+	style := draw.LineStyle{Color: grey, Width: vg.Points(0.8)}
+	for _, y := range []vg.Length{low, high} {
+		c.StrokeLines(style, []vg.Point{{X: left, Y: y}, {X: right, Y: y}})
+	}
+	middle := (left + right) / 2
+	c.StrokeLines(style, []vg.Point{{X: middle, Y: low}, {X: middle, Y: high}})
 }
 
 func drawBar(c draw.Canvas, left, right, low, high, confidence, accuracy vg.Length) {

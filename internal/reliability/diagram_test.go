@@ -34,6 +34,12 @@ func TestDraw(t *testing.T) {
 	if n := len(svg); n > 100_000 {
 		t.Errorf("%d bytes", n)
 	}
+	d.Consistency = [][2]float64{9: {0.1, 0.9}}
+	banded, err := d.Draw(picture.SVG)
+	if err != nil || bytes.Count(banded, []byte("<path")) <= bytes.Count(svg, []byte("<path"))+3*4 {
+		t.Errorf("consistency bands of four bins add too few lines, %v", err)
+	}
+	d.Consistency = nil
 	image, err := d.Draw(picture.PNG)
 	if err != nil {
 		t.Fatal(err)

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
@@ -166,10 +169,36 @@ func (r *reader) addField(c *column, field []byte) error {
 	x, ok := parseDecimal(field)
 	if !ok {
 		var err error
-		if x, err = parseValue(bytes.TrimSpace(field), r.opt.AllowNonFinite); err != nil {
+		field = bytes.TrimSpace(field)
+		if x, err = parseValue(field, r.opt.AllowNonFinite); err != nil && slices.Contains(r.opt.Texts, c.name) {
+			x, err = math.NaN(), r.addText(c, field)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", quote.Name(c.name), err)
 		}
 	}
 	c.Data = append(c.Data, x)
+	return nil
+}
+
+// addText adds a field that is not a number to a column that may hold text.
+func (r *reader) addText(c *column, field []byte) error {
+	text := string(field)
+	if len(field) > 0 && field[0] == '"' { // CSV has removed its quotes; JSON has not
+		if err := json.Unmarshal(field, &text); err != nil {
+			return jsonError(err)
+		}
+	}
+	if text == "" {
+		return errEmpty
+	}
+	const bytes = 8
+	if err := r.hold(int64(2*(len(c.Data)-len(c.text)+1) + len(text)/bytes)); err != nil {
+		return err
+	}
+	for len(c.text) < len(c.Data) {
+		c.text = append(c.text, "")
+	}
+	c.text = append(c.text, text)
 	return nil
 }

@@ -27,6 +27,9 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
+	// Texts names columns whose values may be text in CSV and JSON lines. GroupRows groups by the text. In Column, a
+	// value that is not a number is NaN.
+	Texts []string
 	// Match, if not nil, selects additional columns by name. Read does not call Match for npz archives.
 	Match func(name string) bool
 	// Matrices names arrays of an npz archive that may be 2-D. Matrices has no effect on text.
@@ -40,7 +43,7 @@ type Options struct {
 }
 
 func (o *Options) wants(name string) bool {
-	return slices.Contains(o.Required, name) || slices.Contains(o.Optional, name) ||
+	return slices.Contains(o.Required, name) || slices.Contains(o.Optional, name) || slices.Contains(o.Texts, name) ||
 		(o.Match != nil && o.Match(name))
 }
 
@@ -75,7 +78,8 @@ type Table struct {
 type column struct {
 	name string
 	Matrix
-	matrix bool // wanted as a 2-D array, whatever the dimensions in the file
+	matrix bool     // wanted as a 2-D array, whatever the dimensions in the file
+	text   []string // the values that are not numbers, and "" for numbers; shorter than Data if only numbers follow
 }
 
 // Matrix is a 2-D array, row-major.

@@ -2,7 +2,9 @@ package table
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -95,7 +97,7 @@ func TestGroupAndSelect(t *testing.T) {
 		t.Fatal(err)
 	}
 	groups := table.GroupRows("radius")
-	want := []Group{{0, []int{1, 2}}, {0.25, []int{3}}, {0.5, []int{0, 4}}}
+	want := []Group{{Value: 0, Rows: []int{1, 2}}, {Value: 0.25, Rows: []int{3}}, {Value: 0.5, Rows: []int{0, 4}}}
 	if len(groups) != len(want) || math.Signbit(groups[0].Value) {
 		t.Fatalf("groups %v, want %v", groups, want)
 	}
@@ -113,6 +115,53 @@ func TestGroupAndSelect(t *testing.T) {
 	}
 	if got := chosen.Errorf(1, "bad").Error(); got != "stdin:7: bad" {
 		t.Errorf("error %q, want stdin:7: bad", got)
+	}
+}
+
+// A column in Texts may hold text. If every value is a number, the numbers make the groups; otherwise the texts do.
+func TestGroupText(t *testing.T) {
+	for _, tt := range []struct{ name, file, column, want string }{
+		{"numbers", "x,g\n1,10\n2,9\n3,10.0\n", "g", `[9 [1]] [10 [0 2]]`},
+		{"text", "x,g\n1,b\n2,\" a, c\"\n3,b\n", "g", `["a, c" [1]] ["b" [0 2]]`},
+		{"mixed", "x,g\n1,2\n2,old\n3,2.0\n4,new\n5,10\n", "g", `["10" [4]] ["2" [0 2]] ["new" [3]] ["old" [1]]`},
+		{"lines", `{"x":1,"g":"ü"}` + "\n" + `{"x":2,"g":3}` + "\n", "g", `["3" [1]] ["ü" [0]]`},
+		{"selected twice", "x,g\n1,2\n2,old\n3,2\n4,5\n", "", `["2" [1]] ["5" [2]] ["old" [0]]`},
+		{"only numbers selected", "x,g\n1,2\n2,3\n3,old\n", "numbers", `[2 [0]] [3 [1]]`},
+	} {
+		table, err := Read(t.Context(), Stdin, Options{Input: strings.NewReader(tt.file), Required: []string{"x"}, Texts: []string{"g"}})
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		switch tt.column {
+		case "":
+			table = table.Select([]int{0, 1, 2, 3}).Select([]int{1, 2, 3})
+		case "numbers":
+			table = table.Select([]int{0, 1})
+		}
+		var got []string
+		for _, g := range table.GroupRows("g") {
+			value, err := json.Marshal(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Trim(string(value), `"`); g.Name() != want {
+				t.Errorf("%s: name %q, want %q", tt.name, g.Name(), want)
+			}
+			got = append(got, fmt.Sprintf("[%s %v]", value, g.Rows))
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, s, tt.want)
+		}
+	}
+	for file, want := range map[string]string{
+		"x,g\n1,a\n2,\n":        "stdin:3: g: empty value",
+		"x,g\na,b\n":            `stdin:2: x: "a" is not a number`,
+		`{"x":1,"g":""}` + "\n": "stdin:1: g: empty value",
+	} {
+		_, err := Read(t.Context(), Stdin, Options{Input: strings.NewReader(file), Required: []string{"x"}, Texts: []string{"g"}})
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: error %v, want %s", file, err, want)
+		}
 	}
 }
 

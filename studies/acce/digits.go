@@ -86,7 +86,7 @@ func digitRows(name string, found run.Confidence, alpha float64) error {
 		if err != nil {
 			return err
 		}
-		all, err := calib.StateForAll(calib.AttackBounds{CBS: cbs, CCE: &cce.Value}, n, calib.Sampled{Examples: found.Examples}, alpha, datasetDelta)
+		all, err := calib.StateForAll(calib.AttackBounds{CBS: cbs, CCE: &cce.Value}, n, calib.RowWeights{}, calib.Sampled{Examples: found.Examples}, alpha, datasetDelta)
 		if err != nil {
 			return err
 		}

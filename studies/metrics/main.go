@@ -21,7 +21,8 @@ const (
 )
 
 // methods lists the calibration maps of the table, in the table's order.
-var methods = []string{"temperature", "vector", "matrix", "platt", "isotonic", "beta", "histogram"}
+var methods = []string{"temperature", "vector", "matrix", "dirichlet", "structured-vector", "structured-matrix", "platt",
+	"isotonic", "beta", "venn-abers", "histogram"}
 
 func main() {
 	log.SetFlags(0)

@@ -11,13 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // source returns a run with n examples. The first 'right' examples are certified correctly at the radius. The remaining
@@ -88,6 +91,70 @@ func TestCheck(t *testing.T) {
 		if err != nil || len(out) != 1 || out[0].Met != test.met || out[0].Says != test.says {
 			t.Errorf("%s: %+v, %v; want met %v, %q", test.requirement, out, err, test.met, test.says)
 		}
+	}
+}
+
+// The worst group is found at each radius. Of the label 2, 25 of 50 examples are certified. At α = 0.001 and δ/2, at most 1
+// of the 50 certificates of a group is wrong (P(Bin > 0) = 0.049, P(Bin > 1) = 0.0012).
+func TestWorstGroup(t *testing.T) {
+	s := source("run", 100, 75, 0.5)
+	for i := 50; i < 100; i++ {
+		if c := &s.Certificates[i]; c.Prediction == 1 {
+			c.Prediction = 2
+		}
+		s.Certificates[i].Label, s.Votes[i].Label = 2, 2
+		s.Votes[i].Counts = []int64{1, 0, 9}
+	}
+	for i := range 50 {
+		s.Votes[i].Counts = []int64{1, 9, 0}
+	}
+	o := summary.Default()
+	o.Groups = &summary.Grouping{Columns: []string{"label"}}
+	grouped, err := summary.New(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cce, worst := 0.25, 0.375
+	radius := 0.25
+	grouped.Calibration = []summary.Calibration{{Radius: &radius, CBS: 0.1, CCE: 0.2, Certified: &summary.CertifiedCalibration{CBS: 0.15, CCE: 0.3},
+		ByGroup: &acce.ByGroup{Of: 2, Worst: acce.WorstGroup{CBS: 0.125, CCE: &cce, Certified: &acce.WorstCertified{CBS: 0.1875, CCE: &worst}}}}}
+	for _, test := range []struct {
+		requirement string
+		met         bool
+		says        string
+	}{
+		{"worst-group-accuracy@0.5>=0.5", true, "0.5 (label = 2: 25 of 50)"},
+		{"worst-group-accuracy@0.5>=0.51", false, "0.5 (label = 2: 25 of 50), 0.01 too little"},
+		{"worst-group-accuracy@0.51>=0", true, "0 (label = 1: 0 of 50)"},
+		{"certified:worst-group-accuracy@0.5>=0.48", true, "0.48 (label = 2: 25 of 50, 1 of which may be wrong)"},
+		{"certified:worst-group-accuracy@0.5>=0.5", false, "0.48 (label = 2: 25 of 50, 1 of which may be wrong), 0.02 too little"},
+		{"worst-group-cbs@0.25<=0.125", true, "0.125 (the worst of 2 groups)"},
+		{"worst-group-cce@0.25<=0.2", false, "0.25 (the worst of 2 groups), 0.05 too much"},
+		{"certified:worst-group-cbs@0.25<=0.1875", true, "0.1875 (the worst of 2 groups)"},
+		{"certified:worst-group-cce@0.25<=0.375", true, "0.375 (the worst of 2 groups)"},
+	} {
+		out, err := Check([]Requirement{parse(t, test.requirement)}, grouped)
+		if err != nil || len(out) != 1 || out[0].Met != test.met || out[0].Says != test.says {
+			t.Errorf("%s: %+v, %v; want met %v, %q", test.requirement, out, err, test.met, test.says)
+		}
+	}
+	grouped.Calibration[0].ByGroup.Without = []predictions.RowGroup{{Column: "sex", Value: table.Group{Text: "f"}}}
+	var unknown *NotKnownError
+	if _, err := Check([]Requirement{parse(t, "worst-group-cbs@0.25<=1")}, grouped); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "no example with sex = f is certified") {
+		t.Errorf("a group without a certified class: %v", err)
+	}
+	plain := sum(t, s)
+	plain.Calibration = []summary.Calibration{{Radius: &radius}}
+	for _, text := range []string{"worst-group-accuracy@0.5>=0", "worst-group-cbs@0.25<=1", "worst-group-cce@0.25<=1"} {
+		if _, err := Check([]Requirement{parse(t, text)}, plain); !errors.As(err, &unknown) || !strings.Contains(unknown.Hint(), "group label") {
+			t.Errorf("%s without groups: %v", text, err)
+		}
+		if r := parse(t, text); !r.Grouped() {
+			t.Errorf("%s is not on groups", text)
+		}
+	}
+	if _, err := Parse("certified:worst-group-accuracy@0.5<=0.5"); err == nil {
+		t.Error("a certified accuracy from above")
 	}
 }
 

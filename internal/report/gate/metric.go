@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/report/summary"
 )
@@ -37,6 +38,8 @@ type value struct {
 var metrics = []metric{
 	{name: "certified-accuracy", example: "certified-accuracy@0.5>=0.60", what: "share of the examples that are right and certified at this radius",
 		radius: true, share: true, certifiable: true, value: certifiedAccuracy},
+	{name: "worst-group-accuracy", example: "worst-group-accuracy@0.5>=0.50", what: "smallest certified accuracy of a group of examples (with groups)",
+		radius: true, share: true, certifiable: true, value: worstGroupAccuracy},
 	{name: "clean-accuracy", example: "clean-accuracy>=0.95", what: "accuracy of the model without noise",
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Clean) }},
 	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the smoothed model, which answers the class with the most votes",
@@ -57,6 +60,12 @@ var metrics = []metric{
 	{name: "cce", example: "cce@0.25<=0.10", what: "certified calibration error at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
 			func(c summary.Calibration) float64 { return c.CCE }, func(c summary.CertifiedCalibration) float64 { return c.CCE })},
+	{name: "worst-group-cbs", example: "worst-group-cbs@0.25<=0.08", what: "largest certified Brier score of a group (with groups)", radius: true, share: true,
+		upper: true, certifiable: true, ofBounds: true, value: worstGroupCalibration(
+			func(w acce.WorstGroup) *float64 { return &w.CBS }, func(w acce.WorstCertified) *float64 { return &w.CBS })},
+	{name: "worst-group-cce", example: "worst-group-cce@0.25<=0.15", what: "largest certified calibration error of a group (with groups)", radius: true, share: true,
+		upper: true, certifiable: true, ofBounds: true, value: worstGroupCalibration(
+			func(w acce.WorstGroup) *float64 { return w.CCE }, func(w acce.WorstCertified) *float64 { return w.CCE })},
 	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified share of wrong answers among the answers with at least this confidence (0.9)",
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
 	{name: "conformal-coverage", example: "conformal-coverage>=0.90", what: "share of the prediction sets that contain the label (rscert conformal evaluate)",
@@ -64,9 +73,21 @@ var metrics = []metric{
 	{name: "conformal-size", example: "conformal-size<=1.2", what: "mean number of classes in a prediction set (rscert conformal evaluate)",
 		upper: true, anyClaim: true, value: conformalSize},
 	{name: "ce-upper", example: "ce-upper<=0.05", what: "upper bound on the calibration error (rscert ce)",
-		share: true, upper: true, anyClaim: true, value: errorUpper},
+		share: true, upper: true, anyClaim: true, value: errorUpper(ofAll)},
 	{name: "ce-lower", example: "ce-lower<=0.02", what: "lower bound on the calibration error (rscert ce): not met once the data show a larger error",
-		share: true, upper: true, anyClaim: true, value: errorLower},
+		share: true, upper: true, anyClaim: true, value: errorLower(ofAll)},
+	{name: "worst-group-ce-upper", example: "worst-group-ce-upper<=0.08", what: "upper bound on the largest error of a group (rscert ce, with groups)",
+		share: true, upper: true, anyClaim: true, value: errorUpper(ofWorstGroup)},
+	{name: "worst-group-ce-lower", example: "worst-group-ce-lower<=0.05", what: "lower bound on the largest error of a group (rscert ce, with groups)",
+		share: true, upper: true, anyClaim: true, value: errorLower(ofWorstGroup)},
+	{name: "worst-class-ce-upper", example: "worst-class-ce-upper<=0.08", what: "upper bound on the largest error of a class (rscert ce, with classes)",
+		share: true, upper: true, anyClaim: true, value: errorUpper(ofWorstClass)},
+	{name: "worst-class-ce-lower", example: "worst-class-ce-lower<=0.05", what: "lower bound on the largest error of a class (rscert ce, with classes)",
+		share: true, upper: true, anyClaim: true, value: errorLower(ofWorstClass)},
+	{name: "classwise-ce-upper", example: "classwise-ce-upper<=0.03", what: "upper bound on the mean error of the classes (rscert ce, with classes)",
+		share: true, upper: true, anyClaim: true, value: errorUpper(ofClasses)},
+	{name: "classwise-ce-lower", example: "classwise-ce-lower<=0.01", what: "lower bound on the mean error of the classes (rscert ce, with classes)",
+		share: true, upper: true, anyClaim: true, value: errorLower(ofClasses)},
 }
 
 // Names returns the names of all metrics.
@@ -95,6 +116,8 @@ var (
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
 	errNoSets         = errors.New("there are no prediction sets: 'rscert conformal evaluate' checks this requirement")
 	errNoErrorBounds  = errors.New("there are no bounds on the calibration error: 'rscert ce' checks this requirement")
+	errNoGroups       = errors.New("there are no groups of examples")
+	errNoParts        = errors.New("there are no bounds for groups or classes")
 	errNoneCertified  = errors.New("no example is certified at this radius, so there are no bounds on the confidence")
 )
 
@@ -117,23 +140,49 @@ func conformalSize(s summary.Summary, _ Requirement) (value, error) {
 	return value{big.NewRat(s.Sets.Size, int64(s.Sets.Inputs)), fmt.Sprintf("%d classes in %d sets", s.Sets.Size, s.Sets.Inputs)}, nil
 }
 
-func errorUpper(s summary.Summary, _ Requirement) (value, error) {
-	e := s.CalibrationError
-	switch {
-	case e == nil:
-		return value{}, errNoErrorBounds
-	case e.UpperMethod == "":
-		return value{}, errors.New("there is no sound upper bound on the calibration error")
+// errorOf selects bounds on the error: of all rows, of the worst group, and so on. The result is nil if they were not
+// computed.
+type errorOf func(e *summary.CalibrationError) *summary.CalibrationError
+
+var (
+	ofAll        errorOf = func(e *summary.CalibrationError) *summary.CalibrationError { return e }
+	ofWorstGroup errorOf = func(e *summary.CalibrationError) *summary.CalibrationError { return e.WorstGroup }
+	ofWorstClass errorOf = func(e *summary.CalibrationError) *summary.CalibrationError { return e.WorstClass }
+	ofClasses    errorOf = func(e *summary.CalibrationError) *summary.CalibrationError { return e.Classwise }
+)
+
+// of returns the selected bounds of a summary.
+func (o errorOf) of(s summary.Summary) (*summary.CalibrationError, error) {
+	if s.CalibrationError == nil {
+		return nil, errNoErrorBounds
 	}
-	return value{decimal.Of(e.Upper), fmt.Sprintf("%s, %d examples", e.UpperMethod, e.Examples)}, nil
+	if e := o(s.CalibrationError); e != nil {
+		return e, nil
+	}
+	return nil, errNoParts
 }
 
-func errorLower(s summary.Summary, _ Requirement) (value, error) {
-	e := s.CalibrationError
-	if e == nil {
-		return value{}, errNoErrorBounds
+func errorUpper(which errorOf) func(summary.Summary, Requirement) (value, error) {
+	return func(s summary.Summary, _ Requirement) (value, error) {
+		e, err := which.of(s)
+		switch {
+		case err != nil:
+			return value{}, err
+		case e.UpperMethod == "":
+			return value{}, errors.New("there is no sound upper bound on the calibration error")
+		}
+		return value{decimal.Of(e.Upper), fmt.Sprintf("%s, %d examples", e.UpperMethod, e.Examples)}, nil
 	}
-	return value{decimal.Of(e.Lower), fmt.Sprintf("%s, %d examples", e.LowerMethod, e.Examples)}, nil
+}
+
+func errorLower(which errorOf) func(summary.Summary, Requirement) (value, error) {
+	return func(s summary.Summary, _ Requirement) (value, error) {
+		e, err := which.of(s)
+		if err != nil {
+			return value{}, err
+		}
+		return value{decimal.Of(e.Lower), fmt.Sprintf("%s, %d examples", e.LowerMethod, e.Examples)}, nil
+	}
 }
 
 func shareOf(s *summary.Share) (value, error) {
@@ -212,6 +261,43 @@ func calibrationValue(point func(summary.Calibration) float64, certified func(su
 			v = value{decimal.Of(certified(*c.Certified)), v.detail + mayBeWrong(c.Certified.Failures)}
 		}
 		return v, nil
+	}
+}
+
+func worstGroupAccuracy(s summary.Summary, r Requirement) (value, error) {
+	if err := labelled(s); err != nil {
+		return value{}, err
+	}
+	worst, ok := s.WorstGroupAt(r.radius, r.certified)
+	if !ok {
+		return value{}, errNoGroups
+	}
+	v := value{worst.Rat(), fmt.Sprintf("%s: %d of %d", worst.Name, worst.Count, worst.Of)}
+	if r.certified {
+		v.detail += mayBeWrong(worst.Failures)
+	}
+	return v, nil
+}
+
+func worstGroupCalibration(
+	point func(acce.WorstGroup) *float64, certified func(acce.WorstCertified) *float64,
+) func(summary.Summary, Requirement) (value, error) {
+	return func(s summary.Summary, r Requirement) (value, error) {
+		c, err := calibrationAt(s, r)
+		if err != nil {
+			return value{}, err
+		}
+		switch {
+		case c.ByGroup == nil || c.ByGroup.Of == 0:
+			return value{}, errNoGroups
+		case len(c.ByGroup.Without) > 0:
+			return value{}, fmt.Errorf("no example with %s is certified at this radius", c.ByGroup.Without[0].Name())
+		}
+		x := point(c.ByGroup.Worst)
+		if r.certified {
+			x = certified(*c.ByGroup.Worst.Certified)
+		}
+		return value{decimal.Of(*x), fmt.Sprintf("the worst of %d groups", c.ByGroup.Of)}, nil
 	}
 }
 

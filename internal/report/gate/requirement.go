@@ -230,6 +230,9 @@ func floatOf(x *big.Rat) (float64, bool) {
 // Selective reports whether the requirement is on the error among answers, which needs a summary.Selection.
 func (r Requirement) Selective() bool { return r.metric.name == "selective-error" }
 
+// Grouped reports whether the requirement is on the worst group of examples, which needs summary.Options.Groups.
+func (r Requirement) Grouped() bool { return strings.HasPrefix(r.metric.name, "worst-group-") }
+
 // OfBounds reports whether the requirement concerns the confidence under attack, which needs bounds at its radius.
 func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
 

@@ -48,6 +48,11 @@ func TestSets(t *testing.T) {
 func TestCalibrationError(t *testing.T) {
 	both := &summary.CalibrationError{Lower: 0.01, LowerMethod: "betting", Upper: 0.05, UpperMethod: "binned-tv", Examples: 9}
 	lower := &summary.CalibrationError{Lower: 0.01, LowerMethod: "betting", Examples: 9}
+	parts := &summary.CalibrationError{
+		WorstGroup: &summary.CalibrationError{Lower: 0.02, LowerMethod: "betting", Upper: 0.08, UpperMethod: "binned-tv", Examples: 9},
+		WorstClass: &summary.CalibrationError{Lower: 0.2, LowerMethod: "betting", Upper: 0.3, UpperMethod: "binned-tv", Examples: 8},
+		Classwise:  &summary.CalibrationError{Lower: 0.12, LowerMethod: "betting", Upper: 0.13, UpperMethod: "binned-tv", Examples: 7},
+	}
 	for _, tt := range []struct {
 		bounds            *summary.CalibrationError
 		requirement, says string
@@ -59,6 +64,15 @@ func TestCalibrationError(t *testing.T) {
 		{both, "ce-lower<=0.005", "0.005 too much", false, true},
 		{lower, "ce-lower<=0.01", "betting", true, true},
 		{lower, "ce-upper<=1", "no sound upper bound", false, false},
+		{parts, "worst-group-ce-upper<=0.08", "0.08 (binned-tv, 9 examples)", true, true},
+		{parts, "worst-group-ce-lower<=0.01", "0.01 too much", false, true},
+		{parts, "worst-class-ce-upper<=0.3", "0.3 (binned-tv, 8 examples)", true, true},
+		{parts, "worst-class-ce-lower<=0.2", "0.2 (betting, 8 examples)", true, true},
+		{parts, "classwise-ce-upper<=0.1", "0.03 too much", false, true},
+		{parts, "classwise-ce-lower<=0.12", "0.12 (betting, 7 examples)", true, true},
+		{both, "worst-group-ce-upper<=1", "no bounds for groups or classes", false, false},
+		{both, "classwise-ce-lower<=1", "no bounds for groups or classes", false, false},
+		{nil, "worst-group-ce-lower<=1", "'rscert ce' checks this requirement", false, false},
 		{nil, "ce-upper<=1", "'rscert ce' checks this requirement", false, false},
 		{nil, "ce-lower<=1", "'rscert ce' checks this requirement", false, false},
 	} {

@@ -12,12 +12,13 @@ import (
 )
 
 // calibration returns the worst calibration under attack at each radius of the bounds.
-func (s Source) calibration(o Options) ([]Calibration, error) {
+func (s Source) calibration(o Options, g *grouped, rows []Row) ([]Calibration, error) {
 	if s.Bounds == nil || s.Bounds.Table.N == 0 {
 		return nil, nil
 	}
 	options := acce.Options{Bins: o.Bins, Solvers: acce.Solvers[:1], Thresholds: slices.Compact(slices.Sorted(slices.Values(o.Taus))),
-		Dataset: &acce.Dataset{Delta: o.Delta, Alpha: s.Bounds.Alpha, Examples: s.Bounds.Examples, Optional: true}}
+		Dataset: &acce.Dataset{Delta: o.Delta, Alpha: s.Bounds.Alpha, Examples: s.Bounds.Examples, Optional: true},
+		Groups:  g.ofBounds(rows, s.Bounds.Table)}
 	study, err := acce.NewStudy(s.Bounds.Table, options)
 	if errors.Is(err, calib.ErrNoneCertified) {
 		return nil, nil
@@ -40,7 +41,7 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 		if r.CCE == nil {
 			return nil, errors.New("the calibration error was not computed exactly")
 		}
-		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE}
+		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE, ByGroup: r.ByGroup}
 		var all *Statement // statement about every sampled example
 		if d := r.Certified; d != nil {
 			var err error

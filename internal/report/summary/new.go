@@ -61,6 +61,7 @@ type Options struct {
 	Delta      float64   // allowed failure probability of a statement about the dataset
 	Bins       int       // bins of the calibration error
 	Taus       []float64 // thresholds of the confidence-thresholded error
+	Groups     *Grouping // groups of examples; nil: none
 }
 
 // These are the defaults of Options.
@@ -121,12 +122,15 @@ func New(s Source, o Options) (Summary, error) {
 			out.Labelled++
 		}
 	}
+	if out.grouped, err = o.Groups.group(s.Path, out.Rows, o.Delta); err != nil {
+		return Summary{}, err
+	}
 	out.Dataset, err = out.Conditions.statement(out.Selected, o.Delta)
 	if err == nil {
 		out.Reliability, err = g.reliability(o)
 	}
 	if err == nil {
-		out.Calibration, err = s.calibration(o)
+		out.Calibration, err = s.calibration(o, out.grouped, out.Rows)
 	}
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
@@ -137,7 +141,9 @@ func New(s Source, o Options) (Summary, error) {
 	if len(radii) == 0 {
 		radii = o.Round
 	}
-	out.describe(radii, out.largestRadius())
+	if err := out.describe(radii, out.largestRadius()); err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
+	}
 	out.Columns = out.columns(o.AxesRadius)
 	if err := out.describeSelection(s.Selection); err != nil {
 		return Summary{}, err

@@ -52,7 +52,9 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 			most = nil
 		}
 	}
-	s.describe(o.Radii, most)
+	if err := s.describe(o.Radii, most); err != nil {
+		return InNorm{}, fmt.Errorf("%s: %w", s.Path, err)
+	}
 	return InNorm{norm, s.Curve, s.AverageRadius, s}, nil
 }
 
@@ -108,9 +110,9 @@ func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	return Summary{}, false
 }
 
-// describe computes the curve, the average radius and the classes from the rows. If the argument 'radii' is empty,
+// describe computes the curve, the average radius, the classes and the groups from the rows. If the argument 'radii' is empty,
 // describe chooses round radii. The argument 'most' is the largest possible radius, or nil if it is unknown.
-func (s *Summary) describe(radii []float64, most *float64) {
+func (s *Summary) describe(radii []float64, most *float64) (err error) {
 	if len(radii) == 0 {
 		radii = certify.RadiiUpTo(largest(s.Rows))
 	}
@@ -120,4 +122,6 @@ func (s *Summary) describe(radii []float64, most *float64) {
 	}
 	s.AverageRadius = s.averageRadius(most)
 	s.Classes = s.classes()
+	s.ByGroup, err = s.byGroup()
+	return err
 }

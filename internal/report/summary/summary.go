@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/graph"
@@ -47,7 +48,8 @@ type Summary struct {
 
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
 	AverageRadius Average      `json:"average_certified_radius"`
-	Classes       []Class      `json:"classes,omitempty"` // by true class, ascending
+	Classes       []Class      `json:"classes,omitempty"`  // by true class, ascending
+	ByGroup       *ByGroup     `json:"by_group,omitempty"` // if requested (Options.Groups)
 
 	Calibration []Calibration `json:"calibration,omitempty"` // in ascending order of radius; empty without bounds
 	Reliability *Reliability  `json:"reliability,omitempty"` // vote shares as confidences, without attack
@@ -80,6 +82,7 @@ type Summary struct {
 	Run *runfolder.Run `json:"-"`
 
 	selection *Selection
+	grouped   *grouped
 }
 
 // CalibrationError holds bounds on the calibration error E|s − P(y=1|s)|.
@@ -89,6 +92,9 @@ type CalibrationError struct {
 	Upper       float64
 	UpperMethod string // "" if there is no sound upper bound
 	Examples    int
+	// WorstGroup and WorstClass bound the largest error of a group and of a class, and Classwise the mean error of all
+	// classes. Each is nil if it was not computed. For an upper bound, UpperMethod names its method.
+	WorstGroup, WorstClass, Classwise *CalibrationError
 }
 
 // Sets counts prediction sets.
@@ -269,6 +275,8 @@ type Calibration struct {
 	// Certified holds with probability 1 − δ for these examples. Certified is nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
+	// ByGroup holds the findings for groups. It is nil without groups.
+	ByGroup *acce.ByGroup `json:"by_group,omitempty"`
 }
 
 // CertifiedCalibration is a Statement about bounds on the confidence, together with the worst calibration if Failures

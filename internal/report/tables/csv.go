@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,8 @@ import (
 
 // csvHeader holds the columns of a tidy table, with one row per number. The column 'certified' holds the bound that is
 // true with probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision,
-// denoiser, and the norm of the radius.
+// denoiser, and the norm of the radius. With groups of examples, a further column names the
+// group.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
 	"sound", "arithmetic", "precision", "denoiser", "norm"}
 
@@ -23,23 +25,39 @@ type csvRow struct {
 	run, quantity                                   string
 	radius, tau, class, count, of, value, low, high any
 	certified                                       *float64
+	group                                           string
+}
+
+// line returns all cells of a row about a run. The last cell is the group, if the table has groups.
+func (r csvRow) line(c summary.Conditions, groups bool) []string {
+	cells := append(r.fields(), csvConditions(c)...)
+	if groups {
+		cells = append(cells, csvText(r.group))
+	}
+	return cells
 }
 
 func (r Report) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(csvHeader) // Flush returns errors
+	groups := slices.ContainsFunc(r.Runs, func(s summary.Summary) bool { return s.ByGroup != nil })
+	header := csvHeader
+	if groups {
+		header = append(slices.Clone(header), "group")
+	}
+	_ = out.Write(header) // Flush returns errors
 	for _, s := range r.Runs {
 		for _, row := range tidy(s) {
-			_ = out.Write(append(row.fields(), csvConditions(s.Conditions)...))
+			_ = out.Write(row.line(s.Conditions, groups))
 		}
 		for _, n := range s.Norms {
 			for _, row := range tidyRadii(n.Whole()) {
-				_ = out.Write(append(row.fields(), csvConditions(n.Whole().Conditions)...))
+				_ = out.Write(row.line(n.Whole().Conditions, groups))
 			}
 		}
 	}
 	for _, p := range r.Envelope {
-		_ = out.Write(append(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields(), "", "", "", "", csvNorm(r.Runs[0].Conditions)))
+		row := shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil)
+		_ = out.Write(row.line(summary.Conditions{Norm: r.Runs[0].Conditions.Norm, Scaled: r.Runs[0].Conditions.Scaled}, groups))
 	}
 	out.Flush()
 	return out.Error()
@@ -104,7 +122,7 @@ func csvField(x any) string {
 }
 
 func shareRow(run, quantity string, s *summary.Share, radius, class any, certified *float64) csvRow {
-	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified}
+	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified, ""}
 }
 
 // tidyRadii returns, as rows, the numbers of a run that depend on the norm of the radii.
@@ -112,8 +130,24 @@ func tidyRadii(s summary.Summary) (rows []csvRow) {
 	for _, p := range s.Curve {
 		rows = append(rows, shareRow(s.Name, "certified-accuracy"+s.Conditions.Qualifiers(), &p.Accuracy, p.Radius, nil, p.Certified))
 	}
+	rows = append(rows, tidyGroups(s)...)
 	a := s.AverageRadius
 	return append(rows, csvRow{run: s.Name, quantity: "acr" + s.Conditions.Qualifiers(), of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
+}
+
+// tidyGroups returns, as rows, the certified accuracies of groups.
+func tidyGroups(s summary.Summary) (rows []csvRow) {
+	if s.ByGroup == nil {
+		return nil
+	}
+	for _, g := range s.ByGroup.Groups {
+		for _, p := range g.Curve {
+			row := shareRow(s.Name, "certified-accuracy"+s.Conditions.Qualifiers(), &p.Accuracy, p.Radius, nil, p.Certified)
+			row.group = g.Name()
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // tidy returns the numbers of a run as rows.

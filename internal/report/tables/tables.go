@@ -122,6 +122,9 @@ func (r Report) sections() []section {
 		if r.Classes && len(s.Classes) > 0 {
 			sections = append(sections, r.classes(s))
 		}
+		if s.ByGroup != nil {
+			sections = append(sections, r.groups(s)...)
+		}
 		if len(s.Calibration) > 0 {
 			sections = append(sections, r.calibration(s))
 		}

@@ -260,6 +260,9 @@ class CceOptions(TypedDict, total=False):
     plot: .svg, .png or .pdf file for a figure: reliability diagrams without attack and under the worst attack, and
         curves of CBS and CCE against the radius
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
+    group: also compute CBS and CCE for each group: the rows with the same value in this column; several columns make
+        groups one after the other
+    groups: file with the column index and the columns of ``group``; default column: group
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
     admm_learning_rate_z: learning rates of admm for the confidences (default [0.001000,0.010000])
@@ -290,6 +293,8 @@ class CceOptions(TypedDict, total=False):
     examples: int
     plot: StrPath | Sequence[StrPath]
     plot_size: str
+    group: str | Sequence[str]
+    groups: StrPath
     out: StrPath
     admm_starts: Literal["clean", "brier"] | Sequence[str]
     admm_learning_rate_z: Floats
@@ -317,6 +322,11 @@ class MetricsOptions(TypedDict, total=False):
     level: confidence level of the intervals (default 0.95)
     joint_bands: widen the intervals of the reliability diagram so that, with the probability of ``level``, they hold
         in all bins together
+    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their
+        bands together with the probability of ``level``
+    group: also compute the metrics of each group: the rows with the same value in this column; several columns make
+        groups one after the other
+    groups: file with the column index and the columns of ``group``; default column: group
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
@@ -344,6 +354,9 @@ class MetricsOptions(TypedDict, total=False):
     edge: Literal["upper", "lower"]
     level: float
     joint_bands: bool
+    consistency_bands: bool
+    group: str | Sequence[str]
+    groups: StrPath
     seed: int
     radius: float
     quantity: Literal["top-label", "class-1"]

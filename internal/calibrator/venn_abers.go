@@ -1,0 +1,136 @@
+package calibrator
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// VennAbersCurve holds the probabilities p₀(x) and p₁(x) of an inductive Venn–Abers predictor (Vovk, Petej & Fedorova
+// 2015): p_y(x) is the value at x of the isotonic regression of the examples of the fit and one more example, which has
+// the variable x and the label y. The two functions are constant between the knots At. With a = the number of knots ≤ x
+// and b = the number of knots < x, they are p₀(x) = P0[a] and p₁(x) = P1[b].
+//
+// If a new example is exchangeable with the examples of the fit and has the label Y, then p_Y(x) is perfectly calibrated:
+// P(Y = 1 | p_Y(x)) = p_Y(x) (their theorem 1). This says nothing about the merged probability of the method value.
+type VennAbersCurve struct {
+	At []float64 `json:"at"` // ascending
+	P0 []float64 `json:"p0"`
+	P1 []float64 `json:"p1"`
+}
+
+// interval returns p₀ and p₁ at x.
+func (c VennAbersCurve) interval(x float64) (p0, p1 float64) {
+	below := sort.SearchFloat64s(c.At, x)
+	upTo := below
+	for upTo < len(c.At) && c.At[upTo] == x {
+		upTo++
+	}
+	return c.P0[upTo], c.P1[below]
+}
+
+// value returns p₁/(1 − p₀ + p₁), which minimises the largest regret of the logarithmic loss (Vovk et al., section 4).
+func (c VennAbersCurve) value(x float64) float64 {
+	p0, p1 := c.interval(x)
+	return p1 / (1 - p0 + p1)
+}
+
+// fitVennAbers computes the functions p₀ and p₁ of each class. The variable is the probability of the class, or its
+// log-odds if the outputs are logits.
+func fitVennAbers(d Data, _ Options) (m Map, err error) {
+	err = d.eachClass(func(b binary) error {
+		x := b.s
+		if b.input == Logits {
+			x = b.d
+		}
+		m.VennAbers = append(m.VennAbers, vennAbers(x, b.is))
+		return nil
+	})
+	return m, err
+}
+
+// vennAbers computes the curve of examples with the variable x. It leaves out knots at which both functions are
+// continuous.
+func vennAbers(x []float64, is []bool) VennAbersCurve {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
+	var at, count, ones, zeros []float64 // for each value of x
+	for k, i := range order {
+		if k == 0 || x[i] != x[order[k-1]] {
+			at, count, ones, zeros = append(at, x[i]), append(count, 0), append(ones, 0), append(zeros, 0)
+		}
+		last := len(at) - 1
+		count[last]++
+		if is[i] {
+			ones[last]++
+		} else {
+			zeros[last]++
+		}
+	}
+	p1 := append(withOne(count, ones), 1)
+	// If x and the labels are reversed, p₀ becomes 1 − p₁.
+	slices.Reverse(count)
+	slices.Reverse(zeros)
+	p0 := []float64{0}
+	for _, p := range slices.Backward(withOne(count, zeros)) {
+		p0 = append(p0, 1-p)
+	}
+	c := VennAbersCurve{P0: p0[:1], P1: p1[:1]}
+	for k, t := range at {
+		if p0[k+1] != p0[k] || p1[k+1] != p1[k] {
+			c.At, c.P0, c.P1 = append(c.At, t), append(c.P0, p0[k+1]), append(c.P1, p1[k+1])
+		}
+	}
+	return c
+}
+
+// point is a corner of a diagram of cumulative sums: the number of examples, and the number of examples with the label 1.
+type point struct{ count, ones float64 }
+
+// below reports whether p lies on or below the line through a and b, which is to the right of a.
+func (p point) below(a, b point) bool {
+	return (p.ones-a.ones)*(b.count-a.count) <= (b.ones-a.ones)*(p.count-a.count)
+}
+
+// withOne returns p₁ for the variable of each group of equal examples. Group i has count_i examples, of which ones_i
+// have the label 1. The isotonic regression is the slope of the greatest convex minorant of the points P_j = (Σ_{i≤j}
+// count_i, Σ_{i≤j} ones_i) (Barlow et al. 1972). One more example with the label 1 before or in group i moves the points
+// P_0 … P_{i−1} by (−1, −1) relative to the others. So p₁ of group i is the slope of the lower bridge between the points
+// Q_j = P_j − (1, 1), j < i, and the points P_j, j ≥ i.
+//
+// The bridge starts at the point start and ends at the last element of stack, which holds the corners of the lower hull
+// of the second set that can still be an end, from right to left. As i grows, p₁ grows, so the bridge changes only if
+// the new point Q_{i−1} lies on or below it; then it starts at Q_{i−1}. A corner that a bridge or a hull once hid stays
+// hidden: P_{i−1} is replaced by Q_{i−1}, and the line from P_{i−1} with slope 1 goes through Q_{i−1}. So every point
+// enters and leaves the stack at most once. All coordinates are whole numbers, so the comparisons are exact.
+func withOne(count, ones []float64) []float64 {
+	corners := make([]point, len(count)+1)
+	for i := range count {
+		corners[i+1] = point{corners[i].count + count[i], corners[i].ones + ones[i]}
+	}
+	var stack []point
+	for i := len(count); i > 0; i-- {
+		for len(stack) > 1 && stack[len(stack)-2].below(corners[i], stack[len(stack)-1]) {
+			stack = stack[:len(stack)-1]
+		}
+		stack = append(stack, corners[i])
+	}
+	out := make([]float64, len(count))
+	start := point{math.NaN(), math.NaN()}
+	for i := range out {
+		moved := point{corners[i].count - 1, corners[i].ones - 1}
+		if i == 0 || moved.below(start, stack[len(stack)-1]) {
+			start = moved // if P_{i−1} is on top, the line to it has slope 1, and the next corner is on or below this line
+			for len(stack) > 1 && stack[len(stack)-2].below(start, stack[len(stack)-1]) {
+				stack = stack[:len(stack)-1]
+			}
+		}
+		end := stack[len(stack)-1]
+		out[i] = (end.ones - start.ones) / (end.count - start.count)
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package predictions
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/table"
+)
+
+// MaxGroups limits the number of groups: the bounds of more groups say little.
+const MaxGroups = 1000
+
+// RowGroup is a group of rows: the rows with the same value in a column.
+type RowGroup struct {
+	Column string      `json:"column"`
+	Value  table.Group `json:"value"` // JSON shows the value, a number or text
+}
+
+// Name returns the group as printed.
+func (g RowGroup) Name() string { return g.Column + " = " + g.Value.Name() }
+
+// GroupRows divides the rows of a table by the values of each column in turn. Every row is in one group of each column.
+func GroupRows(t *table.Table, columns []string) (groups []RowGroup, err error) {
+	for _, column := range columns {
+		found := t.GroupRows(column)
+		if found == nil {
+			return nil, fmt.Errorf("%s: no column %s that makes groups", t.Path, column)
+		}
+		for _, g := range found {
+			groups = append(groups, RowGroup{column, g})
+		}
+	}
+	return groups, checkGroups(t.Path, columns, groups)
+}
+
+// GroupByIndex divides examples by the columns of a table with the column index. The argument index names the example
+// of each row. An error about a row of the input is a *calib.RowError.
+func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup, error) {
+	if err := checkIndex(t); err != nil {
+		return nil, err
+	}
+	known, _ := t.Column("index")
+	at := make(map[float64]int, t.N) // row of the table, by index
+	for i, x := range known {
+		at[x] = i
+	}
+	rows := make([][]int, t.N) // rows of the input, by row of the table
+	for i, x := range index {
+		k, ok := at[x]
+		if !ok {
+			return nil, &calib.RowError{Row: i, Reason: fmt.Sprintf("%s has no group of the example with index %v", t.Path, x)}
+		}
+		rows[k] = append(rows[k], i)
+	}
+	all, err := GroupRows(t, columns)
+	if err != nil {
+		return nil, err
+	}
+	var groups []RowGroup
+	for _, g := range all {
+		members := g.Value.Rows
+		g.Value.Rows = nil
+		for _, k := range members {
+			g.Value.Rows = append(g.Value.Rows, rows[k]...)
+		}
+		slices.Sort(g.Value.Rows)
+		if len(g.Value.Rows) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return groups, nil
+}
+
+// GroupLabels divides examples by their label.
+func GroupLabels(label []int) []RowGroup {
+	members := map[int][]int{}
+	for i, y := range label {
+		members[y] = append(members[y], i)
+	}
+	var groups []RowGroup
+	for _, y := range slices.Sorted(maps.Keys(members)) {
+		groups = append(groups, RowGroup{"label", table.Group{Value: float64(y), Rows: members[y]}})
+	}
+	return groups
+}
+
+// checkGroups returns an error if there are too many groups, or no group.
+func checkGroups(path string, columns []string, groups []RowGroup) error {
+	switch {
+	case len(groups) > MaxGroups:
+		return hint.Add(param.Errorf("%s: %s makes %d groups: want at most %d", path, param.Group, len(groups), MaxGroups),
+			"a column of groups has few values; it is not a score")
+	case len(groups) == 0 && len(columns) > 0:
+		return errors.New(path + ": no rows")
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package summary
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/table"
+)
+
+// Grouping says how to divide the examples into groups.
+type Grouping struct {
+	Columns []string
+	// Table has the column index and the columns of the groups. If it is nil, the only possible column is "label", the
+	// true class.
+	Table *table.Table
+}
+
+// ByGroup holds the certified accuracy of groups of examples. Each of the G groups gets δ/G, so the lower bounds of each
+// kind hold for all groups together with probability 1 − Delta. The groups must not depend on the noise.
+type ByGroup struct {
+	Delta  float64 `json:"delta"`
+	Groups []Group `json:"groups"`
+	// Worst holds the smallest values of a group at each radius. A mixture Σπ_g·(group g) of the groups, with shares π_g
+	// ≥ 0 that sum to 1, has at least this accuracy, because its accuracy is the same mixture of the groups' accuracies.
+	Worst []GroupPoint `json:"worst"`
+}
+
+// Group holds the certified accuracy of a group.
+type Group struct {
+	predictions.RowGroup
+	Examples int `json:"examples"`
+	// Failures is the largest number of wrong certificates of the group, with probability 1 − δ/G. It is the 1 − δ/G
+	// quantile of Bin(N, α), for the number N of sampled examples of the group. It is nil without Summary.Dataset.
+	Failures *int64       `json:"failures,omitempty"`
+	Curve    []GroupPoint `json:"certified_accuracy"` // at the radii of Summary.Curve
+}
+
+// GroupPoint is the certified accuracy of a group at a radius. The interval of Accuracy has the confidence level 1 − (1 −
+// Level)/G.
+type GroupPoint struct {
+	Radius   float64 `json:"radius"`
+	Accuracy Share   `json:"accuracy"`
+	// Certified is (Count − Failures)/Of, a lower bound for these examples. It holds at all radii at once. It is nil
+	// without Summary.Dataset.
+	Certified *float64 `json:"certified,omitempty"`
+	// Population is a lower bound on the accuracy under attack in the population of the group, at this radius. It is nil
+	// if the certificates are not known to be those of all sampled examples, or without Summary.Dataset.
+	Population *float64 `json:"population,omitempty"`
+}
+
+// grouped holds the rows of each group.
+type grouped struct {
+	delta  float64
+	groups []predictions.RowGroup
+}
+
+// group divides the rows.
+func (g *Grouping) group(path string, rows []Row, delta float64) (*grouped, error) {
+	if g == nil {
+		return nil, nil
+	}
+	out := &grouped{delta: delta}
+	index := make([]float64, len(rows))
+	for i, r := range rows {
+		index[i] = float64(r.Index)
+	}
+	if g.Table != nil {
+		var err error
+		if out.groups, err = predictions.GroupByIndex(index, g.Table, g.Columns); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return out, nil
+	}
+	for _, column := range g.Columns {
+		if column != "label" {
+			return nil, hint.Add(param.Errorf("%s: %s %s: the certificates state no group but the label", path, param.Group, column),
+				"give a file with the columns index and %s by %s", column, param.Groups)
+		}
+	}
+	labels := make([]int, len(rows))
+	for i, r := range rows {
+		labels[i] = r.Label
+	}
+	out.groups = slices.DeleteFunc(predictions.GroupLabels(labels), func(g predictions.RowGroup) bool {
+		return g.Value.Value == certify.UnknownLabel
+	})
+	if n := len(out.groups); n == 0 || n > predictions.MaxGroups {
+		return nil, fmt.Errorf("%s: %d classes have examples: want 1 to %d for groups", path, n, predictions.MaxGroups)
+	}
+	return out, nil
+}
+
+// ofBounds divides the rows of a table of bounds on the confidence into the same groups, by the index of their example.
+func (g *grouped) ofBounds(rows []Row, t *table.Table) []predictions.RowGroup {
+	index, ok := t.Column("index")
+	if g == nil || !ok {
+		return nil
+	}
+	at := map[float64][]int{}
+	for i, x := range index {
+		at[x] = append(at[x], i)
+	}
+	var out []predictions.RowGroup
+	for _, group := range g.groups {
+		of := group
+		of.Value.Rows = nil
+		for _, i := range group.Value.Rows {
+			of.Value.Rows = append(of.Value.Rows, at[float64(rows[i].Index)]...)
+		}
+		out = append(out, of)
+	}
+	return out
+}
+
+// byGroup computes the accuracies of the groups at the radii of the curve.
+func (s Summary) byGroup() (*ByGroup, error) {
+	if s.grouped == nil {
+		return nil, nil
+	}
+	out := &ByGroup{Delta: s.grouped.delta}
+	level := 1 - (1-s.Level)/float64(len(s.grouped.groups))
+	for k, g := range s.grouped.groups {
+		group := Group{RowGroup: g, Examples: len(g.Value.Rows)}
+		if s.Dataset != nil {
+			failures, err := s.groupFailures(k)
+			if err != nil {
+				return nil, err
+			}
+			group.Failures = &failures
+		}
+		for _, p := range s.Curve {
+			count := s.groupCertifiedAt(k, decimal.Of(p.Radius))
+			at := GroupPoint{Radius: p.Radius, Accuracy: newShare(count, group.Examples, level)}
+			if group.Failures != nil {
+				certified := shareLess(count, *group.Failures, group.Examples)
+				at.Certified, at.Population = &certified, s.populationAccuracy(count, group.Examples)
+			}
+			group.Curve = append(group.Curve, at)
+		}
+		out.Groups = append(out.Groups, group)
+	}
+	out.Worst = worstPoints(out.Groups)
+	return out, nil
+}
+
+// groupFailures returns the largest number of wrong certificates of group k. Of the group's examples, at most those were
+// sampled that the rows hold, and those that the rows omit.
+func (s Summary) groupFailures(k int) (int64, error) {
+	listed := len(s.grouped.groups[k].Value.Rows)
+	if s.Conditions.Deterministic {
+		return 0, nil
+	}
+	sampled := int64(listed + max(0, s.Selected-s.Examples))
+	failures, err := binomial.FailureQuantile(sampled, s.Dataset.Alpha, s.grouped.delta/float64(len(s.grouped.groups)))
+	return min(failures, sampled), err
+}
+
+// populationAccuracy bounds the accuracy under attack in the population of a group from below, with probability 1 −
+// δ/G. An example of the population counts as certified with probability q. If an attack can break an example, it counts
+// with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q − α)/(1 − α). The lower
+// Clopper–Pearson bound at δ/G replaces q. It returns nil if some sampled examples are missing.
+func (s Summary) populationAccuracy(count, of int) *float64 {
+	if s.NotCounted || s.Selected != s.Examples {
+		return nil
+	}
+	alpha := s.Dataset.Alpha
+	q := binomial.LowerBound(int64(count), int64(of), s.grouped.delta/float64(len(s.grouped.groups)))
+	a := certify.RoundDown(max(0, (q-alpha)/(1-alpha)*(1-1e-12)))
+	return &a
+}
+
+// groupCertifiedAt counts the examples of group k whose certified class is the label and whose radius is at least r.
+func (s Summary) groupCertifiedAt(k int, r *big.Rat) int {
+	return certifiedAt(func(yield func(Row) bool) {
+		for _, i := range s.grouped.groups[k].Value.Rows {
+			if !yield(s.Rows[i]) {
+				return
+			}
+		}
+	}, r)
+}
+
+// worstPoints returns the smallest values of the groups at each radius. The accuracy is that of the group with the
+// smallest one.
+func worstPoints(groups []Group) []GroupPoint {
+	worst := append([]GroupPoint(nil), groups[0].Curve...)
+	least := func(a, b *float64) *float64 {
+		if a == nil || b == nil || *a < *b {
+			return a
+		}
+		return b
+	}
+	for _, g := range groups[1:] {
+		for k, p := range g.Curve {
+			w := &worst[k]
+			if p.Accuracy.Rat().Cmp(w.Accuracy.Rat()) < 0 {
+				w.Accuracy = p.Accuracy
+			}
+			w.Certified, w.Population = least(w.Certified, p.Certified), least(w.Population, p.Population)
+		}
+	}
+	return worst
+}
+
+// WorstGroupAt is the certified accuracy of the worst group at a radius.
+type WorstGroupAt struct {
+	Name     string
+	Count    int
+	Of       int
+	Failures int64
+}
+
+// Rat returns the accuracy if Failures certificates of the group are wrong.
+func (w WorstGroupAt) Rat() *big.Rat {
+	return big.NewRat(max(0, int64(w.Count)-w.Failures), int64(w.Of))
+}
+
+// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If allow is set, it allows for the
+// wrong certificates of each group (Group.Failures), which needs Dataset. The result ok is false without groups.
+func (s Summary) WorstGroupAt(r *big.Rat, allow bool) (worst WorstGroupAt, ok bool) {
+	if s.ByGroup == nil {
+		return WorstGroupAt{}, false
+	}
+	for k, g := range s.ByGroup.Groups {
+		at := WorstGroupAt{Name: g.Name(), Count: s.groupCertifiedAt(k, r), Of: g.Examples}
+		if allow {
+			at.Failures = *g.Failures
+		}
+		if k == 0 || at.Rat().Cmp(worst.Rat()) < 0 {
+			worst = at
+		}
+	}
+	return worst, true
+}
