@@ -16,10 +16,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A row is an example with two classes. Where a linear function of the noise exceeds a threshold, the score of class 0
-// is the field high. Elsewhere it is the field low. So its mean score for class 0 is low + (high − low)p, where p is
-// the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius R can move p to
-// Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
+// A row is an example with two classes. The score of class 0 takes two values: it is the field high where a linear
+// function of the noise exceeds a threshold, and the field low elsewhere. So the mean score of class 0 is low + (high −
+// low)p, where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius R
+// can move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
 type row struct {
 	label, p  float64
 	low, high float64

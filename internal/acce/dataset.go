@@ -13,7 +13,8 @@ type Dataset struct {
 	Alpha    float64 // failure probability of each bound; 0 means the value in the table
 	Examples int     // number of sampled examples; 0 means the number in the table
 	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is true, the study
-	// then makes no statement. Otherwise NewStudy returns an error.
+	// then makes no statement. Otherwise NewStudy returns an error. If Options.Thresholds are given, an unknown number
+	// of sampled examples is an error in either case.
 	Optional bool
 }
 
@@ -28,13 +29,13 @@ type ThresholdedError struct {
 	Certified *float64 `json:"certified_error,omitempty"`
 }
 
-// Clean is the calibration without attack of all examples, including the examples whose class is not certified.
+// Clean holds the calibration error without attack. It covers all examples, also those whose class is not certified.
 type Clean struct {
 	N   int     `json:"n"`
 	ECE float64 `json:"ece"`
 }
 
-// settleDataset determines the number of sampled examples and the failure probability alpha of each bound.
+// settleDataset sets s.sampled and s.alpha: the number of sampled examples, and the failure probability of each bound.
 func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	d := Dataset{Optional: true}
 	if s.options.Dataset != nil {

@@ -58,7 +58,7 @@ func ExampleStudy_WriteAttack() {
 	// 0.5,0.9,0,0.9,2
 }
 
-// Only the exact solver returns a bound under attack. The values of the other solvers are at most the exact value.
+// Only the exact solver returns an upper bound. The other solvers return values that are at most this bound.
 func ExampleSolver() {
 	for _, s := range acce.Solvers {
 		fmt.Println(s.Name, s.Exact)

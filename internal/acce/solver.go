@@ -45,8 +45,8 @@ func SolverChoices() choice.List[Solver] {
 	return choice.Of("solver", Solvers...).Describe(func(s Solver) string { return s.What })
 }
 
-// Progress receives the number of steps since its last call and the calibration error reached. Several goroutines may
-// call it at the same time.
+// Progress receives the number of steps since its last call, and the calibration error after the latest step. Several
+// goroutines may call it at the same time.
 type Progress func(steps int, ece float64)
 
 // problem is the input of a solver.

@@ -39,8 +39,8 @@ type Options struct {
 	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; if 0, it gets none
 
 	// Progress, if not nil, is called at the start of each long search. Its arguments are the radius (nil if the table
-	// has none), the solver and the number of steps. During its work the search calls step, the first result of
-	// Progress. At its end it calls done, the second result.
+	// has none), the solver and the number of steps. Progress returns two functions. The search calls the first
+	// function, step, while it works. It calls the second function, done, when it ends.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
@@ -117,8 +117,8 @@ type Result struct {
 	Norm   *law.Norm `json:"norm,omitempty"`   // norm of the radius, if known
 	N      int       `json:"n"`
 	Bins   int       `json:"bins"`
-	// Edge is the edge that each bin includes. It is always LowerClosed, because the certified calibration error is
-	// defined for such bins.
+	// Edge says which of its two edges a bin includes. It is always LowerClosed, because the certified calibration
+	// error is defined for bins that include their lower edge.
 	Edge calib.Edge `json:"edge"`
 	// SameExamples says that N counts only examples with a row at every radius of the study.
 	SameExamples bool `json:"same_examples,omitempty"`
@@ -153,7 +153,7 @@ type Estimates struct {
 	ADMM *float64 `json:"admm,omitempty"`
 }
 
-// AdaptiveInterval encloses the largest calibration error with equal-count bins.
+// AdaptiveInterval encloses the largest calibration error under attack over bins of equal count.
 type AdaptiveInterval struct {
 	Lower float64 `json:"lower"` // an attack attains this value
 	Upper float64 `json:"upper"` // an upper bound for every choice of bins
@@ -173,7 +173,7 @@ type Certified struct {
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
 }
 
-// measureTime records the running time of the function work.
+// measureTime calls the function work and records its running time under the given name.
 func (r *Result) measureTime(name string, work func() error) error {
 	start := time.Now()
 	err := work()
@@ -263,8 +263,8 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 }
 
 // certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
-// With probability at least 1 − δ, at most k rows are wrong. So certify adds the largest effect that k wrong rows can
-// have.
+// With probability at least 1 − δ, at most k rows are wrong, where k is the result's field Failures. So certify adds
+// the largest effect that k wrong rows can have.
 func (s *Study) certify(r Result, w calib.RowWeights) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}

@@ -1,9 +1,9 @@
 // Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
-// et al. 2025). The searches come from the literature. The result of each search is at most the true maximum, so it is
-// not a certificate. Package calib computes the maximum exactly (calib.CCE).
+// et al. 2025). The searches come from the literature. The error that a search finds is at most the true maximum, so it
+// certifies nothing. Package calib computes the maximum exactly (calib.CCE).
 //
-// NewProblem takes the intervals and the bins. Each search returns an Estimate, which also holds the confidences that
-// attain it:
+// NewProblem takes the intervals and the bins. Each search returns an Estimate: a calibration error, and confidences
+// with this error.
 //
 //   - Problem.ADMM does one run of the paper's Algorithm 1. Problem.Best returns the best of several runs, for example
 //     of PaperGrid().Runs.
@@ -27,8 +27,8 @@ const (
 	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞ (see ADMM)
 )
 
-// Problem holds the intervals and the bins of a search. The task is to find the confidences in the intervals that have
-// the largest calibration error.
+// Problem holds the intervals and the bins of a search. The task is to choose one confidence from each interval so that
+// the calibration error is as large as possible.
 type Problem struct {
 	samples []calib.Bounded
 	clean   []float64 // [N] or nil
@@ -44,8 +44,8 @@ func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Pro
 	return &Problem{samples, clean, bins}, nil
 }
 
-// start returns the confidences from which a search begins: the clean confidences, clamped to their intervals, or the
-// Brier confidences.
+// start returns the confidences from which a search begins: either the clean confidences, clamped to their intervals,
+// or the confidences with the largest Brier score.
 func (p *Problem) start(s Start) []float64 {
 	z := make([]float64, len(p.samples))
 	for n, v := range p.samples {
@@ -79,14 +79,15 @@ type Estimate struct {
 	Interrupted bool      // the search was stopped early
 }
 
-// Brier returns the calibration error of the Brier confidences, which have the largest Brier score.
+// Brier returns the confidences with the largest Brier score, and their calibration error.
 func (p *Problem) Brier() Estimate {
 	z := p.start(FromBrier)
 	return Estimate{ECE: p.ece(z), Confidences: z}
 }
 
-// Residuals are the distances between the iterate of one ADMM step and the constraints of the program, in the 1-norm
-// and the ∞-norm. The paper's Figures 9 and 10 show these quantities (appendix G.1).
+// Residuals describes the iterate after one step. For a step of ADMM, the fields from Confidence to Sphere are
+// distances between the iterate and the constraints of the program. Norms holds such a distance in the 1-norm and in
+// the ∞-norm. The paper's Figures 9 and 10 show these quantities (appendix G.1).
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
@@ -124,14 +125,15 @@ func (r *Norms) add(d float64) {
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
 // and a gradient ascent step of size ρ on each λ. The iteration starts with a = 1/M, q₁ = q₂ = a, g equal to the
 // clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each step ADMM projects a copy of
-// (a, z). It puts each sample into the reachable bin with the largest a_nm, and clamps z_nm to the bin and the
-// interval. The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
+// (a, z). The copy has each sample n in the reachable bin m with the largest a_nm, and z_nm clamped to the part of the
+// interval in this bin. The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM
+// numbers.
 //
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
 // no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
 //
-// ADMM calls watch after each step, unless watch is nil. At every residualsEvery-th step it also fills the Residuals.
-// If residualsEvery is 0, it never fills them.
+// ADMM calls watch after each step, unless watch is nil. After every residualsEvery-th step, the Residuals also hold
+// Rho, SoftECE and the distances. If residualsEvery is 0, they hold only Step and ProjectedECE.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -169,7 +171,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 
 // state is an ADMM iterate. Arrays over (n, m) are row-major [N, M].
 //
-// The state does not keep q₁, q₂ and g, because pullA and pullZ hold everything that the next step needs.
+// The state does not keep q₁, q₂ and g, because pullA and pullZ hold everything that the next step needs of them.
 type state struct {
 	*Problem
 	par         Params
@@ -361,7 +363,7 @@ func (s *state) move(rho, next float64) (ece float64) {
 	return ece / float64(s.n)
 }
 
-// overlap returns the part of a sample's interval that lies in a bin.
+// overlap returns the ends of the part of v's interval that lies in the bin from low to high.
 func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	if v.Lower > low {
 		low = v.Lower
@@ -372,7 +374,8 @@ func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// residuals computes the fields of r from a and z.
+// residuals adds the relaxed calibration error and the distances from the constraints to r. It computes SoftECE from
+// s.gap, and the distances from s.a and s.z.
 func (s *state) residuals(r *Residuals) {
 	for _, g := range s.gap {
 		r.SoftECE += math.Abs(g) / float64(s.n)

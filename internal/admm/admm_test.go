@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// certified draws n predictions that resemble those of a certified classifier. They are confident where
-// they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
+// certified draws n predictions that resemble those of a certified classifier. They are confident where they are right,
+// and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []calib.Bounded, clean []float64) {
 	samples, clean = make([]calib.Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -316,12 +316,11 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	}
 }
 
-// With a small learning rate for the assignment, ADMM converges on predictions that resemble those of a certified
-// classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. With the
-// rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the
-// curvature ρ(2 + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM
-// converges or that the estimate is near the exact value. The test checks only the convergence, and only for these
-// predictions.
+// If the predictions resemble those of a certified classifier and the learning rate for the assignment is small, ADMM
+// converges. The constraints are met in the limit, and the relaxed error approaches the projected error. With the rates
+// of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the curvature ρ(2
+// + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM converges or that the
+// estimate is near the exact value. The test checks only the convergence, and only for these predictions.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
@@ -370,7 +369,7 @@ func TestResiduals(t *testing.T) {
 	var r Residuals
 	s.residuals(&r)
 	want := Residuals{
-		SoftECE:    r.SoftECE,                     // the iteration keeps SoftECE; it does not follow from a and z
+		SoftECE:    r.SoftECE,                     // not tested: residuals computes SoftECE from s.gap, which this test does not set
 		Confidence: Norms{0.5 - 0.4 + 0.25, 0.25}, // bin 2 is out of reach of sample 1, and bin 1 is out of reach of sample 2
 		Binary:     Norms{0.25 + 0.25 + 0.5, 0.5},
 		Unique:     Norms{0.5 + 0.5, 0.5},

@@ -27,8 +27,8 @@ func (w Watch) step(run int, r Residuals) {
 
 func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
 
-// every returns the field Every, or 0 if the field Trace is nil.
-func (w Watch) every() int {
+// traceInterval returns the field Every, or 0 if the field Trace is nil.
+func (w Watch) traceInterval() int {
 	if w.Trace == nil {
 		return 0
 	}
@@ -39,7 +39,7 @@ func (w Watch) every() int {
 // several runs reach this error, Best returns the first of them. If ctx ends, Best returns the best run so far.
 func (p *Problem) Best(ctx context.Context, grid []Params, w Watch) Estimate {
 	return bestRun(len(grid), func(run int) Estimate {
-		return p.ADMM(ctx, grid[run], w.every(), func(r Residuals) { w.step(run, r) })
+		return p.ADMM(ctx, grid[run], w.traceInterval(), func(r Residuals) { w.step(run, r) })
 	})
 }
 

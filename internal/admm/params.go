@@ -69,7 +69,7 @@ func PaperGrid() ParamGrid {
 func (g ParamGrid) Runs(haveClean bool) []Params {
 	paper := PaperGrid()
 	var runs []Params
-	for _, start := range known(orElse(g.Starts, paper.Starts), haveClean) {
+	for _, start := range knownStarts(orElse(g.Starts, paper.Starts), haveClean) {
 		for _, rateZ := range orElse(g.RatesZ, paper.RatesZ) {
 			for _, rateA := range orElse(g.RatesA, paper.RatesA) {
 				for _, growth := range orElse(g.Growths, paper.Growths) {
@@ -84,8 +84,8 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 // DECEParams holds the settings of DECE. Empty lists and zeros stand for the defaults.
 type DECEParams struct {
 	Starts []Start // default: Brier, and clean if the clean confidences are known
-	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. Seed and k ≥
-	// 0 determine the k-th additional start.
+	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. The
+	// additional starts are numbered from 0. Seed and this number determine a start.
 	Random int
 	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, with half
 	// of the interval's width as standard deviation, and is clamped to the interval.
@@ -127,7 +127,7 @@ func (p DECEParams) Drawn() int { return p.Random + p.Gaussian }
 // StartsFrom returns the starts of DECE's first runs. If haveClean is false, StartsFrom omits FromClean. The Random and
 // the Gaussian starts follow the starts that StartsFrom returns.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
-	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
+	return knownStarts(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }
 
 // NoStartError means that a search has no start: it would start only from the clean confidences, and these are unknown.
@@ -137,8 +137,8 @@ func (NoStartError) Error() string {
 	return "the clean confidences are not known, and there is no other start"
 }
 
-// known removes FromClean if haveClean is false.
-func known(starts []Start, haveClean bool) []Start {
+// knownStarts removes FromClean if haveClean is false.
+func knownStarts(starts []Start, haveClean bool) []Start {
 	var out []Start
 	for _, s := range starts {
 		if s != FromClean || haveClean {

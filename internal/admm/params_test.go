@@ -160,7 +160,7 @@ func TestBestTraces(t *testing.T) {
 			}
 		}
 	}
-	if w := (Watch{Every: 7}); w.every() != 0 || w.traces(7) {
+	if w := (Watch{Every: 7}); w.traceInterval() != 0 || w.traces(7) {
 		t.Error("a trace that nobody asked for")
 	}
 }

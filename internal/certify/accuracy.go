@@ -61,8 +61,8 @@ func (a *Accuracy) Add(v Votes) {
 	}
 }
 
-// Right reports whether the label has the most estimation votes of all classes, and more votes than v.None. If classes
-// tie, only the class with the lowest index counts as having the most votes.
+// Right reports whether the label has the most estimation votes of all classes, and more than "no class" (v.None). If
+// classes tie, only the class with the lowest index counts as having the most votes.
 func (v Votes) Right() bool { return VoteRule{}.Right(v) }
 
 // CleanShare returns the accuracy without noise, and false if it is unknown.

@@ -23,8 +23,8 @@ type claim struct {
 
 // proved returns a bound with at least the given margin if the exact margin search can prove such a bound. If the
 // bonferroni margin is large enough, the bound is the bonferroni margin. Otherwise the bound is the given margin, which
-// proved first increases slightly because margins in files are rounded down. The method prove of the exact margin
-// search decides whether this margin holds.
+// proved first increases slightly because margins in files are rounded down. The search's method prove decides whether
+// this margin holds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false

@@ -10,9 +10,9 @@ import "math"
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
 // "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
-// the true mean μ, then μ itself was rejected. K need not be monotone in m. So the bets for different m may be chosen
-// independently. The samples are independent and in a fixed order. Their distributions may differ if each distribution
-// has a mean ≤ m.
+// the true mean μ, then μ itself was rejected. This argument does not need a K that is monotone in m. So the bets for
+// different m may be chosen independently. The samples are independent and in a fixed order. Their distributions may
+// differ if each distribution has a mean ≤ m.
 //
 // There are three ways to bet:
 //

@@ -8,9 +8,9 @@
 // # From votes
 //
 // Votes are the class counts of one example. NewVoteCertifier makes a VoteCertifier for a Target (class, margin, α, σ)
-// and a VoteMethod. Its Certificate holds the class, a lower bound on the margin, and the radius. VoteMethods lists the
-// methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how many votes sampling ends, and
-// keeps the total failure probability at most α.
+// and a VoteMethod. A VoteCertifier returns Certificates, which hold the class, a lower bound on the margin, and the
+// radius. VoteMethods lists the methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how
+// many votes sampling ends, and keeps the total failure probability at most α.
 //
 // # From scores
 //
@@ -116,8 +116,8 @@ type Certificate struct {
 	// Deterministic means that the certificate holds with certainty: it rests on evaluations of the model at fixed
 	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations.
 	Deterministic bool `json:"deterministic,omitempty"`
-	// Steps is the radius in steps of the lattice of the inputs, rounded down. It is nil if nothing is certified, for
-	// radii in L2, and for inputs on no lattice.
+	// Steps is the radius in steps of the lattice of the inputs, rounded down. It is nil if nothing is certified, if
+	// the radius is not in L1, or if the inputs do not lie on a lattice.
 	Steps *int64 `json:"steps,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`

@@ -85,7 +85,8 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 }
 
 // maxMargin exceeds every second margin that law.Low can give under Gaussian noise for p < 1. Under other noise, the
-// code lowers larger margins to maxMargin, so they stay lower bounds.
+// code replaces larger margins by maxMargin. A lower bound on the margin stays a lower bound when it is lowered in this
+// way.
 const maxMargin = 80.0
 
 // weight chooses r for Directed from selection samples of A and a rival. For each r it predicts the margin that n

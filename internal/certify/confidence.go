@@ -14,8 +14,8 @@ import (
 // certified. The row then says that within the radius no other class has a mean score above 1 − Lower.
 //
 // Each row fails with probability ≤ Alpha. The certificate uses half of Alpha, and the interval of A uses the other
-// half. If A is not the label, the samples decide whether the row states the interval of A or the interval of the
-// label, so each of the two intervals gets a quarter of Alpha. (With the methods standard and cdf, the rows of one
+// half. If A is not the label, the row states the interval of A or the interval of the label. The samples decide which
+// of the two. So each of the two intervals gets a quarter of Alpha. (With the methods standard and cdf, the rows of one
 // example hold simultaneously at all radii. With the method tangent, the rows need not hold simultaneously.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
@@ -72,8 +72,9 @@ func (a *ScoreAccumulator) startIntervals() {
 	}
 }
 
-// Confidence returns the bounds at every radius, given the certificate from the same samples. If a class is certified,
-// the bounds concern this class. Otherwise they concern the label, if it is known.
+// Confidence returns the bounds at every radius, given the certificate from the same samples. If the certificate covers
+// a radius, the bounds at this radius concern the certified class. Otherwise they concern the label. If the label is
+// unknown, there are no bounds at this radius.
 func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 	if len(a.intervals) == 0 {
 		return nil

@@ -149,8 +149,8 @@ func (s stepModel) rowFails(b ConfidenceBound, sigma float64) bool {
 	return b.Lower > low+1e-7 || b.Upper < high-1e-7 // scores are float32
 }
 
-// The class is chosen by votes, and its confidence is bounded by scores of the same samples. At each radius the row is
-// wrong with probability ≤ α, whether it concerns the class or the label.
+// The votes choose the class, and the scores of the same samples bound the confidence in this class. At each radius the
+// row is wrong with probability ≤ α, whether it concerns the class or the label.
 func TestConfidenceByVotesCoverage(t *testing.T) {
 	trials := int64(300)
 	if testing.Short() {

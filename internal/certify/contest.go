@@ -9,10 +9,10 @@ import (
 )
 
 // A contest is the comparison that proves a claim. It compares the probabilities under noise of two events that exclude
-// each other. The first event has the probability p_1; for the usual claim it is a vote for A. The second event has the
-// probability p_2; for the usual claim it is a vote for the runner-up. For noise of scale 1, the claim holds within the
-// distance ρ if t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the
-// noise (law.Additive).
+// each other. The events have the probabilities p_1 and p_2. For the usual claim, the first event is a vote for A, and
+// the second event is a vote for the runner-up. For noise of scale 1, the claim holds within the distance ρ if
+// t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise
+// (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event, and an upper bound on those for the second event
 	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors
@@ -60,9 +60,8 @@ func (c Claim) contest(v Votes, a int) (contest, error) {
 	return contest{winner: v.Counts[a], rival: rival, t: 1}, nil
 }
 
-// These are the names of the contests that can certify "A or silence". Take a classifier that answers the outcome with
-// the most votes. It violates this claim only if another class j is at least as probable as A, and at least as probable
-// as silence.
+// These are the names of the contests that can certify "A or silence". A classifier that answers the most probable
+// outcome violates this claim only if another class j is at least as probable as A and at least as probable as silence.
 const (
 	classTest   = "class"   // p_A > p_j for all j
 	silenceTest = "silence" // p_none > p_j for all j
@@ -121,8 +120,8 @@ func (c Claim) rankContest(v Votes, a int) contest {
 }
 
 // favourite chooses a contest by the selection samples, and returns this contest with the counts of the estimation
-// samples. The function tests lists the possible contests for a ballot. favourite chooses the contest for which the
-// method suggested returns the largest margin, or the first such contest in a tie.
+// samples. The function tests lists the possible contests for a ballot. favourite chooses the contest with the largest
+// estimated margin (see the method suggested), or the first such contest in a tie.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 // referenceMargins are lower bounds on Q(p_A) − Q(p_B) at scale 1 and α = 0.001: bonferroni and Buehler's bound.
-// Independent programs computed them. The radius in L1 is half of the bound. For uniform noise the bound is twice the
-// bound on p_A − p_B.
+// Independent programs computed them. The radius in L1 is half of such a lower bound. For uniform noise, this bound is
+// twice the bound on p_A − p_B.
 var referenceMargins = []struct {
 	law       law.Law
 	n, x1, x2 int64

@@ -222,7 +222,7 @@ func (s *search) value(f frontier, u float64) float64 {
 	return s.logP(q1, q2)
 }
 
-// last returns the y of the end of the frontier, or a slightly smaller y.
+// last returns a y just below the y of the end of the frontier.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)
@@ -256,7 +256,7 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// By golden section, climb finds a local maximum x of the probability on f, at a distance of at most width from u. The
+// climb finds a local maximum x of the probability on f by golden section, at a distance of at most width from u. The
 // result v is the logarithm of the probability at x. The result next is the search width to use after a small change of
 // f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {

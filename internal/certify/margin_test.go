@@ -315,8 +315,8 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The exact margin is monotone. The search may return a smaller margin. The constant left limits the
-			// difference.
+			// The exact margin is monotone. The search may return a slightly smaller margin. The constant left limits
+			// the relative difference.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
@@ -414,8 +414,8 @@ func TestEqualCountsOnce(t *testing.T) {
 	}
 }
 
-// realVotes are the votes of Cohen et al.'s ResNet-110 on 500 CIFAR-10 images,
-// σ = 0.25, n = 100,000 (Jia et al. 2020).
+// realVotes returns the votes of Cohen et al.'s ResNet-110 on 500 CIFAR-10 images, σ = 0.25, n = 100,000 (Jia et al.
+// 2020).
 func realVotes(t testing.TB) (votes []Votes) {
 	t.Helper()
 	data, err := os.ReadFile("../../../shared/data/cifar10-votes/resnet110-sigma0.25-n100000.txt")

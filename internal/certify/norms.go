@@ -15,14 +15,15 @@ type Space struct {
 	Span float64
 }
 
-// RadiusIn returns the largest radius in the norm to that a certified radius R in the norm from (L2 or L1) implies,
-// rounded down. A perturbation δ within the returned radius lies within R, by these inequalities with d = Dim:
+// RadiusIn converts a certified radius R to another norm. The argument 'from' is the norm of R (L2 or L1), and the
+// argument 'to' is the other norm. RadiusIn returns the largest radius that R implies in this norm, rounded down. A
+// perturbation δ within the returned radius lies within R, by these inequalities with d = Dim:
 //
 //	‖δ‖₂ ≤ ‖δ‖₁,  ‖δ‖₁ ≤ √d·‖δ‖₂,  ‖δ‖₂ ≤ √d·‖δ‖∞,  ‖δ‖₁ ≤ d·‖δ‖∞.
 //
 // In L0 the returned radius is a number of coordinates: the largest k ≤ d with √k·Span < R if R is in L2, or with
-// k·Span < R if R is in L1. RadiusIn returns an error if R is in another norm, if Dim is below 1, or if to is L0 and
-// Span is 0.
+// k·Span < R if R is in L1. RadiusIn returns an error if R is neither in L2 nor in L1, if Dim is below 1, or if 'to' is
+// L0 and Span is 0.
 func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	d := float64(s.Dim)
 	var factor float64

@@ -8,10 +8,10 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2). x1 counts the votes for the class,
-// and x2 the votes for the runner-up. The function s is nondecreasing, so T does not fall as x1 grows and does not rise
-// as x2 grows. The bonferroni margin has this form with s = lower(·, n, α/2) or s = Q(lower(·, n, α/2)), because
-// upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
+// An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2). The count x1 is the number of votes
+// for the class, and the count x2 is the number of votes for the runner-up. The function s is nondecreasing, so T does
+// not fall as x1 grows and does not rise as x2 grows. The bonferroni margin has this form with s = lower(·, n, α/2) or
+// s = Q(lower(·, n, α/2)), because upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
 type order struct {
 	n     int64
 	score func(k int64) binomial.Span // encloses s(k)
@@ -21,8 +21,8 @@ type order struct {
 
 const pageSize = 512
 
-// An orderPage holds the scores of pageSize consecutive k, as float bits. Zero bits mark a score that is not yet
-// computed. packScore never returns zero bits.
+// An orderPage holds the scores of pageSize consecutive numbers k, as float bits. Zero bits mark a score that is not
+// yet computed. packScore never returns zero bits.
 type orderPage [pageSize]struct{ lo, hi atomic.Uint64 }
 
 // packScore turns the score 0 into −0, whose bits are not zero.

@@ -10,10 +10,10 @@ import "math"
 //	μ̂_t = (½+ΣX_i)/(t+1), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
 //	λ_t = min(√(2 ln(1/α)/(nσ̂²_{t−1})), ½), the choice for a fixed n.
 //
-// The method returns the largest of these bounds over t (running intersection). The code evaluates it every prplBlock
-// samples and at the end. λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints three
-// changes: μ̂_i in place of μ̂_{i−1}, a square root over the whole half width, and ψ_E without its minus sign. Each of
-// these three changes breaks the proof.
+// The method returns the largest of these bounds over t (running intersection). It evaluates the bound only at every
+// prplBlock-th t and at the end. λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints
+// this bound with three changes: μ̂_i in place of μ̂_{i−1}, a square root over the whole half width, and ψ_E without
+// its minus sign. Each of these three changes breaks the proof.
 type prplEB struct {
 	n        int64
 	logAlpha float64 // ln(1/α)

@@ -20,14 +20,14 @@ func (t Target) Radius(margin float64) float64 {
 	if !(margin > 0) {
 		return 0
 	}
-	return roundDownFinite(nudgeDown(t.about(margin)))
+	return roundDownFinite(nudgeDown(t.unrounded(margin)))
 }
 
-// about returns the radius of a margin > 0, before rounding. A first margin has a second valid radius, margin/(√2·L),
-// if L is known (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has length √2). L is
-// a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which of the two radii is
-// larger does not depend on the samples, so about may return the larger radius.
-func (t Target) about(margin float64) float64 {
+// unrounded returns the radius of a margin > 0, before rounding. A first margin has a second valid radius,
+// margin/(√2·L), if L is known (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has
+// length √2). L is a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which of
+// the two radii is larger does not depend on the samples, so unrounded may return the larger radius.
+func (t Target) unrounded(margin float64) float64 {
 	radius := theorem(t.additive(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {
 		radius = math.Max(radius, margin/(math.Sqrt2*t.Lipschitz))
@@ -64,7 +64,7 @@ func (t Target) LargestRadius(n int64) float64 {
 	case t.Margin != FirstMargin:
 		margin = -2 * t.additive().Quantile(tail)
 	}
-	return t.about(margin) * (1 + 1e-9)
+	return t.unrounded(margin) * (1 + 1e-9)
 }
 
 // nudgeDown takes an x > 0 that was computed with at most four roundings, and returns a number below the exact value.

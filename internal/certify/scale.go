@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64. The errors below are multiples of unit.
+// unit is the unit round-off of float64. The code states bounds on rounding errors as multiples of unit.
 const unit = 0x1p-53
 
 // A scale is the function Q of a margin Q(p_A) − Q(p_B). F is the inverse of Q. For the first margin, Q is the
@@ -52,7 +52,8 @@ func (probabilities) oneSided(p float64) float64 { return nudgeDown(2*p - 1) }
 func (probabilities) widest() float64            { return 1 }
 func (probabilities) density(float64) float64    { return 1 }
 
-// margin is a + b − 1 = (a − ½) + (b − ½). Each difference has a rounding error of at most unit/2.
+// margin returns a lower bound on a + b − 1 = (a − ½) + (b − ½). Each difference has a rounding error of at most
+// unit/2. The term 4·unit covers all rounding errors.
 func (probabilities) margin(a, b float64) float64 { return (a - 0.5) + (b - 0.5) - 4*unit }
 
 func (probabilities) end(margin float64) (q1, q2 float64) {

@@ -7,12 +7,13 @@ import (
 	"slices"
 )
 
-// ScoreParams selects the classifier to certify from scores, and the methods. This classifier predicts the class with
-// the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
+// ScoreParams selects the target and the methods for certificates from scores. These certificates are about the
+// classifier that predicts the class with the largest mean score under noise. Certificates from votes are about the
+// classifier that predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each single radius uses the whole half for the intervals. So each interval holds
-// by itself, but the intervals at all radii need not hold simultaneously.
+// ConfidenceTangent, the interval at each radius uses this second half in full. So each interval holds by itself, but
+// the intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
@@ -115,7 +116,8 @@ func (p ConfidenceParams) String() string {
 type ConfidenceMethod string
 
 const (
-	// ConfidenceTangent uses the mean of a function of the score. The selection samples determine this function.
+	// ConfidenceTangent uses the mean of a function of the score. The selection samples determine this function. If
+	// there are none, the first estimation samples determine it.
 	ConfidenceTangent ConfidenceMethod = "tangent"
 	// ConfidenceStandard uses the mean of the score alone.
 	ConfidenceStandard ConfidenceMethod = "standard"

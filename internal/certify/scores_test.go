@@ -337,7 +337,7 @@ func TestScoreErrors(t *testing.T) {
 
 // For a linear model the smoothed scores are known: f_0(x) = [wᵀx > 0], so z_0 = Φ(wᵀx/σ‖w‖) and the true radius is
 // wᵀx/‖w‖. No certified radius may exceed the true radius. With 20,000 samples, no certified radius may be far below
-// it.
+// the true radius.
 func TestScoresLinearModel(t *testing.T) {
 	const sigma, alpha = 0.5, 0.001
 	r := rand.New(rand.NewPCG(8, 8))
@@ -357,8 +357,8 @@ func TestScoresLinearModel(t *testing.T) {
 	}
 }
 
-// The radius of Directed is never far below the radius of Projected. It is larger if many other classes share the
-// remaining scores.
+// The radius of Directed is never far below the radius of Projected. The radius of Directed is larger if many other
+// classes share the remaining scores.
 func TestDirectedAgainstProjected(t *testing.T) {
 	radius := func(combine Combine, s scoreModel) float64 {
 		c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Combine: combine})

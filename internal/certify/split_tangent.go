@@ -1,9 +1,9 @@
 package certify
 
 // splitTangent is the method tangent without selection samples. The first k = TangentSamples of the n estimation
-// samples fix the function S_0 of the type tangent. Only the other n − k samples enter the mean of ψ, which is also a
-// function of the type tangent. The constant S_0 = ½ would be sound too, but its intervals are three times as wide as
-// the intervals of the method standard (docs/confidence.md).
+// samples fix the function S_0 of the type tangent. Only the other n − k samples enter the mean of the function ψ,
+// which follows from S_0 (see the type tangent). The constant S_0 = ½ would be sound too, but its intervals are three
+// times as wide as the intervals of the method standard (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k samples, ψ is a
 // fixed function, and the values ψ(f_A) of the other n − k samples are independent. Their expectation is the mean that
@@ -26,8 +26,8 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 }
 
 // TangentSamples returns how many estimation samples choose the tangent if there are no selection samples (n0 = 0):
-// n/20, but at least 1 and at most 1,024. If there are selection samples, it returns 0. The share n/20 is near the best
-// share for n from 100 to 1,000 (docs/scores-tables.md).
+// n/20, but at least 1 and at most 1,024. If there are selection samples, or if the method is not ConfidenceTangent, it
+// returns 0. The share n/20 is near the best share for n from 100 to 1,000 (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {
 		return 0

@@ -116,8 +116,8 @@ func splitNoise(t testing.TB, seed uint64, w, d, high int) *smoothing.SplitNoise
 	return noise
 }
 
-// answer counts the votes of a model and returns the counts with the answer: the class with the most votes, the lowest
-// in a tie.
+// answer counts the votes of a model. It returns the counts and the answer, which is the class with the most votes, or
+// the lowest such class in a tie.
 func (m model) answer(inputs []string, classes int) (counts []int64, class int) {
 	counts = make([]int64, classes)
 	for _, x := range inputs {

@@ -85,8 +85,10 @@ type Checkpoint struct {
 	Share float64
 }
 
-// Stopping decides when sampling of an example ends. It looks only at the votes, and only after fixed numbers of
-// samples, which are called checkpoints. So batches and parallelism do not affect which samples are drawn.
+// Stopping decides when sampling of an example ends. It decides from the votes alone, and only at certain numbers of
+// samples. So batches and parallelism do not affect which samples are drawn. For the method Splitting, nextSplitting
+// computes the next number from the votes so far. For all other methods, the numbers are fixed before sampling and are
+// called checkpoints.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these
@@ -100,10 +102,10 @@ type Stopping struct {
 }
 
 const (
-	// endShare is the share of α for each of two checkpoints. One of them is the last checkpoint, at the budget. With
-	// this share, a certificate from the whole budget is nearly as good as a certificate with a fixed n. The other is
-	// the first checkpoint that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs
-	// ends.
+	// endShare is the share of α for each of two checkpoints, if there are other checkpoints between them. One of the
+	// two is the last checkpoint, at the budget. With this share, a certificate from the whole budget is nearly as good
+	// as a certificate with a fixed n. The other is the first checkpoint that can certify. At this checkpoint the
+	// sampling of the clearest inputs ends.
 	endShare = 0.25
 	// scoutShare is the share of α for all checkpoints before the first checkpoint that can certify. At these early
 	// checkpoints, sampling of hopeless inputs ends.
@@ -184,8 +186,9 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples returns the least n at which a first checkpoint would certify the rule's radius if every vote were for
-// the class. If there is no such n up to budget, it returns a number above budget.
+// leastSamples returns the least n at which a checkpoint with the share endShare would certify the rule's radius if
+// every vote were for the class. If no n up to budget is enough, leastSamples tries a larger share at the budget. It
+// returns budget if this share is enough, and otherwise budget + 1.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
@@ -249,7 +252,8 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	return s.checkpoints[i+1].N, nil
 }
 
-// Mark records in v the rule by which sampling of the example ended.
+// Mark records in v that the rule ended the sampling of the example after v.N samples. It also records the share of α
+// that belongs to v.N.
 func (s *Stopping) Mark(v *Votes) error {
 	if s.certifier.width > 0 {
 		v.Stop, v.AlphaShare = s.rule, 1

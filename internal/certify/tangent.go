@@ -21,8 +21,8 @@ import (
 //
 // S_0 is the survival function of the selection samples' scores. The count includes κ additional samples on either side
 // of every threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows
-// the range of slopes of ψ, which is better if there are few estimation samples. With fewer selection samples the bound
-// is wider, but still valid. Domain: R ≥ 0, σ > 0.
+// the range of slopes of ψ. A narrow range is better if there are few estimation samples. With fewer selection samples
+// the bound is wider, but still valid. Domain: R ≥ 0, σ > 0.
 //
 // g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. g' grows with p because f is log-concave.
 //

@@ -21,7 +21,7 @@ type Target struct {
 	// Alpha is the failure probability of all statements about an example, in (0, 1).
 	Alpha float64
 	// Level is the part of Alpha that the bounds may use if noise is drawn from random words of finite length
-	// (smoothing.Deflate). 0 means all of Alpha for idealised noise, and is an error for exact noise.
+	// (smoothing.Deflate). For idealised noise, 0 means all of Alpha. For exact noise, 0 is an error.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
 	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote probabilities
@@ -186,12 +186,13 @@ func lessQuantisation(radius, quantisation float64) float64 {
 	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
-// Class chooses the class A to certify. A is fixed before the estimation samples are seen, so the estimation samples
-// never choose A.
+// Class says which class A to certify. The estimation samples do not affect this choice, except with the method
+// Splitting.
 type Class string
 
 const (
-	// Predicted is the class with the most votes of the N0 selection samples, or the lowest such class in a tie.
+	// Predicted is the class with the most votes of the N0 selection samples, or the lowest such class in a tie. With
+	// the method Splitting, it is the class with the most known evaluations.
 	Predicted Class = "predicted"
 	// Label is the true label.
 	Label Class = "label"
@@ -249,7 +250,7 @@ func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse
 type Arithmetic int
 
 const (
-	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means
+	// Idealised is real-valued noise, which the computed floats approximate. A record without an arithmetic means
 	// Idealised.
 	Idealised Arithmetic = iota
 	// Exact is the noise that the computer really adds, with its rounding.

@@ -46,8 +46,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// The intervals get half of α. Each side of an interval gets half of this share. The certificate gets the other half of
-// α.
+// The certificate gets half of α. Each of the two sides of the interval gets a quarter of α.
 func TestConfidenceTerms(t *testing.T) {
 	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
 	selection, _ := scoreSamples(50)
@@ -138,8 +137,8 @@ func TestConfidenceTerms(t *testing.T) {
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
 
-// g lies on or above its tangents, so ψ is an integral of slopes g′(S_0), and C is an integral of g(S_0)−S_0·g′(S_0).
-// The test recomputes ψ and C by finite differences of g. The tangent stays below g for every S_0.
+// ψ(1) is an integral of the slopes g′(S_0), and C is an integral of g(S_0) − S_0·g′(S_0) (see the type tangent). The
+// test recomputes both integrals by finite differences of g. It also checks that no tangent lies above g.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7
 	g := func(p float64) float64 { return phi(phiInv(p) - shift) }

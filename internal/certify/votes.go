@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// UnknownLabel is the label of an example without a true class. Only the predicted class of such an example can be
-// certified.
+// UnknownLabel is the label of an example whose true class is unknown. Only the predicted class of such an example can
+// be certified.
 const UnknownLabel = -1
 
 // MaxVotes is the largest number of samples of an example. Up to this number, float64 holds counts exactly, and

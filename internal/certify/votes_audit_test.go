@@ -4,7 +4,7 @@ package certify
 
 import "testing"
 
-// These tests run TestVoteCoverageExact, TestVoteCoverageSimulated and TestStoppingCoverage on large grids.
+// These tests do the same as TestVoteCoverageExact and TestVoteCoverageSimulated, but on larger grids.
 
 func TestAuditVoteCoverageExact(t *testing.T) {
 	checkCoverage(t, []int64{8, 16, 30, 45, 60}, []float64{1e-6, 0.001, 0.01, 0.05, 0.2}, 400)

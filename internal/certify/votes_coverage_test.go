@@ -39,7 +39,8 @@ func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 }
 
 // failure returns the probability that the certificate claims a margin above the true margin. It sums the probabilities
-// of the outcomes of n samples with such a certificate. The rounding error of the sum is far below the tolerance 1e-9.
+// of all outcomes of n samples that lead to such a certificate. The rounding error of the sum is far below the
+// tolerance 1e-9.
 func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (fail float64) {
 	truth := trueMargin(c.params.Margin, p)
 	if w == endless {
@@ -166,8 +167,8 @@ func simulateCoverage(t *testing.T, runs int64, ns []int64) {
 	}
 }
 
-// multinomial draws the votes of n samples, class by class, by inversion of the
-// conditional binomials around their mode.
+// multinomial draws the votes of n samples, class by class. It inverts the conditional binomial distributions around
+// their modes.
 func multinomial(rng *rand.Rand, n int64, p []float64) []int64 {
 	x := make([]int64, len(p))
 	left, rest := n, 1.0

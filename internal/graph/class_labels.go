@@ -13,9 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ClassLabels returns the labels of the model's classes, in the model's order, as text. The exports of scikit-learn and
-// of gradient boosting hold them. The result is nil if the graph holds no labels or several lists of labels, or if each
-// class k has the label k.
+// ClassLabels returns the labels of the model's classes, in the model's order, as text. Models that were exported from
+// scikit-learn or from a library for gradient boosting hold these labels. The result is nil if the graph holds no
+// labels or several lists of labels, or if each class k has the label k.
 func (f *File) ClassLabels() []string { return classLabels(f.Model.Graph) }
 
 func classLabels(g *onnxpb.GraphProto) (labels []string) {

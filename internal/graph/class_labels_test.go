@@ -40,7 +40,8 @@ func exportedFile(t *testing.T, name string) *File {
 	return f
 }
 
-// Two outputs with different labels leave the labels open, and a cycle does not hang.
+// If two outputs have different labels, ClassLabels returns no labels. It also returns no labels for a graph with a
+// cycle, and does not run forever.
 func TestClassLabelsUnclear(t *testing.T) {
 	f := exportedFile(t, "sklearn_logistic_species_tensor")
 	g := f.Model.Graph

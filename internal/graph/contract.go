@@ -59,8 +59,10 @@ func readContract(info *Info, output string) (Contract, error) {
 	return c, nil
 }
 
-// batchSize interprets the first dimension of the input. This dimension is the batch if its size is free. It is also
-// the batch if the output has rows and the output's first size is free or equals the input's first size.
+// batchSize returns the value of Contract.Batch. An input of one dimension has no batch dimension. In any other input,
+// the first dimension is the batch dimension if its size is free. A fixed first size counts as the batch size if the
+// output has at least two dimensions and its first size is equal or free. If the output's shape is unknown, the first
+// size of the input counts as the batch size if it is 1 or if the input has four dimensions.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -81,7 +83,9 @@ func batchSize(input, output TensorInfo) int {
 	return NoBatch
 }
 
-// chooseOutput returns the named output. If name is empty, it returns the only output that can hold class scores.
+// chooseOutput returns the named output. If name is empty, it returns the only output that can hold class scores. If
+// several outputs can, chooseOutput first leaves out outputs of one number per sample, provided that a single output
+// remains.
 func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	var candidates []TensorInfo
 	for _, o := range outputs {

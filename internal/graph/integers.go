@@ -94,8 +94,8 @@ func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	return nil
 }
 
-// lookedUp returns the name of the constant table that Gather indexes with the input, or "" if there is none. The
-// Gather may follow nodes that only change the input's shape or type.
+// lookedUp returns the name of the constant table whose rows a Gather node selects by the input's values, or "" if
+// there is no such node. Nodes between the input and the Gather node may only change the shape or the type.
 func lookedUp(g *onnxpb.GraphProto, input string) string {
 	constants := constantsOf(g.Initializer, g.Node)
 	same := map[string]bool{input: true}

@@ -58,17 +58,17 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 // change.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
-	of := make(map[string]int64) // old version of each function; the key "" stands for the graph
-	of[""] = raiseImport(m.OpsetImport, to)
+	oldVersion := make(map[string]int64) // by function; the key "" stands for the graph
+	oldVersion[""] = raiseImport(m.OpsetImport, to)
 	for _, f := range m.Functions { // for functions of the same name, keep the oldest version
 		from := raiseImport(f.OpsetImport, to)
-		if known, again := of[f.GetName()]; again {
+		if known, again := oldVersion[f.GetName()]; again {
 			from = min(from, known)
 		}
-		of[f.GetName()] = from
+		oldVersion[f.GetName()] = from
 	}
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
-		from := of[s.function]
+		from := oldVersion[s.function]
 		if from == to || domainOf(n.GetDomain()) != "" || local[opKey{"", n.GetOpType()}] {
 			return nil
 		}

@@ -23,8 +23,8 @@ import (
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// where the outer indices run slowest. So the batch may share a dimension with other indices. An example from exported
-// graphs is [197, 3, 64], where 3 is batch·heads.
+// where the outer indices run slowest. So the batch may share a dimension with other indices. For example, exported
+// graphs contain tensors of shape [197, 3, 64], where 3 is the product of the batch size and the number of heads.
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
 // position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no
@@ -58,7 +58,7 @@ type rebatching struct {
 	shapes  map[string][]int64  // by value name: shapes for a batch of n
 	ints    map[string][]int64  // by value name: parameters of nodes that do not depend on the input
 	scales  map[string]float32  // by value name: first elements of the float vectors stored in the file
-	needed  []bool              // by node: true if the output depends on it
+	needed  []bool              // by node: true if the output depends on the node
 	places  map[string]position // positions of the batch in the values that depend on the input
 	edits   Edits
 	visits  int
@@ -297,7 +297,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of them.
+// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of these options.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {

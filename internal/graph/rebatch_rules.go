@@ -257,8 +257,8 @@ func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// before returns the product of the sizes of all indices that run slower than the batch's index.
-func before(sizes []int64, at position) int64 {
+// sizeBefore returns the product of the sizes of all indices that run slower than the batch's index.
+func sizeBefore(sizes []int64, at position) int64 {
 	p := at.outer
 	for _, s := range sizes[:at.dim] {
 		p *= s
@@ -279,7 +279,7 @@ func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
-	p := before(r.shape(n, 0), at)
+	p := sizeBefore(r.shape(n, 0), at)
 	sizes := r.result(n)
 	var own, inside, last []option
 	q := int64(1) // product of the new sizes before dimension j
@@ -314,7 +314,7 @@ func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
 	}
 	axis := axisOf(n, 1, r.rank(n, 0))
 	sizes, result := r.shape(n, 0), r.result(n)
-	p := before(sizes, at)
+	p := sizeBefore(sizes, at)
 	switch {
 	case axis < 0 || len(result) != 2 || p == 0 || result[0] == 0:
 		return nil
@@ -344,8 +344,8 @@ func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	return axes, ok
 }
 
-// without returns the position after the axes are removed.
-func (p position) without(axes []int) position {
+// withoutAxes returns the position after the axes are removed.
+func (p position) withoutAxes(axes []int) position {
 	dim := p.dim
 	for _, a := range axes {
 		if a < p.dim {
@@ -361,7 +361,7 @@ func (r *rebatching) squeeze(n *onnxpb.NodeProto) []option {
 	if !ok || !known || slices.Contains(axes, at.dim) {
 		return nil
 	}
-	return to(at.without(axes))
+	return to(at.withoutAxes(axes))
 }
 
 func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
@@ -557,7 +557,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p
 	}
-	return p.without(axes)
+	return p.withoutAxes(axes)
 }
 
 // The rule 'expand' is for the operator Expand. Where the target size is 1, Expand keeps the size of its input.

@@ -137,7 +137,7 @@ func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// A mark is the state of a node while the method 'check' runs.
+// These are the states of a node while the method 'check' runs.
 const (
 	unseen = iota
 	open   // on the path to the current node

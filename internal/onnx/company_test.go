@@ -319,11 +319,11 @@ func TestCompanyDevices(t *testing.T) {
 	}
 }
 
-// TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare batches of very
-// different inputs. Without the proof, the trial runs detect all models of mixingModels except three. In the model
-// lookup, other samples rarely change which offset is chosen. For the model own_relu, ONNX Runtime uses its own
-// operator Relu instead of the function Relu that the model defines. In the model sizes_of_values, the sizes never
-// change.
+// TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare the scores that a
+// sample gets in calls with very different inputs. Without the proof, the trial runs detect all models of mixingModels
+// except three. In the model "lookup", other samples rarely change which offset is chosen. For the model "own_relu",
+// ONNX Runtime uses its own operator Relu instead of the function Relu that the model defines. In the model
+// "sizes_of_values", the sizes never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range mixingModels {
 		l := prover(t, c.build().bytes(t))
@@ -346,7 +346,7 @@ func TestCompanyTrial(t *testing.T) {
 	}
 }
 
-// TestCompanyOpenVINO repeats TestCompany on OpenVINO, which compiles graphs anew.
+// TestCompanyOpenVINO repeats TestCompany on OpenVINO, which compiles graphs in its own way.
 func TestCompanyOpenVINO(t *testing.T) {
 	xs := contrastingImages(20)
 	r, d := openOpenVINO(t)

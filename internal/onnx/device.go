@@ -62,8 +62,9 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// singles returns one Device for each single device that d covers. The result 'named' says whether the user chose these
-// devices. If the user chose them, all of them must work.
+// singles returns one Device for each single device that d covers. If the result 'named' is true, all of these devices
+// must work. The result is false only if d stands for all devices of a provider that numbers its devices. Then the
+// devices that do not work may be left out.
 func (d Device) singles() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {

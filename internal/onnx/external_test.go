@@ -28,8 +28,9 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// wide returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of a Reshape. No
-// kernel of ONNX Runtime copies the weight w_add into another order.
+// wide returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of a Reshape.
+// ONNX Runtime uses the weight w_add in its original order, while its kernels may copy the other weights into another
+// order.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -62,7 +63,7 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 }
 
 // moved moves the data of all tensors of the model to an external file with the given name. Each tensor begins at a
-// multiple of align. It returns the file's contents.
+// multiple of align. The function returns the contents of this file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
 	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {

@@ -53,10 +53,11 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile makes a model ready to run.
 //
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
-// LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
-// model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs in calls of
-// the provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and
-// the method Warnings returns a warning about this.
+// LoadFile proves this from the graph (see rebatch.go in package graph). It also tests on random samples whether the
+// scores keep their bits. The model then runs whole batches per call. If the batch's size changes bits of the scores,
+// the model runs in calls of the provider's reference size instead (see provider.go). If the proof or the test fails,
+// the model runs one input per call, and the method Warnings returns a warning about this. But if the file fixes a
+// batch of several samples, and these affect each other, LoadFile refuses the model.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -500,8 +501,9 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of a given number of samples, the argument 'want'. If any bit of the scores
-// then differs from the scores in calls of the reference size, the model runs in calls of the reference size instead.
+// runBatched makes the model run in calls of a given number of samples, the argument 'want'. The model runs in calls of
+// the reference size instead if any bit of the scores would change, or if the device has too little memory for larger
+// calls.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -660,8 +662,8 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 
 // placements plans the calls in which the samples run. The argument 'tile' is the number of samples per call, and row i
 // of a call holds the sample with the number call[i]. The n samples are poolSize random samples, followed by the
-// companions (see the method 'companions'). Each random sample occurs in several rows. The other rows of the call hold
-// varying random samples, or companions.
+// companions (see the method 'companions'). If a call has more than one row, many random samples occur several times:
+// in different rows, and together with different random samples or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)

@@ -18,8 +18,9 @@ const (
 )
 
 // measureBatch finds the number of samples per call at which the device is fastest. It tries the reference size and
-// then twice, four times, … this size, up to the size most. The session s was opened for the reference size. The choice
-// affects only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
+// then twice, four times, … this size, at most up to the size in the argument 'most'. It stops earlier if a size brings
+// no gain or if the time is spent. The session s was opened for the reference size. The choice affects only the speed,
+// because runBatched rejects a batch size that changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()

@@ -19,7 +19,7 @@ import (
 // counters to the device. If the batch's examples differ from the previous batch's examples, rscert also sends the
 // lattice points of the batch's examples. The device returns a vote of 4 bytes for each row. The device could return
 // counts of votes per example instead. But these counts would take fewer bytes only for models with few classes. The
-// graph would also have to know which rows belong to which example.
+// graph would also have to know the rows of each example.
 
 // noisy is a session whose graph makes the noise.
 type noisy struct {
@@ -114,8 +114,8 @@ func (t *tensors) destroy() error {
 	return errors.Join(errs...)
 }
 
-// StartNoise opens a graph that adds noise and votes to the model, so that RunNoisy works. If StartNoise fails, the
-// model stays unchanged.
+// StartNoise opens a graph that adds noise and votes to the model, so that RunNoisy works. If this graph cannot be
+// opened, the model stays unchanged.
 func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	draws, err := noise.Draws()
 	if err != nil {

@@ -42,8 +42,8 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting returns the C source of a library. When this library is loaded, it appends a line with the argument 'name' to
-// a file.
+// noting returns the C source of a library. When this library is loaded, it appends a line to a file. The line contains
+// the argument 'name'.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)

@@ -23,9 +23,8 @@ type provider struct {
 	library ortlib.Build // the build of ONNX Runtime that contains the provider
 	auto    bool         // --device auto may choose the provider if it works
 	units   []string     // texts that may follow the device's name and ':'; the default comes first
-	// The function names returns the names of the provider's devices on this machine. The field 'names' is nil if the
-	// provider does not number its devices. A run uses all these devices, or the devices whose indices follow the
-	// device's name.
+	// The function 'names' returns the names of the provider's devices on this machine. It is nil if the provider does
+	// not number its devices. A run uses all these devices, or the devices whose indices follow the device's name.
 	names      func() []string
 	precisions []Precision // supported precisions
 	hint       param.Text  // advice on how to get a library that works

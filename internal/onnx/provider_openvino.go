@@ -23,7 +23,7 @@ var openvinoProvider = provider{
 	hint: param.Textf("run 'rscert setup %s openvino', or name a library of onnxruntime-openvino with %s PATH", param.Device, param.ONNXRuntime),
 }
 
-// appendOpenVINO sets every option that affects a result or its speed.
+// appendOpenVINO sets every option that affects the results or the speed.
 //
 // OpenVINO chooses bfloat16 by itself on processors that have it, so this function always sets the precision. The
 // precision is only a hint, which the device may silently ignore. The method checkArithmetic detects such a device.

@@ -13,8 +13,9 @@ import (
 )
 
 // LoadEach makes a model ready to run on every device that opt.Device names. If opt.Device names GPUs by index, all
-// these GPUs must work. If opt.Device names CUDA without indices, LoadEach uses all GPUs that work. For a provider
-// other than CUDA, LoadEach returns one model. The warnings about all devices are added to the first model.
+// these GPUs must work. LoadEach uses all GPUs that work if opt.Device names CUDA without indices, or if rscert itself
+// chooses CUDA. For a provider other than CUDA, LoadEach returns one model. The warnings about all devices are added to
+// the first model.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
 // their scores bit by bit and warns if they differ. Two GPUs of the same type usually give equal scores.

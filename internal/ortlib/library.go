@@ -94,8 +94,9 @@ const (
 // FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument 'explicit' (the
 // flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
 // first file that the user names, or else the first library that exists in the other places. If the user names a file
-// by the flag or the variable, the file must exist. FindFor does not fall back to another file. If there is no library,
-// the error is a *NotFoundError.
+// by the flag or the variable, the file must exist. FindFor does not fall back to another file. It takes the Python
+// package's library only if this library has the build's provider (providedBy), and searches the system folders only
+// for the build Plain. If there is no library, the error is a *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)
@@ -154,9 +155,9 @@ func (f Build) places(explicit string) []Place {
 	return candidates
 }
 
-// providedBy reports whether a library has the Build's provider. The CUDA provider is a file in the library's folder.
-// For OpenVINO, providedBy returns false, because the Python packages with the OpenVINO provider contain older versions
-// of ONNX Runtime.
+// providedBy reports whether a library has the Build's provider. Every library has the CPU provider of the build Plain.
+// The CUDA provider is a file in the library's folder. For OpenVINO, providedBy returns false, because the Python
+// packages with the OpenVINO provider contain older versions of ONNX Runtime.
 func (f Build) providedBy(library string) bool {
 	switch f {
 	case Plain:

@@ -68,7 +68,7 @@ func activationSlope(t *tape, n *node, d string) string {
 }
 
 // piecewise adds nodes that choose between two arguments for each element: the argument 'above' if x > 0, and the
-// argument below otherwise.
+// argument 'below' otherwise.
 func (t *tape) piecewise(x, above, below string) string {
 	return t.Op("Where", t.Op("Greater", x, t.numberFor(x, 0)), above, below)
 }

@@ -188,9 +188,9 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// give calls the function gradient and adds the result to the gradient in the node's input k. give does nothing if
-// input k does not depend on the model's input, or if it holds truth values. So a mask made by a comparison counts as
-// constant, as in PyTorch.
+// give calls the function 'gradient' and adds the result to the gradient in the node's input k. But it does nothing if
+// input k does not depend on the model's input, or if input k holds truth values. So a mask made by a comparison counts
+// as constant, as in PyTorch.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
 	if v := n.input(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {

@@ -33,7 +33,7 @@ const (
 	// and t. Attached.Labels holds y and t of each example. Users cannot choose this loss.
 	Difference Loss = "difference"
 	// Confidence is ln max_{j≠y} softmax(z)_j, the logarithm of the confidence in a wrong class (Stutz et al. 2020).
-	// Attacks that maximise Confidence accept no other loss, so users cannot choose it.
+	// Users cannot choose this loss: the attacks that maximise Confidence always use it.
 	Confidence Loss = "confidence"
 )
 
@@ -124,8 +124,8 @@ func (o Objective) LabelShape() []int64 {
 	return []int64{int64(o.Examples)}
 }
 
-// addNoise adds nodes in front of the model that repeat each example x Copies times and add noise to each copy. x and
-// the noise become the graph's inputs.
+// addNoise adds nodes in front of the model. These nodes repeat each example as often as the field Copies says, and add
+// noise to each copy. The examples x and the noise become the graph's inputs.
 func (t *tape) addNoise(g *onnxpb.GraphProto, a *Attached, shape []int64, o Objective) {
 	input := a.Input
 	a.Input, a.Noise = t.name(), t.name()
