@@ -18,7 +18,7 @@ func lawFlag(f *pflag.FlagSet, to *law.Name) {
 // normsFlag adds --norms.
 func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 	choiceListVar(f, to, "norms", nil, law.Norms,
-		"also print the certified accuracy by radius in these `norms`; the radii in these norms follow from the certified radii: "+law.Norms.String()+" (the number of changed values)")
+		"also print the certified accuracy by radius in these `norms`: "+law.Norms.String()+" (the number of changed values); rscert derives the radii in these norms from the certified radii")
 }
 
 // scaleFlags adds the flags that give each column or channel its own scale of the noise.

@@ -45,7 +45,7 @@ mean scores of a smoothed classifier too (certify --scores). It is not a
 constant of vote shares: a vote jumps where the scores are equal.
 
 Give --std if you give it to 'rscert certify': the model's input is then the data divided
-by these numbers, and the constant in the units of the data is larger. The products of
+by these numbers, which changes the constant. The products of
 layers are often far above the true constant, because no input is stretched by all
 layers as much as by each alone. If L is above 1/(σ√π), the constant that the noise
 guarantees is better.`,

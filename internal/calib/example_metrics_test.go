@@ -43,11 +43,11 @@ func ExamplePredictions() {
 	}
 	fmt.Printf("accuracy %.3f, mean confidence %.3f\n", p.Accuracy(), p.MeanConfidence())
 	fmt.Printf("Brier score of the confidence %.3f, of all classes %.3f\n", p.TopLabelBrier(), p.MulticlassBrier())
-	fmt.Printf("negative log-likelihood %.4f, of right and wrong %.4f\n", p.NLL(), p.TopLabelNLL())
+	fmt.Printf("negative log-likelihood of the confidence %.4f, of all classes %.4f\n", p.TopLabelNLL(), p.NLL())
 	// Output:
 	// accuracy 0.750, mean confidence 0.800
 	// Brier score of the confidence 0.255, of all classes 0.510
-	// negative log-likelihood 0.7855, of right and wrong 0.7855
+	// negative log-likelihood of the confidence 0.7855, of all classes 0.7855
 }
 
 // A confidence above 1 is an error that names its row.

@@ -122,8 +122,8 @@ func (b *quadraticBin) logMean(q float64) float64 {
 }
 
 // remainder returns an upper bound on the sum of the terms of logMean on one side of the largest term, and the number
-// of terms that it computed. The argument count is the number of all terms on this side. Each term is divided by the
-// largest term. The ratio of term i+1 to term i is ratio(i)·factor·curveⁱ, which decreases in i.
+// of terms that it computed. The argument 'count' is the number of all terms on this side, computed or not. Each term
+// is divided by the largest term. The ratio of term i+1 to term i is ratio(i)·factor·curveⁱ, which decreases in i.
 func remainder(factor, curve, count float64, ratio func(i float64) float64) (sum, steps float64) {
 	term := 1.0
 	for ; steps < count; factor *= curve {
