@@ -29,7 +29,8 @@ func certifyLine(run runfolder.Run, out string) string {
 	return strings.Join(words, " ")
 }
 
-// flagValues returns the members of a document in run.json as the values of flags, by name.
+// flagValues returns the members of one JSON object of run.json, such as the parameters, as a map from the name of a
+// flag to its value.
 func flagValues(document any) map[string]string {
 	text, err := json.Marshal(document)
 	var fields map[string]json.RawMessage

@@ -153,8 +153,8 @@ func others(scores []float32, label int) []int {
 }
 
 // rounds calls f for each random start. It stops early if all targets are broken. A targeted attack has Restarts rounds
-// for each target class. The classes other than the label are targets in the order of their clean scores, largest
-// first.
+// for each target class. Targeted attacks aim at the classes other than the label in the order of their clean scores,
+// largest first, and at no more than s.Targets of them.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)

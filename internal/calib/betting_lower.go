@@ -105,8 +105,8 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	return epochs
 }
 
-// placeBets computes X = σ(s−y) of every pair for each of the signKinds choices of σ (see BettingLower). For each
-// choice it returns the number of values X at each point of the grid on [−1, 1].
+// placeBets computes X = σ(s)·(s−y) for every pair and for each of the signKinds choices of the function σ (see
+// BettingLower). For each choice it returns the number of values X at each point of the grid on [−1, 1].
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var count, excess [signBins]float64 // number of earlier pairs in each bin, and the sum of their s−y

@@ -31,8 +31,8 @@ func (k OutputKind) String() string {
 var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "Transpose"}
 
 // Unbounded lists operators whose results can be any real numbers. A classifier that ends in such an operator was
-// exported without a softmax, so its outputs are logits. LogSoftmax is in the list because the softmax of log
-// probabilities gives the probabilities.
+// usually exported without a softmax, so its outputs are probably logits. LogSoftmax is in the list because the softmax
+// of log probabilities gives the probabilities.
 var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
