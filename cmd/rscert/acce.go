@@ -95,15 +95,16 @@ examples whose answer is right under every attack. This bound holds if every bou
 the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k
 is the quantile above.
 
-With --group, the command also computes CBS and CCE for each group of examples, such
-as the true classes (--group label). Of a run, other groups come from a file with the
+With --group, the command also computes CBS and CCE for each group of examples, such as
+the true classes (--group label). For a run, other groups come from a file with the
 column index (--groups). The noise must not decide which group an example is in. Each
 of the G groups gets delta/G, so the bounds that allow for k failures hold for all
 groups together. The largest of them also holds for every mixture of the groups.
 
-With a column weight, CBS and CCE are weighted means over the examples in the file.
-Failed bounds then have at most the share of the k largest weights instead of k/n. The
-searches, --adaptive and --tau do not use weights, so they refuse them.
+With a column weight, CBS and CCE are weighted means over the examples in the file. The
+allowance for k failed bounds is then the share of the k largest weights instead of
+k/n. The searches, --adaptive and --tau count every row once, so they refuse rows with
+different weights.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha, certified and weight are

@@ -81,7 +81,7 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	maps := calibrator.Choices()
 	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` that fits the map: "+maps.String())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "for the methods vector and matrix, weight of the penalty on the squared distance from the identity map; for dirichlet, weight of --penalty")
-	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "for the method dirichlet, the `parameters` whose squares have a penalty: "+calibrator.Penalties.Described())
+	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "for the method dirichlet, the `parameters` whose squares are penalised: "+calibrator.Penalties.Described())
 	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "for the method dirichlet with --penalty odir, weight of the penalty on the squared biases")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
 	group(cmd, "The map")

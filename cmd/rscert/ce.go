@@ -47,8 +47,8 @@ func newCE(s streams) *cobra.Command {
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
 above and from below. Each sound bound holds with probability at least 1 − delta, for
-any distribution of the scores. The lower bound needs no assumption. No method bounds the
-error from above without one of these assumptions:
+any distribution of the scores. The lower bound needs no assumption. No method bounds
+the error from above without one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
   --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1
@@ -85,35 +85,39 @@ largest probability for more classes. The command leaves out rows whose column f
 is 1. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines or
 npz, or one of these as .gz. If the file name is -, the command reads stdin.
 
---fits FILE writes the estimate of P(y=1|s) behind each method's bound as CSV, with the
-columns score, method and eta_hat, and the curve with its limits in lower and upper.
---plot FILE draws them. The estimates have no guarantee.
+--fits FILE writes the estimate of P(y=1|s) behind each method's bound as CSV. The
+columns are score, method, eta_hat, lower and upper. The file also has the calibration
+curve; only the rows of the curve have limits (lower and upper). --plot FILE draws the
+estimates and the limits. The estimates have no guarantee.
 
---norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q), which lies between
-CE and CE^(1/q). --score-margin E bounds the mean divergence KL(P(y=1|s)‖s), in nats, if
-every score of the population lies between E and 1 − E: it lies between 2·CE² and
-CE·ln(1/E)/(1−E). If scores can come near 0 or 1, nothing bounds the divergence from
-above. These bounds hold whenever the bounds on CE hold.
+--norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q), which lies
+between CE and CE^(1/q). --score-margin E bounds the mean divergence KL(P(y=1|s)‖s), in
+nats, under the assumption that every score of the population lies between E and 1 − E.
+Then this divergence lies between 2·CE² and CE·ln(1/E)/(1−E). If scores can come near 0
+or 1, nothing bounds the divergence from above. These bounds hold whenever the bounds
+on CE hold.
 
 --sizes shows how the bounds depend on the number of rows. For each size, the command
-draws so many rows without replacement, --repeats times, and prints the mean and the
-standard deviation of each bound, and their distance from the binned estimate of all
-rows. This estimate is a proxy for the unknown error; it has no guarantee. The slope of
-log(distance) against log(size) leaves out sizes with trivial bounds (1 or 0). Subsamples
-of one file share rows, so they are not independent, and nothing holds for them jointly.
---out writes the table as CSV, --plot draws it.
+draws this number of rows without replacement, --repeats times. It prints the mean and
+the standard deviation of each bound, and the distance of the mean from the binned
+estimate of all rows. This estimate is a proxy for the unknown error; it has no
+guarantee. The command also prints the slope of log(distance) against log(size),
+without the sizes at which a bound is trivial (1 or 0). Subsamples of one file share
+rows, so they are not independent, and nothing is promised about several subsamples
+together. --out writes the table as CSV, and --plot draws it.
 
 --group COLUMN also bounds the error of each group of rows, at delta divided by the
 number of groups. The values of the column are numbers or text. Several columns make
-groups one after the other, not by pairs of values, and all these groups count. The
-largest of these upper bounds holds for every mixture of these groups, so it
-holds even if the shares of the groups change.
+the groups of the first column, then those of the second, and so on. They do not make
+groups of pairs of values. The number of groups counts the groups of all columns. The
+largest upper bound of a group holds for every mixture of the groups, so it holds even
+if the shares of the groups change.
 
 --classes also bounds the error of each class k of a file with columns p0, p1, … and
 label, at delta divided by the number of classes. The score of class k is pk, and the
 label is 1 if k is the class. The assumption must hold for each class. The mean of the
-upper bounds is a bound on the class-wise calibration error. With --joint, all rows,
-the groups and the classes share delta evenly.
+upper bounds is an upper bound on the class-wise calibration error. With --joint, all
+rows, the groups and the classes share delta evenly.
 
 With a column weight, the bounds are about the population Q that the weights describe:
 a row's weight is the density of Q with respect to the population of the rows. The
@@ -446,7 +450,7 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 	return o.writeCurves(s, sample, methods, found, formats)
 }
 
-// curves reports whether the calibration curve is wanted.
+// curves reports whether a flag needs the calibration curve.
 func (o ceOptions) curves() bool { return o.curve != "" || o.fits != "" || len(o.plots) > 0 }
 
 // writeCurves writes the calibration curve and the estimates of the methods.

@@ -50,7 +50,8 @@ type ceClass struct {
 // ceClasses is what --json prints about all classes.
 type ceClasses struct {
 	Classes []*ceClass `json:"classes"`
-	// Worst bounds the largest error of a class from above, by sound method, and Mean bounds the mean over the classes.
+	// Worst holds, for each sound method, an upper bound on the largest error of a class. Mean holds upper bounds on the
+	// mean of the errors of all classes.
 	Worst        map[string]float64 `json:"worst"`
 	Mean         map[string]float64 `json:"mean"`
 	WorstAtLeast float64            `json:"worst_at_least"`
@@ -141,8 +142,8 @@ func (c *ceClasses) parts() (parts []*cePart) {
 	return parts
 }
 
-// computeParts computes the bounds of all groups, and of all classes. The groups together get the delta of the plan, and
-// so do the classes.
+// computeParts computes the bounds of all groups and of all classes. All groups together get the delta of the plan. All
+// classes together get the same delta.
 func (r *ceReport) computeParts(ctx context.Context, path string, plan calib.BoundPlan) error {
 	if r.Groups != nil {
 		all, err := computeParts(ctx, path, plan, r.Groups.parts())

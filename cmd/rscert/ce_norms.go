@@ -71,7 +71,7 @@ func (r *ceReport) deriveNorms(o normOptions) error {
 	return err
 }
 
-// derive applies a function of a lower and an upper bound to each sound bound.
+// derive applies a function to the lower bound together with each sound upper bound.
 func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err error)) (ceNorm, error) {
 	n := ceNorm{Lower: map[string]float64{}, Bounds: map[string]float64{}}
 	for name, b := range r.Lower {

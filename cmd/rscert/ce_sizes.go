@@ -249,7 +249,8 @@ func (c *ceSizes) addGaps(p *plot.Plot, lines []picture.Line) {
 	picture.AddLines(p, shown...)
 }
 
-// decades is a plot.Ticker that places ticks at the powers of ten, or at 2, 5 times a power too if there are few.
+// decades is a plot.Ticker that places ticks at the powers of ten. If there are few powers, it also places ticks at 2
+// and 5 times a power.
 type decades struct{}
 
 // Ticks implements plot.Ticker.

@@ -24,7 +24,7 @@ type groupOptions struct {
 // divideFlags adds the flags to a command. The argument what says what the command does for each group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.columns, "group", nil, what+": the rows with the same value in this `column`; several columns make groups one after the other")
+	f.StringSliceVar(&o.columns, "group", nil, what+": the rows with the same value in this `column`; several columns make the groups of each column, not of pairs of values")
 	f.StringVar(&o.file, "groups", "", "`file` with the column index and the columns of --group; default column: group")
 }
 
@@ -46,7 +46,7 @@ func (o *groupOptions) check() error {
 
 func (o groupOptions) given() bool { return len(o.columns) > 0 }
 
-// extend adds the columns that the groups need to the columns of the input.
+// extend adds the columns of the groups to the columns that the command reads from the input.
 func (o groupOptions) extend(columns table.Options) table.Options {
 	switch {
 	case o.file != "":
@@ -58,8 +58,8 @@ func (o groupOptions) extend(columns table.Options) table.Options {
 	return columns
 }
 
-// split divides the rows of the input, which was read with the columns of extend. It returns nil if no groups are
-// wanted.
+// split divides the rows of the input into groups. The table must have been read with the columns of extend. The result
+// is nil if the user wants no groups.
 func (o groupOptions) split(ctx context.Context, s streams, quiet bool, t *table.Table) ([]predictions.RowGroup, error) {
 	if !o.given() {
 		return nil, nil
@@ -90,7 +90,7 @@ func (o groupOptions) readFile(ctx context.Context, s streams, quiet bool) (*tab
 	return t, nil
 }
 
-// grouping returns the groups of the examples of runs, or nil if no groups are wanted.
+// grouping returns the groups of the examples of runs, or nil if the user wants no groups.
 func (o groupOptions) grouping(ctx context.Context, s streams) (g *summary.Grouping, err error) {
 	if !o.given() {
 		return nil, nil

@@ -44,8 +44,8 @@ func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt
 	return t, nil
 }
 
-// warnOfEstimatedWeights warns if the weights of a table are estimates. It returns an error if the columns of the weights
-// are malformed.
+// warnOfEstimatedWeights warns if the weights of a table are estimates. It returns an error if the columns of the
+// weights are malformed.
 func warnOfEstimatedWeights(s streams, t *table.Table, path, consequence string) error {
 	switch w, err := predictions.ReadWeights(t); {
 	case err != nil:

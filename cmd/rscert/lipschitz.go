@@ -32,23 +32,24 @@ func newLipschitz(s streams) *cobra.Command {
 distance r have outputs at distance at most L·r. L is a bound for 'rscert radius' and
 'rscert certify', flag --lipschitz.
 
-The bound is the product of the bounds of the model's layers. The norm of a matrix or a
-convolution is bounded from above by repeated squaring of its Gram matrix (Delattre et
-al. 2023), with all rounding errors added. Values that are added (residual connections)
-add their bounds. A softmax has the constant 1/2, so with a temperature T the
-probabilities have half of the constant of the logits, divided by T. The command refuses
-an operator for which it knows no bound, and names the node.
+The bound is the product of the bounds of the model's layers. The command bounds the
+norm of a matrix or a convolution from above by repeated squaring of its Gram matrix
+(Delattre et al. 2023), and adds all rounding errors. If a layer adds values (a
+residual connection), the bounds of the values are added. A softmax has the constant
+1/2, so with a temperature T the probabilities have half of the constant of the logits,
+divided by T. The command refuses an operator for which it knows no bound, and names
+the node.
 
 The bound is about the model in real numbers. It says nothing about the rounding errors
-of the model's own arithmetic. It is about the model's scores, so it is a constant of the
-mean scores of a smoothed classifier too (certify --scores). It is not a
-constant of vote shares: a vote jumps where the scores are equal.
+of the model's own arithmetic. The bound also holds for the mean scores of a smoothed
+classifier (certify --scores). It does not hold for vote shares, because a vote jumps
+where two scores are equal.
 
-Give --std if you give it to 'rscert certify': the model's input is then the data divided
-by these numbers, which changes the constant. The products of
-layers are often far above the true constant, because no input is stretched by all
-layers as much as by each alone. If L is above 1/(σ√π), the constant that the noise
-guarantees is better.`,
+Give --std if you give it to 'rscert certify': the model's input is then the data
+divided by these numbers, which changes the constant. The product over the layers is
+often far above the true constant, because usually no change of the input is stretched
+as much as possible by every layer. The noise guarantees the constant 1/(σ√π). If L is
+above 1/(σ√π), it does not help.`,
 		Example: `  rscert lipschitz model.onnx
   rscert lipschitz model.onnx --shape 1,3,32,32 --std 0.2,0.2,0.2 --temperature 2 --json`,
 		Args: oneFile,

@@ -78,19 +78,18 @@ calibration: how often the answer is right given its confidence c. For two class
 ECE and RMSCE use --bins bins of equal width. AdaECE, AdaRMSCE and the debiased L2
 error use the same number of bins of equal count. The smooth ECE uses no bins. The
 intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold for
-any number of examples. The
-intervals of the calibration errors cover the binned error in which each label is
-replaced by its probability. The plain ECE overestimates this error. The interval of
-the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
-No interval here bounds the calibration error itself, because errors within a bin
-cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
-of independent examples.
+any number of examples. The intervals of the calibration errors cover the binned error
+in which each label is replaced by its probability. The plain ECE overestimates this
+error. The interval of the NLL is a BCa bootstrap interval, which is too short for
+small or heavy-tailed data. No interval here bounds the calibration error itself,
+because errors within a bin cancel (see 'rscert ce'). The p-value of the calibration
+test is valid for any number of independent examples.
 
 --group COLUMN also computes the metrics of each group of rows, and names the worst
-group. Of a run, the groups are the labels, or come from a file with the column index
-(--groups). Each of G groups gets the level 1 − (1−level)/G, so the intervals of a
-metric hold for all groups together. The bootstrap intervals of the NLL, and the
-p-values, are those of each group alone.`,
+group. For a run, the groups are the labels (--group label), or they come from a file
+with the column index (--groups). Each of the G groups gets the level 1 − (1−level)/G,
+so the intervals of a metric hold for all groups together. The bootstrap intervals of
+the NLL and the p-values are about each group alone.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json

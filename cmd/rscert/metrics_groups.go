@@ -35,7 +35,7 @@ type worstMetric struct {
 	Estimate *estimate `json:"estimate"`
 }
 
-// groupMetric is a metric for which there is a worst group.
+// groupMetric is a metric for which the command reports the worst group.
 type groupMetric struct {
 	key, name string
 	smallest  bool // whether the smallest value is the worst
@@ -55,8 +55,8 @@ var groupMetrics = []groupMetric{
 	{"top_label_nll", "", false, func(c calibration) *estimate { return c.TopLabelNLL }},
 }
 
-// measureGroups computes the metrics of the groups of the predictions p. The table holds the rows of p; it is nil if they
-// are votes of a run.
+// measureGroups computes the metrics of the groups of the predictions p. The table t holds the rows of p. It is nil if
+// the predictions are votes of a run.
 func measureGroups(ctx context.Context, s streams, path string, p *calib.Predictions, t *table.Table, o metricsOptions) (*metricGroups, error) {
 	if !o.groups.given() {
 		return nil, nil

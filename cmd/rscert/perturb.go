@@ -42,13 +42,14 @@ derivative of at most 1/(2h). The bounds of 'rscert ce' on perturbed scores need
 smoothness. These bounds apply to the perturbed classifier, so use the perturbed
 classifier.
 
-A larger h makes the bounds tighter and the classifier worse. With --auroc, the
-command prints the area under the ROC curve before and after perturbation, for a list
-of values of h: numbers, or powers such as 2^-6. --repeats R perturbs the scores R times
-and prints the mean and the standard deviation. The interval contains the change of the
-area in the population with probability 1 − delta, separately for each h and for any
-number of independent rows. --plot draws the area by h. Choose h on data that the bound does not use. If you choose h by the
-same labels, the bound does not hold with its stated probability.
+A larger h makes the bounds tighter and the classifier worse. With --auroc, the command
+prints the area under the ROC curve before and after perturbation, for a list of values
+of h. A value is a number, or a power such as 2^-6. --repeats R perturbs the scores R
+times and prints the mean and the standard deviation. The interval contains the change
+of the area in the population with probability 1 − delta, separately for each h and for
+any number of independent rows. --plot draws the area against h. Choose h on data that
+the bound does not use. If you choose h by the same labels, the bound does not hold
+with its stated probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same

@@ -62,10 +62,10 @@ population from which the examples are drawn (Clopper–Pearson, at --level). Th
 most k of the certificates are wrong, where k follows from delta, alpha and the number
 of examples. The bound subtracts these k.
 
-With --group, the report has the certified accuracy of groups of examples: of the true
-classes (--group label), or of the groups in a file with the column index (--groups).
-Each of the G groups gets delta/G, so the lower bounds hold for all groups together, and
-the smallest one holds for every mixture of the groups.
+With --group, the report also has the certified accuracy of each group of examples. The
+groups are the true classes (--group label), or they come from a file with the column
+index (--groups). Each of the G groups gets delta/G, so the lower bounds hold for all
+groups together, and the smallest one holds for every mixture of the groups.
 
 With --require, the exit code is 3 if a requirement is not met. This list shows an
 example of each kind of requirement:

@@ -13,10 +13,10 @@ import (
 
 // ByGroup holds the findings for groups of examples at one radius.
 //
-// Groups leave no choice to the data: the group of an example is known before its noise is drawn. Each of the G groups of
-// the study gets δ/G. So with probability at least 1 − δ, the bounds in Certified hold for all groups together, at each
-// radius. The largest CBS and CCE of a group also bound those of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that
-// sum to 1: the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of group g in bin m.
+// The group of an example must be known before the noise of the example is drawn. Each of the G groups of the study
+// gets δ/G. So with probability at least 1 − δ, the bounds in Certified hold for all groups together, at each radius.
+// The largest CBS and CCE of a group also bound those of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum to
+// 1: the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of group g in bin m.
 type ByGroup struct {
 	Groups []GroupResult `json:"groups"` // with a certified class at this radius
 	// Without names the groups that have no certified class at this radius.
@@ -103,9 +103,9 @@ func (s *Study) checkMembers(index []float64) error {
 	return nil
 }
 
-// part makes the study of a group. Of the group's examples, at most N − M were sampled, where N examples were sampled
-// and the rows show M examples that are not in the group. The number of failures grows with the number of examples, so
-// it is safe to use N − M.
+// part makes the study of a group. Let N be the number of sampled examples, and let the rows have M examples that are
+// not in the group. Then at most N − M of the sampled examples are in the group. The number of failures grows with the
+// number of examples, so it is safe to use N − M.
 func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error) {
 	sub := &Study{options: s.options, table: s.table, bins: s.bins, alpha: s.alpha, sampled: s.sampled}
 	sub.options.Groups, sub.options.Solvers, sub.options.Adaptive, sub.options.Attack = nil, nil, false, false
@@ -143,8 +143,8 @@ func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error)
 	return part{g, sub}, nil
 }
 
-// countOthers counts the examples in the rows that are not among the members. Without indices it returns the largest
-// number of such rows at one radius, which is at most the number of examples.
+// countOthers counts the examples that have rows, but are not members. If the rows have no indices, it returns the
+// largest number of such rows at one radius. This number is at most the number of these examples.
 func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	seen, atRadius := map[float64]bool{}, map[float64]int{}
 	most := 0
@@ -236,10 +236,11 @@ func (s *Study) readWeights() error {
 	return nil
 }
 
-// maxWeight is the largest weight of a row. The sum of many such weights is finite.
+// maxWeight is the largest weight of a row. So the sum of all weights is finite.
 const maxWeight = 1e200
 
-// weigh gives the rows of a radius their weights, from the weights of all rows of the table; nil means equal weights.
+// weigh gives the rows of a radius their weights. The argument all holds the weights of all rows of the table. If it is
+// nil, all weights are equal.
 func (g *group) weigh(all []float64) (err error) {
 	if all == nil {
 		return nil

@@ -69,7 +69,7 @@ func write(rows []exampleRow, weighted bool) string {
 	return b.String()
 }
 
-// The oracle computes each figure of a group from its rows, with the allowance for failures at δ/G.
+// The test recomputes each figure of a group from the group's rows, with the allowance for failures at δ/G.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
 	rows := randomRows(rand.New(rand.NewPCG(29, 1)), n)
@@ -176,9 +176,9 @@ func TestByGroupOfSameExamples(t *testing.T) {
 	}
 }
 
-// Failed rows look perfect, and the classifier is certain and wrong there. Of the other rows, most are left out of the
-// table. The bound of a group is too small with probability at most δ for all groups together, and without left-out
-// examples in the count it would fail often.
+// In a row whose bounds fail, the bounds look perfect, but the classifier is certain and wrong. The table leaves out
+// most of the other rows. With probability at most δ, the bound of some group is too small. If the number of sampled
+// examples did not include the examples without a row, the bounds would fail often.
 func TestByGroupCoverage(t *testing.T) {
 	const sampled, groups, alpha, delta, trials = 120, 4, 0.08, 0.2, 400
 	r := rand.New(rand.NewPCG(29, 3))

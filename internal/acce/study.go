@@ -31,7 +31,7 @@ type Options struct {
 	Thresholds []float64
 	// SameExamples keeps only examples that have a row at every radius (calib.BoundRows.SameExamples).
 	SameExamples bool
-	// Groups holds groups of rows of the table. For each group, the study computes what the solver "exact" finds.
+	// Groups holds groups of rows of the table. For each group, the study computes the results of the solver "exact".
 	Groups []predictions.RowGroup
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm

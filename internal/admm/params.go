@@ -87,8 +87,8 @@ type DECEParams struct {
 	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. The
 	// additional starts are numbered from 0. Seed and this number determine a start.
 	Random int
-	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, with half
-	// of the interval's width as standard deviation, and is clamped to the interval.
+	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, and is
+	// clamped to the interval. The standard deviation is half of the interval's width.
 	Gaussian int
 	Seed     uint64
 	Rate     float64 // learning rate at the start; default 0.01

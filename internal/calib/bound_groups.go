@@ -28,8 +28,8 @@ type GroupBounds struct {
 // WorstOfGroups returns bounds on the largest error of a group, from the results of ComputeGroups. At least one group
 // has an error of Lower or more. Upper holds, for each sound method, the largest of the groups' upper bounds. This
 // maximum also bounds the error CE_Q of every mixture Q = Σπ_g P_g of the groups' populations. Proof: let ν_g(ds) =
-// (s−η_g(s))P_g(ds). Then CE_Q is the total variation of the measure Σπ_gν_g, which is at most Σπ_g·CE_g by the triangle
-// inequality. The shares π_g need not be known.
+// (s−η_g(s))P_g(ds). The total variation of the measure ν_g is CE_g, and that of the measure Σπ_gν_g is CE_Q. So CE_Q ≤
+// Σπ_g·CE_g by the triangle inequality. The shares π_g need not be known.
 func WorstOfGroups(groups []ErrorBounds) GroupBounds {
 	w := GroupBounds{Upper: map[string]float64{}}
 	for _, g := range groups {
@@ -43,9 +43,10 @@ func WorstOfGroups(groups []ErrorBounds) GroupBounds {
 	return w
 }
 
-// MeanOfGroups returns bounds on the mean of the errors of all groups, each with the same share, from the results of
-// ComputeGroups. If the groups are the binary problems "is it class k" of all classes k, the mean is the class-wise
-// calibration error (Kull et al. 2019). Each bound is the mean of the groups' bounds: if all of them hold, it holds.
+// MeanOfGroups returns bounds on the mean of the errors of all groups, from the results of ComputeGroups. All groups
+// have the same share in this mean. For example, let group k be the binary problem "is it class k". Then the mean over
+// all classes k is the class-wise calibration error (Kull et al. 2019). Each bound is the mean of the groups' bounds.
+// It holds if the bounds of all groups hold.
 func MeanOfGroups(groups []ErrorBounds) GroupBounds {
 	m := GroupBounds{Upper: map[string]float64{}}
 	n := float64(len(groups))

@@ -19,8 +19,8 @@ type Consistency struct {
 // ConsistencyBands returns consistency bands (Bröcker & Smith 2007) that hold in all bins together with probability
 // level or more. If an accuracy lies outside its band, the hypothesis of CalibrationTest is rejected at 1−level.
 //
-// Given the confidences, the numbers S_m of correct examples in the bins are independent. Under the hypothesis, the mean
-// of S_m is n_m p, where n_m is the number of examples in bin m and p is their mean confidence. For a ≤ n_m p ≤ b,
+// Given the confidences, the numbers S_m of correct examples in the bins are independent. Under the hypothesis, the
+// mean of S_m is n_m p, where n_m is the number of examples in bin m and p is their mean confidence. For a ≤ n_m p ≤ b,
 //
 //	P(S_m < a) ≤ P(Bin(n_m, p) < a),  P(S_m > b) ≤ P(Bin(n_m, p) > b)
 //

@@ -34,7 +34,8 @@ func coverageOf(p *Predictions, bins []Bin, bands [][2]float64) float64 {
 }
 
 // The probability that all accuracies lie in their bands is exactly Level if the confidences in a bin are equal, and at
-// least Level if they differ. No β with wider bands than necessary is taken: a slightly larger β misses the level.
+// least Level if they differ. The bands are not wider than necessary: with a slightly larger β, the probability is
+// below the level.
 func TestConsistencyBandsHoldTogether(t *testing.T) {
 	for name, confidence := range map[string][]float64{
 		"equal":   {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 0.9, 0.9, 0.9, 0.9},
@@ -66,7 +67,7 @@ func TestConsistencyBandsHoldTogether(t *testing.T) {
 	}
 }
 
-// Each tail is at most β/2, and a narrower band has a larger tail. The tails come from gonum.
+// Each tail is at most β/2, and a narrower band would have a tail above β/2. The tails come from gonum.
 func TestConsistencyTails(t *testing.T) {
 	for _, mean := range []float64{0.03, 0.3, 0.5, 0.97} {
 		const n = 40

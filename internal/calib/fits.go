@@ -6,10 +6,11 @@ import "math"
 type FitPoint struct{ Score, Eta float64 }
 
 // Fit returns the estimate η̂ behind a bound: the function of the score that the method compares with the scores. The
-// bound b must come from Compute with the same sample and parameters. The points have ascending scores. A constant or a
-// line in a bin has a point at the first and at the last score of the bin. If the method uses folds, the result is the
-// mean of the folds' estimates at up to fitPoints scores of the sample, spaced evenly by rank. It omits scores at which
-// no fold uses an estimate. Except for the bound itself, nothing is promised about η̂.
+// bound b must come from Compute with the same sample and parameters. The points have ascending scores. If η̂ is a
+// constant or a line in each bin, each bin has a point at its first score and a point at its last score. If the method
+// uses folds, the result is the mean of the folds' estimates at up to fitPoints scores of the sample, spaced evenly by
+// rank. This mean omits scores at which no fold uses an estimate. The bound is guaranteed, but nothing is promised
+// about η̂.
 func (m BoundMethod) Fit(s *Sample, p BoundParams, b Bound) []FitPoint {
 	p.Delta = b.Delta
 	return m.fit(s, p, b)

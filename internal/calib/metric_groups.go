@@ -23,8 +23,8 @@ func (p *Predictions) Only(rows []int) *Predictions {
 
 // MeasureGroups computes the metrics of each of G groups. An interval that holds for every number of examples has the
 // confidence level 1 − (1 − o.Level)/G. So by the union bound, the intervals of one metric hold for all groups together
-// with probability at least o.Level. Groups may overlap. A bootstrap interval has the level o.Level, for its group alone,
-// because no level makes it exact. The tests of calibration are those of each group alone.
+// with probability at least o.Level. Groups may overlap. A bootstrap interval keeps the level o.Level, because no level
+// makes it exact. Bootstrap intervals and tests of calibration are about each group alone.
 func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 	level := o.Level
 	o.Level = 1 - (1-level)/float64(len(groups))
@@ -41,8 +41,9 @@ func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 }
 
 // WorstEstimate returns the smallest value of a metric in any group, or the largest value if most is set, and the
-// position of its group. If the intervals of all groups hold, the interval of the result covers the true extreme: each
-// end is the extreme of these ends. Without intervals, the ends are NaN.
+// position of its group. The smallest or largest lower end of a group becomes the lower end of the result, and likewise
+// for the upper end. So if the intervals of all groups hold, the interval of the result covers the true extreme.
+// Without intervals, the ends are NaN.
 func WorstEstimate(groups []Estimate, most bool) (worst Estimate, at int) {
 	better := func(a, b float64) float64 { return min(a, b) }
 	if most {

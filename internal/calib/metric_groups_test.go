@@ -85,8 +85,8 @@ func TestWorstEstimate(t *testing.T) {
 	}
 }
 
-// The intervals of the accuracy and of the Brier score cover the truth of all groups together, and the interval of the
-// worst group covers the worst truth.
+// The intervals of the accuracy and of the Brier score cover the true values of all groups together, and the interval
+// of WorstEstimate covers the worst true value.
 func TestGroupIntervalsCover(t *testing.T) {
 	const n, trials, level = 40, 400, 0.8
 	truth := []float64{0.9, 0.75, 0.5, 0.85}

@@ -17,21 +17,22 @@ import (
 // the same guarantee, but far less power.
 //
 // The first statistic is |Z| of Spiegelhalter. The others find errors that change sign (Neyman 1937). The sorted
-// confidences are cut into up to 256 bins of about equal count, of at least four examples. With the sums D_b =
-// Σ(correct_i − c_i) and V_b = Σc_i(1−c_i) of a bin and V = ΣV_b, the bin lies at t_b = (Σ_{a<b}V_a + V_b/2)/V. For J = 1,
-// 2, 4, …, 64, but at most half the number of bins, the statistic is
+// confidences are cut into up to 256 bins of about equal count, each with at least four examples. For a bin b, let D_b
+// = Σ(correct_i − c_i) and V_b = Σc_i(1−c_i), and let V = ΣV_b. The bin lies at t_b = (Σ_{a<b}V_a + V_b/2)/V. There is
+// one statistic for each J = 1, 2, 4, …, 64 that is at most half the number of bins:
 //
 //	T_J = Σ_{j<J} d_j²,  d_j = Σ_b φ_j(t_b)D_b/√V,  φ_0 = 1, φ_j(t) = √2·cos(πjt).
 //
-// Under the hypothesis, the d_j are nearly uncorrelated and have variance near 1. So T_J − J estimates the squared error
-// of calibration without the bias of the noise, as far as the first J functions show the error. This is the statistic
-// of T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power than bins against smooth errors.
+// Under the hypothesis, the d_j are nearly uncorrelated and have variance near 1. So T_J − J estimates the part of the
+// squared calibration error that the first J functions show, without the bias of the noise. This is the statistic of
+// T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power than bins against smooth errors.
 //
-// Each data set, simulated or observed, has a rank by each statistic among all data sets. The p-value is the share of
-// data sets whose smallest rank is at most the smallest rank of the observed data. This p-value allows for the choice
-// between the statistics, because under the hypothesis the data sets are exchangeable.
+// Each statistic ranks all data sets, simulated and observed; the data set with the largest value has rank 1. The
+// p-value is the share of data sets whose smallest rank is at most the smallest rank of the observed data. This p-value
+// allows for the choice between the statistics, because under the hypothesis the data sets are exchangeable.
 //
-// Choose the seed before you see a p-value. The p-value is NaN if the predictions have weights or there are no examples.
+// Choose the seed before you see a p-value. The p-value is NaN if the predictions have weights or there are no
+// examples.
 func MonteCarloTest(p *Predictions, seed uint64) (pValue float64, draws int) {
 	if p.Weight != nil || p.N() == 0 {
 		return math.NaN(), 0

@@ -133,8 +133,8 @@ func rejections(t *testing.T, n, trials int, law func(*rand.Rand) float64, eta f
 	return rejected
 }
 
-// errorsOfSign are functions P(correct | s) for uniform scores s, with the least power of MonteCarloTest at 0.05 and n =
-// 1000.
+// errorsOfSign holds functions P(correct | s) for uniform scores s. The number is the least power of MonteCarloTest at
+// the level 0.05 for n = 1000.
 var errorsOfSign = []struct {
 	name string
 	eta  func(float64) float64

@@ -5,12 +5,13 @@ import (
 	"math"
 )
 
-// Other measures of miscalibration follow from bounds on the calibration error CE = E|d|, d = s − η(s). They hold
-// whenever the bounds on CE hold, so they have no failure probability of their own.
+// Bounds on the calibration error CE = E|d|, d = s − η(s), imply bounds on other measures of miscalibration. The
+// implied bounds hold whenever the bounds on CE hold, so they have no failure probability of their own.
 
 // NormAbove returns an upper bound on the L_q calibration error (E|d|^q)^{1/q}, q ≥ 1, from an upper bound on CE. As
-// |d| ≤ 1, |d|^q ≤ |d|, so the norm is at most CE^{1/q}. This is attained if |d| is 0 or 1. The lower bound needs no
-// function: by Jensen's inequality the norm is at least CE, so a lower bound on CE is one on the norm.
+// |d| ≤ 1, |d|^q ≤ |d|, so the norm is at most CE^{1/q}. If |d| is always 0 or 1, the norm equals CE^{1/q}. A lower
+// bound needs no function: by Jensen's inequality the norm is at least CE, so each lower bound on CE is also a lower
+// bound on the norm.
 func NormAbove(ce, q float64) (float64, error) {
 	if !(q >= 1) || math.IsInf(q, 0) {
 		return 0, fmt.Errorf("norm %v is below 1 or not finite", q)
@@ -25,13 +26,13 @@ const powRounding = 1e-14
 //
 //	E KL(η(s)‖s) = E[η ln(η/s) + (1−η) ln((1−η)/(1−s))],
 //
-// in nats, from bounds on CE, if all scores of the population lie in [ε, 1−ε], 0 < ε ≤ ½. This is the calibration part
-// of the NLL.
+// in nats, from bounds on CE. All scores of the population must lie in [ε, 1−ε], 0 < ε ≤ ½. This divergence is the
+// calibration part of the NLL.
 //
 // Upper bound: KL(η‖s) is convex in η and 0 at η = s. So for η > s it is at most its chord, (η−s)·ln(1/s)/(1−s), and
 // for η < s at most (s−η)·ln(1/(1−s))/s. The function ln(1/s)/(1−s) decreases in s, so both factors are at most
-// ln(1/ε)/(1−ε), and E KL ≤ CE·ln(1/ε)/(1−ε). The case s = ε, η ∈ {ε, 1} attains this. Without ε there is no upper
-// bound: a score of 0 with a positive label makes the divergence infinite, however small CE is.
+// ln(1/ε)/(1−ε), and E KL ≤ CE·ln(1/ε)/(1−ε). A population with s = ε and η ∈ {ε, 1} attains this bound. Without ε
+// there is no upper bound: a score of 0 with a positive label makes the divergence infinite, however small CE is.
 //
 // Lower bound: KL(η‖s) ≥ 2d² (Pinsker), and E d² ≥ CE², so E KL ≥ 2·CE². This holds without ε too.
 func Divergence(lower, upper, epsilon float64) (low, high float64, err error) {

@@ -24,11 +24,11 @@ type PerturbedAUROC struct {
 //
 // The interval: the AUROC is the mean of k(i, j) over the positives i and the negatives j, where k is 1, ½ or 0 if the
 // score of i is above, at or below the score of j. Match the positives and the negatives at random into as many
-// disjoint pairs as possible. Given the labels, the pairs are independent and identically distributed. So is the
-// difference of k after and before the perturbation, averaged over the repeats, which lies in [−1, 1] and has the
-// change of the AUROC as its mean. The betting interval of MeanInterval encloses this mean. It is narrow if the
-// perturbation reverses few pairs. All pairs of one positive and one negative would give a narrower interval, but only
-// asymptotically.
+// disjoint pairs as possible. Given the labels, the pairs are independent and identically distributed. For each pair,
+// take k after the perturbation minus k before it, averaged over the repeats. This difference lies in [−1, 1], and its
+// mean is the change of the AUROC. The betting interval of MeanInterval encloses this mean. The interval is narrow if
+// the perturbation reverses few pairs. An interval from all pairs of one positive and one negative would be narrower,
+// but it would be valid only asymptotically.
 func AUROCAfter(score, label []float64, k Sech, firstRow, repeats int, delta float64) (PerturbedAUROC, error) {
 	out := PerturbedAUROC{Bandwidth: k.Bandwidth}
 	if err := errors.Join(checkBandwidth(k.Bandwidth), checkDelta(delta)); err != nil {

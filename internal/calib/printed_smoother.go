@@ -14,7 +14,7 @@ const temper = 1.2
 // kernel around s_i that lies in [0, 1]. (A factor that depends on s alone would cancel.) If no weight is positive at a
 // score, the smoother uses the nearest training score.
 //
-// The power has no form in which sums of earlier points give the window, so the smoother slides a window over the
+// With this power, sums over earlier points do not give the sum over a window. So the smoother slides a window over the
 // distinct training scores.
 type temperedSmoother struct {
 	smoother
@@ -89,8 +89,8 @@ func (t temperedSmoother) at(s float64, atoms []atom) printedPoint {
 	return printedPoint{min(1, labels/sum), t.b1*first/sum + t.b2/2*second/sum + math.Sqrt(squares)/sum/2, false}
 }
 
-// printedValidation returns the number of validation points of a fold that Printed uses, out of the given number. The
-// sample has n points (appendix E).
+// printedValidation returns how many of the valid validation points of a fold Printed uses, for a sample of n points
+// (appendix E).
 func printedValidation(valid, n int) int {
 	return min(valid, 15_000, max(5_000, n/20))
 }

@@ -12,10 +12,10 @@ import (
 // RowWeights holds weights w_i ≥ 0 of the rows of a dataset, as whole numbers of units. The zero value weighs all rows
 // alike.
 //
-// A metric with these weights is about the rows themselves: it is the weighted mean over these examples. For example,
-// the weighted Brier score is Σw_i(c_i−z_i)²/Σw_i, and the weighted calibration error is Σ_m|Σ_{i in bin m}
-// w_i(c_i−z_i)|/Σw_i. It estimates a quantity of the population that the weights describe, but no bound here allows for
-// the error of this estimate.
+// A metric with these weights is about the rows themselves. It is a weighted mean over the rows. For example, the
+// weighted Brier score is Σw_i(c_i−z_i)²/Σw_i, and the weighted calibration error is Σ_m|Σ_{i in bin m}
+// w_i(c_i−z_i)|/Σw_i. The metric estimates a quantity of the population that the weights describe, but no bound in this
+// file allows for the error of this estimate.
 type RowWeights struct {
 	units []int // w_i in units, rounded down; nil: 1 for each row
 	total int   // Σ units
@@ -23,7 +23,8 @@ type RowWeights struct {
 	inexact bool
 }
 
-// NewRowWeights converts weights. The unit is a power of 2 for which the sum of the weights is between 2⁵⁹ and 2⁶². An error about a weight is a *RowError.
+// NewRowWeights converts weights. The unit is a power of 2 for which the sum of the weights is between 2⁵⁹ and 2⁶². An
+// error about a weight is a *RowError.
 func NewRowWeights(weight []float64) (RowWeights, error) {
 	if err := CheckWeights(weight, math.MaxFloat64); err != nil {
 		return RowWeights{}, err
@@ -71,10 +72,10 @@ func (w RowWeights) sum(n int) int {
 	return w.total
 }
 
-// slack bounds the error of a weighted mean of n numbers g_i in [−1, 1] that uses the units. Let s be the number of
-// units in 1, u_i the rounded weights and U their sum. Then s·w_i = u_i + ε_i with 0 ≤ ε_i < 1. So Σs·w_i·g_i differs
-// from Σu_i·g_i by less than n, and Σs·w_i is at least U and less than U + n. Therefore the two means differ by less
-// than 2n/U.
+// slack bounds the error of a weighted mean of n numbers g_i in [−1, 1] if the mean uses the rounded weights. Let s be
+// the number of units in 1, u_i the rounded weights and U their sum. Then s·w_i = u_i + ε_i with 0 ≤ ε_i < 1. So
+// Σs·w_i·g_i differs from Σu_i·g_i by less than n, and Σs·w_i is at least U and less than U + n. Therefore the two
+// means differ by less than 2n/U.
 func (w RowWeights) slack(n int) float64 {
 	if !w.inexact {
 		return 0

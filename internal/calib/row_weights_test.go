@@ -57,8 +57,8 @@ func TestWeightedCBS(t *testing.T) {
 	}
 }
 
-// The oracles are the definition, by all assignments of samples to bins, and the certified calibration error of a
-// dataset in which a sample of weight m occurs m times.
+// The test compares WeightedCCE with the definition, over all assignments of samples to bins. It also compares
+// WeightedCCE with CCE for a dataset in which a sample of weight m occurs m times.
 func TestWeightedCCE(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 2))
 	for range 700 {
@@ -122,8 +122,8 @@ func TestEqualWeights(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the metrics stay below the bounds of WithFailures with the share
-// of the k largest weights. The test tries every choice of the k samples and every correctness.
+// If k samples may take any confidence and correctness, the metrics stay below the bounds of WithFailures with the
+// share of the k largest weights. The test tries every choice of the k samples and every correctness.
 func TestWeightedFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 4))
 	nearest := math.Inf(1)
@@ -234,8 +234,8 @@ func TestWeightedMeansAreRoundedOutward(t *testing.T) {
 	}
 }
 
-// With 1024 rows, a unit is 2⁻⁵⁰, so 1 + 3·2⁻⁵² is rounded down by 3/4 of a unit. Without an allowance, the bounds would
-// be on the wrong side.
+// With 1024 rows, a unit is 2⁻⁵⁰, so 1 + 3·2⁻⁵² is rounded down by 3/4 of a unit. Without an allowance for this
+// rounding, the bounds would be wrong.
 func TestRoundedWeights(t *testing.T) {
 	const n = 1024
 	const odd = 1 + 3*0x1p-52

@@ -48,23 +48,23 @@ type SizeBounds struct {
 // A BoundStudy shows how the bounds of a sample depend on the number of rows.
 //
 // The subsamples come from one sample, so they share rows. Each bound still has its own failure probability, because a
-// subsample of independent rows is a sample of independent rows. But no statement holds about several subsamples
-// together, and the standard deviation understates how much the bounds of independent samples differ. At n = N all
-// subsamples are equal, and only the random numbers of the methods differ.
+// subsample of independent rows is a sample of independent rows. But no statement about several subsamples together is
+// proved. The standard deviation understates how much the bounds of independent samples vary. At n = N all subsamples
+// are equal, and only the random numbers of the methods differ.
 type BoundStudy struct {
 	// Proxy stands for the unknown true error. It is EstimateError of all rows, which has no guarantee.
 	Proxy float64
 	Sizes []SizeBounds // in ascending order of N
-	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of
-	// ln(Proxy − mean lower bound). The fit is by least squares. It leaves out the sizes in which a subsample has a
-	// trivial bound, because a trivial bound does not depend on n, and the sizes whose gap is not positive. A slope of
-	// fewer than two sizes is NaN.
+	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of ln(Proxy
+	// − mean lower bound). The fit is by least squares. It leaves out two kinds of sizes: those at which a subsample has
+	// a trivial bound, because a trivial bound does not depend on n, and those at which the difference is not positive.
+	// If fewer than two sizes are left, the slope is NaN.
 	UpperSlope map[string]float64
 	LowerSlope float64
 }
 
-// BySize computes the bounds of the plan for each size from repeats subsamples. It ignores Curve. The subsamples have
-// their own folds and their own order of bets.
+// BySize computes the bounds of the plan for each size, from as many subsamples as repeats says. It ignores Curve. The
+// subsamples have their own folds and their own order of bets.
 func (p BoundPlan) BySize(ctx context.Context, s *Sample, sizes []int, repeats int) (*BoundStudy, error) {
 	if err := s.check(p.Params.Delta); err != nil {
 		return nil, err

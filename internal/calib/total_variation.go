@@ -75,7 +75,7 @@ func (cf CrossFit) noiseLimit(train int) float64 {
 	return dyadicAbove(math.Sqrt(n / 8 * math.Log(4*(n-1)/cf.partShare())))
 }
 
-// partShare returns a quarter of a fold's failure probability.
+// partShare returns a quarter of the failure probability of one fold.
 func (cf CrossFit) partShare() float64 { return cf.Delta / float64(cf.Folds) / 4 }
 
 // dyadicAbove rounds x up to a multiple of 2⁻²⁰. For up to 2³² labels, a sum of labels plus or minus a multiple of 2⁻²⁰

@@ -281,8 +281,9 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds for the case that some intervals do not hold; share is the largest share of the weight
-// that their predictions can have (RowWeights.LargestShare). See MeanWithFailures and CCEWithFailures.
+// WithFailures returns the bounds for the case that some intervals do not hold. The argument share is the largest share
+// of the weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
+// CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
 	if b.CCE != nil {

@@ -87,7 +87,8 @@ func (d Data) SharedWith(other Data) Shared {
 			s.Rows += c
 		}
 	}
-	// A row occurs among n rows at most n/m times as probably as among m rows, if n ≥ m.
+	// If n ≥ m, the probability that a row occurs among n rows is at most n/m times the probability that it occurs among
+	// m rows.
 	scale := max(1, float64(other.N())/float64(d.N()))
 	return s.judge(min(recurrence(counts), scale*recurrence(own)))
 }
@@ -100,7 +101,7 @@ func count(hashes []uint64) map[uint64]int {
 	return counts
 }
 
-// judge sets ByChance. An independent row occurs among the other rows with probability at most rate.
+// judge sets ByChance. The argument rate bounds the probability that an independent row occurs among the other rows.
 func (s Shared) judge(rate float64) Shared {
 	s.ByChance = s.Rows == 0 || rate >= 1 || manyOf(s.Rows, s.Of, rate) > leakLevel
 	return s
@@ -113,8 +114,9 @@ func manyOf(found, n int, p float64) float64 {
 	return distuv.Binomial{N: float64(n), P: p}.Survival(float64(found) - 1)
 }
 
-// recurrence bounds the probability that an independent row occurs among given rows. counts holds the number of these
-// rows by hash. The share of the rows that occur more than once among them estimates this probability (Good 1953).
+// recurrence bounds the probability that an independent row occurs among given rows. The argument counts holds the
+// number of these rows for each hash. Among these rows, the share of those that occur more than once estimates this
+// probability (Good 1953).
 func recurrence(counts map[uint64]int) float64 {
 	n, twins := 0.0, 0.0
 	of := copiesOf(counts)
@@ -129,10 +131,11 @@ func recurrence(counts map[uint64]int) float64 {
 	return min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n)
 }
 
-// copiesOf returns the largest g such that most rows seem to be in the file g times because they were copied. It returns
-// 1 if no row was copied. The number of equal rows among independent rows has nearly a Poisson distribution, so g divides
-// it with probability at most 1/2: for g = 2 and a positive Poisson number of mean λ, the probability is (1−e^−λ)/2.
-// copiesOf takes g if g divides far more of the numbers than half of them.
+// copiesOf returns the largest g such that most rows seem to be in the file g times because they were copied. It
+// returns 1 if no row was copied. For each different row, consider the number of rows that are equal to it. If all rows
+// are independent, this number has nearly a Poisson distribution that leaves out 0, so g > 1 divides it with
+// probability at most 1/2. For example, g = 2 divides it with probability (1−e^−λ)/2, where λ is the Poisson mean.
+// copiesOf takes g if g divides far more than half of these numbers.
 func copiesOf(counts map[uint64]int) int {
 	values := map[int]int{} // how often each number of equal rows occurs
 	for _, c := range counts {

@@ -97,7 +97,7 @@ func TestGraphIsTheMap(t *testing.T) {
 	}
 }
 
-// At the knots of a Venn–Abers map, the graph takes the same values of both functions as the map.
+// At the knots of a Venn–Abers map, the graph and the map use the same values of p₀ and p₁.
 func TestGraphAtKnots(t *testing.T) {
 	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {

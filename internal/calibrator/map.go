@@ -50,10 +50,10 @@ func (d Data) check() error {
 // Schema is the version of the JSON that this program writes. Parse refuses a newer version.
 const Schema = 2
 
-// Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix, dirichlet,
-// structured-vector, structured-matrix) have Weight and Bias. The other methods have Platt, Beta, Steps or VennAbers.
-// With two classes, the other methods map only the probability of class 1. With more classes, they map each class
-// separately and then divide the results by their sum.
+// Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix,
+// dirichlet, structured-vector, structured-matrix) have Weight and Bias. The other methods have Platt, Beta, Steps or
+// VennAbers. With two classes, the other methods map only the probability of class 1. With more classes, they map each
+// class separately and then divide the results by their sum.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
@@ -75,8 +75,8 @@ type Map struct {
 	VennAbers []VennAbersCurve `json:"venn_abers,omitempty"`
 }
 
-// Before is the step before zW + b in the methods whose W takes logarithms of probabilities: it replaces the logits z by
-// ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below tiny counts as tiny.
+// Before is the step before zW + b in the methods whose W takes logarithms of probabilities. This step replaces the
+// logits z by ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below the constant tiny counts as tiny.
 type Before struct {
 	Slope   float64 `json:"slope"`
 	Uniform float64 `json:"uniform"`
@@ -215,8 +215,9 @@ func (m Map) Apply(values []float64) []float64 {
 	return out
 }
 
-// Intervals returns the probabilities p₀ and p₁ of a Venn–Abers map for outputs [N×Columns]. For two classes, they are
-// about class 1 and have the shape [N]. For more classes they have the shape [N×Classes]. For other maps they are nil.
+// Intervals returns the probabilities p₀ and p₁ of a Venn–Abers map for outputs [N×Columns]. For two classes, p₀ and p₁
+// are about class 1 and have the shape [N]. For more classes, they have the shape [N×Classes]. For a map of another
+// method, they are nil.
 func (m Map) Intervals(values []float64) (p0, p1 []float64) {
 	if m.VennAbers == nil {
 		return nil, nil

@@ -1,10 +1,9 @@
 // Package calibrator fits maps from a classifier's outputs to calibrated probabilities.
 //
 // Methods lists temperature, vector, matrix, Dirichlet, structured, Platt, isotonic, beta, Venn–Abers and histogram
-// calibration. Method.Fit fits a map to
-// Data (logits or probabilities, and labels) and returns it as a Map. Map.Apply computes probabilities. Map.ONNX writes
-// the map as a graph that takes the outputs of the model. Parse parses the map's JSON. Identity returns the map that
-// changes nothing.
+// calibration. Method.Fit fits a map to Data (logits or probabilities, and labels) and returns it as a Map. Map.Apply
+// computes probabilities. Map.ONNX writes the map as a graph that takes the outputs of the model. Parse parses the
+// map's JSON. Identity returns the map that changes nothing.
 //
 // Package calib measures the calibration before and after the map.
 package calibrator

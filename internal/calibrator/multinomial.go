@@ -57,9 +57,9 @@ var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string 
 
 func (p Penalty) String() string { return string(p) }
 
-// fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of the
-// method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row: reg_mu = None is the penalty All. The
-// paper divides the two sums of ODIR by k(k−1) and k for k classes.
+// fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of
+// the method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row. There, reg_mu = None is the
+// penalty All. For k classes, the paper divides the first sum of ODIR by k(k−1) and the second sum by k.
 func fitDirichlet(d Data, o Options) (Map, error) {
 	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
 	if o.Penalty == ODIR {
@@ -69,10 +69,11 @@ func fitDirichlet(d Data, o Options) (Map, error) {
 }
 
 // fitStructuredVector and fitStructuredMatrix follow SVSCalibrator and SMSCalibrator of probmetrics 1.3.0, the program
-// of the authors of structured scaling, with its defaults (penalty ridge, rho = tau = 1). For n examples of k classes,
-// let q be the mixture of softmax(z/T), where the temperature T maximises the likelihood, and of the uniform
-// distribution, whose share is 1/(n+1). They fit softmax(W ln q + b) and penalise the squared differences of W from the
-// identity by k/n on the diagonal and by k(k−1)/n off the diagonal, and the squared biases by k/n.
+// of the authors of structured scaling, with its defaults (penalty ridge, rho = tau = 1). Let there be n examples of k
+// classes. The temperature T maximises the likelihood of softmax(z/T). Let q be the mixture of softmax(z/T) with the
+// uniform distribution, which has the share 1/(n+1). Both functions fit softmax(W ln q + b). They penalise the squared
+// differences of W from the identity by k/n on the diagonal and by k(k−1)/n off the diagonal, and the squared biases by
+// k/n.
 func fitStructuredVector(d Data, _ Options) (Map, error) { return fitStructured(d, d.Classes) }
 
 func fitStructuredMatrix(d Data, _ Options) (Map, error) {
@@ -135,8 +136,9 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// ridge holds the weights of the squares in a penalty: of the weights on the diagonal, of the weights off the diagonal,
-// and of the biases. With identity, the weights of the identity have no penalty, otherwise weights of 0.
+// ridge holds three factors of a penalty: for the squares of the elements of W on the diagonal, for those off the
+// diagonal, and for the squares of the biases. If identity is set, W = I has no penalty. Otherwise W = 0 has no
+// penalty.
 type ridge struct {
 	diagonal, off, bias float64
 	identity            bool

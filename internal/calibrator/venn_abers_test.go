@@ -73,7 +73,8 @@ func TestVennAbersIsTheRefit(t *testing.T) {
 	}
 }
 
-// If the label is the one that is true, the probability is calibrated: given p_Y, the share of Y = 1 is p_Y.
+// The probability p_Y of the true label Y is calibrated: among the examples with the same p_Y, the share with Y = 1 is
+// p_Y.
 func TestVennAbersIsCalibrated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	const n, trials = 5, 100_000
@@ -103,7 +104,7 @@ func TestVennAbersIsCalibrated(t *testing.T) {
 	}
 }
 
-// Ten times as many examples take about ten times as long: the test would not end otherwise.
+// Ten times as many examples take about ten times as long. With a quadratic running time, the test would take too long.
 func TestVennAbersIsFast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 3))
 	const n = 1_000_000

@@ -44,8 +44,8 @@ func classLabels(g *onnxpb.GraphProto) (labels []string) {
 }
 
 // labelsBehind returns the labels among which an output chooses. Either the node that computes the output lists the
-// labels, or this node picks from a list of labels (ArrayFeatureExtractor). Nodes that only change the type or the shape
-// may follow.
+// labels, or this node picks from a list of labels (ArrayFeatureExtractor). Nodes that only change the type or the
+// shape may follow.
 func labelsBehind(g *onnxpb.GraphProto, producers map[string]*onnxpb.NodeProto, name string) []string {
 	for range len(g.Node) { // a graph that is not valid may have a cycle
 		n := producers[name]

@@ -15,16 +15,16 @@ type Convolution struct {
 	Dilations []int
 	// Weights holds Groups·Out blocks of In·ΠKernel numbers.
 	Weights []float64
-	// Single says that the output has one position, so that no two windows overlap.
+	// Single says that the output has only one position. Then no two windows overlap.
 	Single bool
 }
 
 // Norm returns an upper bound on the norm of the convolution as a linear map from L2 to L2, for every size of the input
 // and every zero padding. It is the smaller of two bounds, for the worst group.
 //
-// First bound. Cutting out the windows multiplies the squared norm by at most r, the largest number of windows in which
-// an input position occurs: on an axis, t·d ≡ i (mod s) has at most ⌈k·gcd(s,d)/s⌉ solutions t < k. The convolution
-// then multiplies each window with the matrix W of Out rows. So the norm is at most √r·‖W‖₂.
+// First bound. Let r be the largest number of windows in which an input position occurs. Cutting out the windows
+// multiplies the squared norm by at most r. On an axis, t·d ≡ i (mod s) has at most ⌈k·gcd(s,d)/s⌉ solutions t < k. The
+// convolution then multiplies each window with the matrix W of Out rows. So the norm is at most √r·‖W‖₂.
 //
 // Second bound. A stride of s on an axis is a convolution of stride 1 on s times as many channels: position j·s+r of
 // channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap t with t·d = q·s + r becomes
@@ -37,8 +37,9 @@ type Convolution struct {
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
 // The complex matrix Ŵ becomes the real matrix [Re −Im; Im Re], which has the same norm. Ŵ(−ω) is the conjugate of
-// Ŵ(ω), so half of the grid is enough. Points of the grid whose bound after few squarings is below the largest bound
-// after many squarings need no more squarings.
+// Ŵ(ω), so half of the grid is enough. Norm squares a Gram matrix often only if necessary: if the bound of a point
+// after few squarings is below the largest bound of another point after many squarings, the first point needs no more
+// squarings.
 //
 // The transposed convolution is the adjoint map, which has the same norm.
 func (c Convolution) Norm() float64 {
@@ -133,7 +134,7 @@ func mirrored(at, grid []int) bool {
 	return false
 }
 
-// levels holds the numbers of squarings that are tried in turn.
+// levels holds the numbers of squarings, in the order in which largest tries them.
 var levels = []int{1, 4, mostSquarings}
 
 // frequency is a point of the grid with an upper bound on ‖Ŵ(ω)‖₂.
@@ -170,7 +171,8 @@ func (f *frequencies) Pop() any {
 	return last
 }
 
-// largest returns the largest bound. It improves the largest bound until no improvement is left.
+// largest returns the largest bound of a point. It increases the number of squarings of the point with the largest
+// bound, until that point has the largest number of squarings.
 func (f *frequencies) largest() float64 {
 	for heap.Init(f); ; heap.Fix(f, 0) {
 		top := &f.queue[0]
@@ -206,8 +208,8 @@ func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float
 			m.data[o*2*cols+cols+i] = -m.data[(rows+o)*2*cols+i]
 		}
 	}
-	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has one of γ. An element with the
-	// complex error e contributes e² twice to the squared Frobenius norm, but only e to the spectral norm.
+	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has one of γ. In the squared
+	// Frobenius norm, an element with the complex error e counts e² twice, but it adds only e to the spectral norm.
 	relative := (math.Exp2(-46) + rounding(taps)) * math.Sqrt2
 	return m, matrix{rows, cols, absolute}.frobenius() * relative * up
 }

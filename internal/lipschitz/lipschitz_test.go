@@ -39,8 +39,8 @@ func TestSpectralNormOfNumpy(t *testing.T) {
 	}
 }
 
-// The bound is above the norm and near it, for matrices of every scale and with equal singular values, and for any
-// number of squarings.
+// The bound is above the norm and near it, for any number of squarings. The matrices have many scales, and some have
+// equal singular values.
 func TestSpectralNorm(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for trial := range 60 {
@@ -131,7 +131,8 @@ func explicit(c Convolution, size, pad []int) (rows, cols int, data []float64) {
 	return rows, cols, data
 }
 
-// The bound is above the norm of the explicit matrix of every size and padding, and near it for large inputs.
+// For every size and padding, the bound is above the norm of the explicit matrix. For large inputs, it is near this
+// norm.
 func TestConvolutionNorm(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	for _, c := range []struct {

@@ -17,8 +17,8 @@ import (
 type Layer struct {
 	Name string `json:"name"`
 	Op   string `json:"op"`
-	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, it is the bound of
-	// its result divided by the largest bound of its inputs.
+	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, Factor is the bound
+	// of the result divided by the largest bound of an input.
 	Factor float64 `json:"factor"`
 	Bound  float64 `json:"bound"` // Lipschitz constant of the result as a function of the model's input
 }
@@ -28,15 +28,15 @@ type Model struct {
 	Output string
 	Bound  float64
 	Layers []Layer // nodes on which the output depends, except nodes that only move values
-	// Kind is the kind of the output, as far as the last operator tells it.
+	// Kind is the kind of the output, if the last operator shows it.
 	Kind graph.OutputKind
 }
 
 // Of bounds the Lipschitz constant of an output of a model, as a function of the model's only input. If output is
 // empty, the model must have a single output. Of follows the nodes in their order: each result gets a bound from the
-// bounds of the node's inputs (Moutaouakil et al. 2024 use this product of spectral norms). It refuses an operator
-// whose rule it does not have. The input shape may fix sizes that the model leaves open; a size that stays open as the
-// first one counts as 1.
+// bounds of the node's inputs. Moutaouakil et al. 2024 use the same product of spectral norms. Of refuses an operator
+// for which it has no rule. The argument shape may fix sizes of the input that the model leaves open. If shape is nil
+// and the first size is open, this size counts as 1.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {
@@ -256,7 +256,7 @@ func neededFor(g *onnxpb.GraphProto, output string) []bool {
 	return needed
 }
 
-// constantResult returns the value of a node whose inputs are constants. It follows the integers of shapes.
+// constantResult returns the value of a node whose inputs are constants. It computes integers that describe shapes.
 func (n node) constantResult() (value, error) {
 	switch n.GetOpType() {
 	case "Constant":

@@ -43,8 +43,8 @@ func (n node) times(factor float64) value {
 // same is the rule of functions that apply a function of slope at most 1 to each element.
 func same(n node) (value, error) { return value{shape: n.in[0].shape, bound: n.in[0].bound}, nil }
 
-// moved is the rule of operators that move elements or leave some out, with a shape that is not followed. ReduceMax is
-// one: |max x − max y| ≤ max|x − y|.
+// moved is the rule of operators that move elements or leave some out. The rule does not compute the shape of the
+// result. It is also the rule of ReduceMax, because |max x − max y| ≤ max|x − y|.
 func moved(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -135,7 +135,7 @@ func flatten(n node) (value, error) {
 	return out, nil
 }
 
-// reshape follows the shape if the target is known.
+// reshape computes the shape of the result if the target is known.
 func reshape(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -196,8 +196,8 @@ func pad(n node) (value, error) {
 	return moved(n)
 }
 
-// broadcast returns the shape of a node whose inputs are broadcast. It refuses inputs that depend on the model's input
-// and are repeated, because a repetition multiplies the Lipschitz constant.
+// broadcast returns the shape of the result of a node whose inputs are broadcast. If an input depends on the model's
+// input, broadcast refuses to repeat it, because a repetition multiplies the Lipschitz constant.
 func (n node) broadcast() ([]int64, error) {
 	var shape []int64
 	for _, v := range n.in {
@@ -429,8 +429,8 @@ func (n node) pool() (kernel, strides, dilations []int, err error) {
 	return kernel, strides, dilations, err
 }
 
-// maxPool: in each window |max x − max y|² ≤ max|x−y|² ≤ Σ|x−y|², and each position is in at most r windows, so the
-// constant is √r. See Convolution.Norm for r.
+// maxPool is the rule of MaxPool. In each window |max x − max y|² ≤ max|x−y|² ≤ Σ|x−y|², and each position is in at
+// most r windows. So the constant is at most √r. See Convolution.Norm for r.
 func maxPool(n node) (value, error) {
 	kernel, strides, dilations, err := n.pool()
 	if err != nil {
@@ -440,9 +440,9 @@ func maxPool(n node) (value, error) {
 	return value{shape: n.window(kernel, strides, dilations), bound: n.in[0].bound * math.Sqrt(float64(r)) * up}, nil
 }
 
-// averagePool: on each axis, the matrix of the means has row sums of at most 1 and column sums of at most ⌈k/s⌉/c,
-// where c is the smallest number of positions in a mean. By Schur's test, the norm is at most the square root of the
-// product. The norms of the axes multiply.
+// averagePool is the rule of AveragePool. On each axis, the matrix of the means has row sums of at most 1 and column
+// sums of at most ⌈k/s⌉/c, where c is the smallest number of positions in a mean. By Schur's test, the norm is at most
+// the square root of the product. The norms of the axes multiply.
 func averagePool(n node) (value, error) {
 	kernel, strides, dilations, err := n.pool()
 	if err != nil {
@@ -475,7 +475,7 @@ func (n node) padding(axis, kernel, axes int) int {
 
 func globalMaxPool(n node) (value, error) { return n.globalPool(1), nil }
 
-// globalAveragePool: a mean of m numbers has the norm 1/√m.
+// globalAveragePool is the rule of GlobalAveragePool. A mean of m numbers has the norm 1/√m.
 func globalAveragePool(n node) (value, error) {
 	if len(n.in[0].shape) < 3 {
 		return value{}, n.refuse("the shape is not known")
@@ -493,7 +493,7 @@ func (n node) globalPool(factor float64) value {
 	return out
 }
 
-// reduceMean: see globalAveragePool.
+// reduceMean is the rule of ReduceMean. See globalAveragePool.
 func reduceMean(n node) (value, error) {
 	s := n.in[0].shape
 	axes, ok := n.ints(1)

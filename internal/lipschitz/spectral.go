@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// Up is a factor that makes up for a few roundings of a positive number that is used as an upper bound.
+// Up is a factor for upper bounds. It is larger than the effect of a few roundings on a positive number.
 const Up = 1 + 0x1p-47
 
 const (
@@ -41,7 +41,8 @@ func SpectralNorm(rows, cols int, data []float64) float64 {
 	return matrix{rows, cols, data}.norm(squarings(min(rows, cols)))
 }
 
-// mostSquarings makes n^{1/2^{k+2}}, the largest factor by which a norm is too large, less than 1.002.
+// mostSquarings is large enough to make n^{1/2^{k+2}} less than 1.002. This is the largest factor by which a norm is
+// too large.
 const mostSquarings = 10
 
 // flopBudget limits the work for the squarings of one matrix.

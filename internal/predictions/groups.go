@@ -24,7 +24,8 @@ type RowGroup struct {
 // Name returns the group as printed.
 func (g RowGroup) Name() string { return g.Column + " = " + g.Value.Name() }
 
-// GroupRows divides the rows of a table by the values of each column in turn. Every row is in one group of each column.
+// GroupRows divides the rows of a table by the values of the first column, then by those of the second, and so on.
+// Every row is in one group of each column.
 func GroupRows(t *table.Table, columns []string) (groups []RowGroup, err error) {
 	for _, column := range columns {
 		found := t.GroupRows(column)

@@ -32,7 +32,8 @@ func (g Group) MarshalJSON() ([]byte, error) {
 }
 
 // GroupRows groups the rows by their value in a column, in ascending order of the value. −0 counts as 0. If a value is
-// not a number (Options.Texts), all values count as text. GroupRows returns nil if the table has no column of this name.
+// not a number (Options.Texts), all values count as text. GroupRows returns nil if the table has no column of this
+// name.
 func (t *Table) GroupRows(column string) []Group {
 	rows := map[float64][]int{}
 	values, _ := t.Column(column)

@@ -20,8 +20,8 @@ type ascent struct {
 	runs []admm.DECEParams
 }
 
-// ascents returns groups of settings of dECE, each of which contains those before. Appendix M.2 of the paper varies the
-// same settings, but does not give their values.
+// ascents returns groups of settings of dECE. The study adds one group after the other to the search. Appendix M.2 of
+// the paper varies the same settings, but does not give their values.
 func ascents() []ascent {
 	starts := []admm.DECEParams{{}}
 	random := admm.DECEParams{Random: 4, Gaussian: 4, Seed: 1}

@@ -94,8 +94,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The worst group is found at each radius. Of the label 2, 25 of 50 examples are certified. At α = 0.001 and δ/2, at most 1
-// of the 50 certificates of a group is wrong (P(Bin > 0) = 0.049, P(Bin > 1) = 0.0012).
+// The worst group is found at each radius. Of the 50 examples with label 2, 25 are certified. At α = 0.001 and δ/2, at
+// most 1 of the 50 certificates of a group is wrong (P(Bin > 0) = 0.049, P(Bin > 1) = 0.0012).
 func TestWorstGroup(t *testing.T) {
 	s := source("run", 100, 75, 0.5)
 	for i := 50; i < 100; i++ {

@@ -232,8 +232,8 @@ func floatOf(x *big.Rat) (float64, bool) {
 // summary must have been made with a summary.Selection.
 func (r Requirement) Selective() bool { return r.metric.name == "selective-error" }
 
-// Grouped reports whether the requirement is about the worst group of examples. To check such a requirement, the summary
-// must have been made with summary.Options.Groups.
+// Grouped reports whether the requirement is about the worst group of examples. To check such a requirement, the
+// summary must have been made with summary.Options.Groups.
 func (r Requirement) Grouped() bool { return strings.HasPrefix(r.metric.name, "worst-group-") }
 
 // OfBounds reports whether the requirement is about the confidence under attack. To check such a requirement, the run

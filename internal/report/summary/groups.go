@@ -45,8 +45,8 @@ type Group struct {
 	Curve    []GroupPoint `json:"certified_accuracy"` // at the radii of Summary.Curve
 }
 
-// GroupPoint is the certified accuracy of a group at a radius. The interval of Accuracy has the confidence level 1 − (1 −
-// Level)/G.
+// GroupPoint is the certified accuracy of a group at a radius. The interval of Accuracy has the confidence level 1 − (1
+// − Level)/G.
 type GroupPoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
@@ -166,10 +166,10 @@ func (s Summary) groupFailures(k int) (int64, error) {
 }
 
 // populationAccuracy bounds the accuracy under attack in the population of a group from below, with probability 1 −
-// δ/G. An example of the population counts as certified with probability q. An example that an attack can break counts
-// as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q − α)/(1 −
-// α). The lower Clopper–Pearson bound at δ/G replaces q. populationAccuracy returns nil if some sampled examples are
-// missing.
+// δ/G. Let q be the probability that an example of the population counts as certified. An example that an attack can
+// break counts as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q
+// − α)/(1 − α). The lower Clopper–Pearson bound at δ/G replaces q. populationAccuracy returns nil if some sampled
+// examples are missing.
 func (s Summary) populationAccuracy(count, of int) *float64 {
 	if s.NotCounted || s.Selected != s.Examples {
 		return nil
@@ -221,7 +221,7 @@ type WorstGroupAt struct {
 	Failures int64
 }
 
-// Rat returns the accuracy if Failures certificates of the group are wrong.
+// Rat returns the accuracy that is left if Failures certificates of the group are wrong.
 func (w WorstGroupAt) Rat() *big.Rat {
 	return big.NewRat(max(0, int64(w.Count)-w.Failures), int64(w.Of))
 }

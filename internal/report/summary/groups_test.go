@@ -45,8 +45,8 @@ func lowerBound(count, n int, alpha float64) float64 {
 	return mathext.InvRegIncBeta(float64(count), float64(n-count+1), alpha)
 }
 
-// The values are computed by hand from the ten examples of small: of label 0, the correct radii are 0.25, 0.75 and 1; of
-// label 1, they are 0.1, 0.25 and 0.5. Each group has five examples.
+// The values are computed by hand from the ten examples of small: of label 0, the correct radii are 0.25, 0.75 and 1;
+// of label 1, they are 0.1, 0.25 and 0.5. Each group has five examples.
 func TestByLabel(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0, 0.5, 1}
@@ -96,7 +96,7 @@ func TestByLabel(t *testing.T) {
 	}
 }
 
-// The groups of a file may overlap in different columns. Examples of the file that the run lacks do not count.
+// The groups of a file may overlap in different columns. Examples that only the file has do not count.
 func TestByGroupOfFile(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.25}
@@ -127,8 +127,8 @@ func TestByGroupOfFile(t *testing.T) {
 	}
 }
 
-// An unfinished run may lack examples of any group. So each group counts them as sampled, and nothing is known about the
-// population. The accuracy in another norm has groups too.
+// The examples that an unfinished run lacks may belong to any group. So each group counts all of them as sampled, and
+// there is no bound for the population. The accuracy in another norm has groups too.
 func TestByGroupOfUnfinishedRun(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24}

@@ -110,8 +110,8 @@ func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	return Summary{}, false
 }
 
-// describe computes the curve, the average radius, the classes and the groups from the rows. If the argument 'radii' is empty,
-// describe chooses round radii. The argument 'most' is the largest possible radius, or nil if it is unknown.
+// describe computes the curve, the average radius, the classes and the groups from the rows. If the argument 'radii' is
+// empty, describe chooses round radii. The argument 'most' is the largest possible radius, or nil if it is unknown.
 func (s *Summary) describe(radii []float64, most *float64) (err error) {
 	if len(radii) == 0 {
 		radii = certify.RadiiUpTo(largest(s.Rows))

@@ -15,8 +15,7 @@ import (
 
 // csvHeader holds the columns of a tidy table, with one row per number. The column 'certified' holds the bound that is
 // true with probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision,
-// denoiser, and the norm of the radius. With groups of examples, a further column names the
-// group.
+// denoiser, and the norm of the radius. With groups of examples, a further column names the group.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
 	"sound", "arithmetic", "precision", "denoiser", "norm"}
 
@@ -28,7 +27,7 @@ type csvRow struct {
 	group                                           string
 }
 
-// line returns all cells of a row about a run. The last cell is the group, if the table has groups.
+// line returns all cells of a row about a run. If the table has groups, the last cell is the group.
 func (r csvRow) line(c summary.Conditions, groups bool) []string {
 	cells := append(r.fields(), csvConditions(c)...)
 	if groups {

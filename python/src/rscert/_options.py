@@ -261,7 +261,7 @@ class CceOptions(TypedDict, total=False):
         curves of CBS and CCE against the radius
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
     group: also compute CBS and CCE for each group: the rows with the same value in this column; several columns make
-        groups one after the other
+        the groups of each column, not of pairs of values
     groups: file with the column index and the columns of ``group``; default column: group
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
@@ -274,12 +274,13 @@ class CceOptions(TypedDict, total=False):
     admm_steps: number of steps of admm for each combination of the values in its lists (default 3000)
     dece_starts: confidences at which dece starts: clean or brier (default [brier,clean])
     dece_random_starts: number of additional starts of dece; each is uniformly random within the bounds
-    dece_gaussian_starts: number of additional starts of dece; each is normal around the middle of the bounds
+    dece_gaussian_starts: number of additional random starts of dece, normally distributed around the middle of the
+        bounds
     dece_seed: seed of the random starts of dece (default 1)
     dece_learning_rate: initial learning rate of dece (default 0.01)
     dece_schedule: schedule of the learning rate of dece: cosine (falls to 0 along a half cosine), constant (stays the
         same) or plateau (falls to a tenth after ten steps without progress) (default cosine)
-    dece_momentum: share of the last step that dece adds to the next step; at least 0 and below 1
+    dece_momentum: share of its last step that dece adds to each step; at least 0 and below 1
     dece_steps: number of steps of dece per start (default 1000)
     trace: write the residuals and the calibration error at each step of admm and dece to this CSV file
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
@@ -332,7 +333,7 @@ class MetricsOptions(TypedDict, total=False):
     consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their
         bands together with the probability of ``level``
     group: also compute the metrics of each group: the rows with the same value in this column; several columns make
-        groups one after the other
+        the groups of each column, not of pairs of values
     groups: file with the column index and the columns of ``group``; default column: group
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
