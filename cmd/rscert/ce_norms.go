@@ -28,7 +28,7 @@ func (o normOptions) check(methods []calib.BoundMethod, sample *calib.Sample, pa
 		return nil
 	}
 	if _, _, err := calib.Divergence(0, 0, o.margin); err != nil {
-		return badInputf("--score-margin %v: want a number above 0 and at most 0.5", o.margin)
+		return badInputf("--score-margin %v: want a number from %v to 0.5", o.margin, calib.LeastMargin)
 	}
 	if assume(methods, calib.PerturbedScores) {
 		return badInputf("--score-margin: perturbed scores come arbitrarily near 0 and 1")

@@ -52,8 +52,12 @@ func (o groupOptions) extend(columns table.Options) table.Options {
 	case o.file != "":
 		columns.Required = append(slices.Clone(columns.Required), "index")
 	case o.given():
+		for _, column := range o.columns {
+			if !slices.Contains(columns.Required, column) && !slices.Contains(columns.Optional, column) {
+				columns.Texts = append(columns.Texts, column) // the command reads the other columns as numbers
+			}
+		}
 		columns.Required = slices.Concat(columns.Required, o.columns)
-		columns.Texts = o.columns
 	}
 	return columns
 }

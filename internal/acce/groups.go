@@ -6,17 +6,17 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predictions"
 )
 
 // ByGroup holds the findings for groups of examples at one radius.
 //
-// The group of an example must be known before the noise of the example is drawn. Each of the G groups of the study
-// gets δ/G. So with probability at least 1 − δ, the bounds in Certified hold for all groups together, at each radius.
-// The largest CBS and CCE of a group also bound those of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum to
-// 1: the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of group g in bin m.
+// The group of an example must be known before the noise of the example is drawn. Each group gets δ/G, where G counts the
+// groups of the study and those that the table may hide (unseenGroups). So with probability at least 1 − δ, the bounds in
+// Certified hold for all groups together, at each radius. The largest CBS and CCE of a group also bound those of every
+// mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum to 1: the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤
+// Σπ_g·|S_gm| for the gap S_gm of group g in bin m.
 type ByGroup struct {
 	Groups []GroupResult `json:"groups"` // with a certified class at this radius
 	// Without names the groups that have no certified class at this radius.
@@ -56,16 +56,11 @@ type part struct {
 	*Study
 }
 
-// noisy lists columns that the noise can change. They cannot make groups, because a statement about a group needs a
-// group that is known before the noise is drawn.
-var noisy = []string{"lower", "upper", "correct", "confidence", "certified", "prediction", "radius"}
-
 // divide makes the studies of the groups.
 func (s *Study) divide(rows calib.BoundRows) error {
 	for _, g := range s.options.Groups {
-		if slices.Contains(noisy, g.Column) {
-			return hint.Add(param.Errorf("%s: %s %s: the noise can change this column, or it is the radius", s.table.Path, param.Group, g.Column),
-				"a group must be known before the noise is drawn")
+		if err := predictions.CheckNoisy(s.table.Path, g.Column); err != nil {
+			return err
 		}
 	}
 	if err := s.checkMembers(rows.Index); err != nil {
@@ -116,7 +111,7 @@ func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error)
 	}
 	if s.options.Dataset != nil {
 		d := *s.options.Dataset
-		d.Delta /= float64(len(s.options.Groups))
+		d.Delta /= float64(len(s.options.Groups) + s.unseenGroups(rows))
 		sub.options.Dataset = &d
 	}
 	members := map[int]bool{}
@@ -141,6 +136,20 @@ func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error)
 		sub.groups = append(sub.groups, only)
 	}
 	return part{g, sub}, nil
+}
+
+// unseenGroups returns the largest number of groups that the table may hide. The noise decides which examples the table
+// leaves out, so the number of groups in the table is random. But δ must be divided by at least the number of groups of
+// all sampled examples. Each missing example is in one group of each column.
+func (s *Study) unseenGroups(rows calib.BoundRows) int {
+	if s.options.EveryGroup {
+		return 0
+	}
+	columns := map[string]bool{}
+	for _, g := range s.options.Groups {
+		columns[g.Column] = true
+	}
+	return len(columns) * max(0, s.sampled.Examples-countOthers(rows, nil))
 }
 
 // countOthers counts the examples that have rows, but are not members. If the rows have no indices, it returns the

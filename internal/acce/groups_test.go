@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/predictions"
@@ -72,6 +74,7 @@ func write(rows []exampleRow, weighted bool) string {
 // The test recomputes each figure of a group from the group's rows, with the allowance for failures at δ/G.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
+	const counted = groups + 2*(examples-n) // each missing example may be in a further group of each of the two columns
 	rows := randomRows(rand.New(rand.NewPCG(29, 1)), n)
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -115,7 +118,7 @@ func TestByGroup(t *testing.T) {
 				}
 				cbs, _ := calib.WeightedCBS(intervals, units)
 				cce, _ := calib.WeightedCCE(intervals, bins, units)
-				failures, err := binomial.FailureQuantile(int64(examples-others), alpha, delta/groups)
+				failures, err := binomial.FailureQuantile(int64(examples-others), alpha, delta/counted)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +135,7 @@ func TestByGroup(t *testing.T) {
 				}
 				c := got.Certified
 				if got.N != len(intervals) || got.CBS != cbs || *got.CCE != cce.Value || c.Failures != failures || c.Examples != examples-others ||
-					c.Delta != delta/groups || math.Abs(c.CBS-min(1, cbs+share)) > 1e-12 || math.Abs(*c.CCE-min(1, cce.Value+2*share)) > 1e-12 {
+					c.Delta != delta/counted || math.Abs(c.CBS-min(1, cbs+share)) > 1e-12 || math.Abs(*c.CCE-min(1, cce.Value+2*share)) > 1e-12 {
 					t.Errorf("%s: %+v, certified %+v; want CBS %v, CCE %v, %d failures with the share %v", got.Name(), got, *c, cbs, cce.Value, failures, share)
 				}
 				worst.CBS, worst.Certified.CBS = max(worst.CBS, cbs), max(worst.Certified.CBS, c.CBS)
@@ -244,5 +247,43 @@ func TestBadGroups(t *testing.T) {
 	if _, err := solveGroups(t, "radius,lower,upper,correct,g\n1,0,1,1,a\n1,0,1,1,a\n1,0,1,1,b\n2,0,1,1,a\n2,0,1,1,b\n2,0,1,1,b\n", o, "g"); err == nil ||
 		!strings.Contains(err.Error(), "has 2 examples at one radius, and fewer at another one: want the column index") {
 		t.Errorf("rows without an index change their group: %v", err)
+	}
+}
+
+// In this study, the joint statement had failed with probability 0.0718 when δ was divided by the number of groups that
+// the table shows. One example, alone in its group, is certified only if its bound fails (probability 0.0249). The 188
+// other examples are always certified. So the table shows one group or two, and the noise decides.
+func TestGroupsTheTableHides(t *testing.T) {
+	const n, alpha, delta = 188, 0.0249, 0.05
+	chance := func(k, n int) float64 { // P(Bin(n, alpha) > k)
+		return 1 - distuv.Binomial{N: float64(n), P: alpha}.CDF(float64(k))
+	}
+	failures := func(alone bool) []int64 {
+		text := "index,lower,upper,correct,g\n"
+		for i := range n {
+			text += fmt.Sprintf("%d,0.5,1,1,0\n", i)
+		}
+		if alone {
+			text += fmt.Sprintf("%d,0.5,1,1,1\n", n)
+		}
+		results, err := solveGroups(t, text, Options{Bins: 2, Solvers: Solvers[:1], Dataset: &Dataset{Delta: delta, Alpha: alpha, Examples: n + 1}}, "g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []int64
+		for _, g := range results[0].ByGroup.Groups {
+			all = append(all, g.Certified.Failures)
+		}
+		return all
+	}
+	one, two := failures(false), failures(true)
+	wrong := (1 - alpha) * chance(int(one[0]), n) // the table shows one group
+	if two[1] == 0 {                              // it shows two, and the second one fails
+		wrong += alpha
+	} else {
+		wrong += alpha * chance(int(two[0]), n)
+	}
+	if wrong > delta {
+		t.Errorf("the statement fails with probability %v > %v (failures %v, %v)", wrong, delta, one, two)
 	}
 }

@@ -33,6 +33,8 @@ type Options struct {
 	SameExamples bool
 	// Groups holds groups of rows of the table. For each group, the study computes the results of the solver "exact".
 	Groups []predictions.RowGroup
+	// EveryGroup says that Groups holds every group of the sampled examples, also those without a row.
+	EveryGroup bool
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
 	DECE       admm.DECEParams // settings of the solver dece

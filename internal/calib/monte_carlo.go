@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 )
 
 // MonteCarloTest returns a p-value of the hypothesis of CalibrationTest, and the number of simulations. The hypothesis
@@ -27,9 +28,11 @@ import (
 // squared calibration error that the first J functions show, without the bias of the noise. This is the statistic of
 // T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power than bins against smooth errors.
 //
-// Each statistic ranks all data sets, simulated and observed; the data set with the largest value has rank 1. The
-// p-value is the share of data sets whose smallest rank is at most the smallest rank of the observed data. This p-value
-// allows for the choice between the statistics, because under the hypothesis the data sets are exchangeable.
+// Each statistic ranks all data sets, simulated and observed; the data set with the largest value has rank 1. The data
+// sets are ordered by their smallest rank. Among data sets with the same smallest rank, the one with a statistic more
+// standard deviations above its mean comes first. The p-value is the share of data sets that come before the observed
+// data set or tie with it. This p-value allows for the choice between the statistics, because under the hypothesis the
+// data sets are exchangeable.
 //
 // Choose the seed before you see a p-value. The p-value is NaN if the predictions have weights or there are no
 // examples.
@@ -141,7 +144,7 @@ func (m *nullModel) observed() nullStatistics {
 	for i, x := range m.sample.packed {
 		c, correct := unpack(x)
 		if c == 1-float64(correct) {
-			return nullStatistics{math.Inf(1)}
+			return nullStatistics(slices.Repeat([]float64{math.Inf(1)}, len(nullStatistics{})))
 		}
 		if correct == 1 {
 			sums[m.bin[i]]++
@@ -185,27 +188,40 @@ func (m *nullModel) statistics(sums []float64, slopes float64) (t nullStatistics
 	return t
 }
 
-// jointRank returns the p-value of the data set 0 among all data sets: the share of data sets whose smallest rank is at
-// most the smallest rank of the data set 0. The rank of a data set by a statistic is the number of data sets whose
-// statistic is at least as large.
+// extremity says how extreme a data set is among all data sets.
+type extremity struct {
+	rank  int     // the smallest rank by a statistic: the number of data sets whose statistic is at least as large
+	score float64 // the largest statistic, as (statistic − mean)/(standard deviation) over all data sets
+}
+
+// jointRank returns the p-value of the data set 0 among all data sets: the share of data sets that are at least as
+// extreme. The smallest rank decides; the score decides between equal ranks. Without it, each statistic would put
+// another data set first, and p could not be small for few data sets. Both numbers treat all data sets alike.
 func jointRank(statistics []nullStatistics) float64 {
-	smallest := slices.Repeat([]int{len(statistics)}, len(statistics))
+	all := make([]extremity, len(statistics))
+	for j := range all {
+		all[j] = extremity{len(statistics), math.Inf(-1)}
+	}
 	sorted := make([]float64, len(statistics))
 	for which := range statistics[0] {
 		for j, t := range statistics {
 			sorted[j] = t[which]
 		}
-		slices.Sort(sorted)
+		slices.Sort(sorted) // so the order of the data sets does not affect the rounding of the mean
+		mean, deviation := stat.MeanStdDev(sorted, nil)
 		for j, t := range statistics {
 			below, _ := slices.BinarySearch(sorted, t[which])
-			smallest[j] = min(smallest[j], len(sorted)-below)
+			all[j].rank = min(all[j].rank, len(sorted)-below)
+			if deviation > 0 && !math.IsInf(mean, 0) {
+				all[j].score = max(all[j].score, (t[which]-mean)/deviation)
+			}
 		}
 	}
-	atMost := 0
-	for _, rank := range smallest {
-		if rank <= smallest[0] {
-			atMost++
+	atLeast := 0
+	for _, e := range all {
+		if e.rank < all[0].rank || e.rank == all[0].rank && e.score >= all[0].score {
+			atLeast++
 		}
 	}
-	return float64(atMost) / float64(len(statistics))
+	return float64(atLeast) / float64(len(statistics))
 }

@@ -94,11 +94,18 @@ func TestJointRank(t *testing.T) {
 		for j := range all {
 			all[j] = nullStatistics{float64(rng.IntN(8)), 3, float64(rng.IntN(8)), 7: float64(rng.IntN(8))}
 		}
-		smaller := make([]float64, len(all))
+		smaller, score := make([]float64, len(all)), make([]float64, len(all))
 		for j := range all {
-			smaller[j] = math.Inf(1)
+			smaller[j], score[j] = math.Inf(1), math.Inf(-1)
 			for which := range all[j] {
-				rank := 0.0
+				rank, sum, squares := 0.0, 0.0, 0.0
+				for l := range all {
+					sum += all[l][which]
+					squares += all[l][which] * all[l][which]
+				}
+				if v := squares/12 - sum*sum/144; v > 1e-9 {
+					score[j] = max(score[j], (all[j][which]-sum/12)/math.Sqrt(v*12/11))
+				}
 				for l := range all {
 					if all[l][which] >= all[j][which] {
 						rank++
@@ -109,12 +116,32 @@ func TestJointRank(t *testing.T) {
 		}
 		want := 0.0
 		for j := range all {
-			if smaller[j] <= smaller[0] {
+			if smaller[j] < smaller[0] || smaller[j] == smaller[0] && score[j] > score[0]-1e-9 {
 				want += 1. / 12
 			}
 		}
 		same(t, "p", jointRank(all), want, 1e-12)
 	}
+}
+
+// Overwhelming evidence by one statistic, or an impossible outcome, gives the smallest p-value for few data sets too.
+func TestJointRankOfOverwhelmingEvidence(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 7))
+	all := make([]nullStatistics, 100)
+	for j := range all {
+		for which := range all[j] {
+			all[j][which] = rng.NormFloat64()
+		}
+	}
+	all[0] = nullStatistics{6: 50}
+	same(t, "p of one statistic", jointRank(all), 0.01, 1e-12)
+	p := &Predictions{Confidence: slices.Repeat([]float64{0, 0.5}, 50), Correct: make([]bool, 100)}
+	for i := range p.Correct {
+		p.Correct[i] = i%4 == 1
+	}
+	p.Correct[0] = true
+	all[0] = newNullModel(p).observed()
+	same(t, "p of an impossible outcome", jointRank(all), 0.01, 1e-12)
 }
 
 // rejections counts how often MonteCarloTest rejects samples of n predictions at alpha.

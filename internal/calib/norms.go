@@ -34,14 +34,20 @@ const powRounding = 1e-14
 // ln(1/ε)/(1−ε), and E KL ≤ CE·ln(1/ε)/(1−ε). A population with s = ε and η ∈ {ε, 1} attains this bound. Without ε
 // there is no upper bound: a score of 0 with a positive label makes the divergence infinite, however small CE is.
 //
+// CheckMargin compares scores with the rounded 1−ε, so a score may exceed 1−ε by 2⁻⁵⁴. The upper bound is for a margin
+// that is smaller by 2⁻⁵³, and ε must be at least LeastMargin.
+//
 // Lower bound: KL(η‖s) ≥ 2d² (Pinsker), and E d² ≥ CE², so E KL ≥ 2·CE². This holds without ε too.
 func Divergence(lower, upper, epsilon float64) (low, high float64, err error) {
-	if !(epsilon > 0 && epsilon <= 0.5) {
-		return 0, 0, fmt.Errorf("score margin %v is outside (0, 0.5]", epsilon)
+	if !(epsilon >= LeastMargin && epsilon <= 0.5) {
+		return 0, 0, fmt.Errorf("score margin %v is outside %v to 0.5", epsilon, LeastMargin)
 	}
-	most := -math.Log(epsilon)
+	most := -math.Log(epsilon - 0x1p-53)
 	return 2 * lower * lower * (1 - powRounding), min(most, upper*most/(1-epsilon)) * (1 + powRounding), nil
 }
+
+// LeastMargin is the smallest ε of Divergence. For smaller ε, 1−ε could be rounded to 1.
+const LeastMargin = 1e-15
 
 // CheckMargin returns an error if a score of the sample is outside [ε, 1−ε].
 func (s *Sample) CheckMargin(epsilon float64) error {

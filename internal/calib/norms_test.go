@@ -94,4 +94,24 @@ func TestNormErrors(t *testing.T) {
 	if err != nil || s.CheckMargin(0.1) == nil {
 		t.Errorf("a score above 1 − ε: %v", err)
 	}
+	// A score of 1 with a label of 0 has an infinite divergence, however small the stated margin is.
+	s, err = NewSample([]float64{0.5, 1}, []float64{0, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := 0x1p-70; e < 0.5; e *= 1.7 {
+		if _, _, err := Divergence(0, 0.1, e); err == nil && s.CheckMargin(e) == nil {
+			t.Errorf("margin %v: a score of 1 passes", e)
+		}
+	}
+	// a score that passes because 1 − ε is rounded up
+	epsilon := 1.5e-15
+	s, err = NewSample([]float64{1 - epsilon}, []float64{0})
+	if err != nil || s.CheckMargin(epsilon) != nil {
+		t.Fatal(err)
+	}
+	margin := 1 - (1 - epsilon) // exact, and below ε
+	if _, high, err := Divergence(0, 1, epsilon); err != nil || margin >= epsilon || high < -math.Log(margin) {
+		t.Errorf("bound %v: %v", high, err)
+	}
 }

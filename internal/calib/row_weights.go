@@ -43,7 +43,7 @@ func NewRowWeights(weight []float64) (RowWeights, error) {
 		scaled := math.Ldexp(x, scale)
 		w.units[i] = int(scaled)
 		w.total += w.units[i]
-		w.inexact = w.inexact || float64(w.units[i]) != scaled
+		w.inexact = w.inexact || float64(w.units[i]) != scaled || scaled == 0 && x > 0
 	}
 	return w, nil
 }

@@ -233,7 +233,7 @@ func TestParseErrors(t *testing.T) {
 		`{"schema":1,"method":"isotonic","input":"logits","classes":2,"columns":1,"steps":[{"at":[1,0],"value":[0,0],"slope":[0,0]}]}`:                "must ascend",
 		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1,0],"p0":[0,0,0],"p1":[1,1,1]}]}`:           "knots of a calibration map must ascend",
 		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1],"p0":[0,0,0],"p1":[1,1]}]}`:               "one more p0 and p1",
-		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1],"p0":[0,1],"p1":[1,0]}]}`:                 "p0 1 and p1 0",
+		`{"schema":2,"method":"venn-abers","input":"logits","classes":2,"columns":1,"venn_abers":[{"at":[1],"p0":[0,1],"p1":[1,0]}]}`:                 "p0 1 and p1 1",
 		`{"schema":2,"method":"dirichlet","input":"logits","classes":2,"columns":2,"weight":[1,0,0,1],"bias":[0,0],"before":{"slope":0,"uniform":0}}`: "slope 0",
 		`{"schema":1,"method":"isotonic","input":"logits","classes":2,"columns":1,"steps":[{"at":[],"value":[],"slope":[]}]}`:                         "must ascend",
 	} {

@@ -149,6 +149,9 @@ func (m Map) curves() int {
 	return m.Classes
 }
 
+// countCurves returns the number of curves of all kinds.
+func (m Map) countCurves() int { return len(m.Platt) + len(m.Beta) + len(m.Steps) + len(m.VennAbers) }
+
 func (m Map) check() error {
 	if m.Input != Logits && m.Input != Probabilities {
 		return fmt.Errorf("input %q of a calibration map: want logits or probabilities", m.Input)
@@ -159,12 +162,16 @@ func (m Map) check() error {
 	k, wide := m.Classes, len(m.Weight)
 	switch m.Method {
 	case "temperature", "vector", "matrix", "dirichlet", "structured-vector", "structured-matrix":
-		if (wide != 1 && wide != k && wide != k*k) || len(m.Bias) != k {
+		if (wide != 1 && wide != k && wide != k*k) || len(m.Bias) != k || m.countCurves() > 0 {
 			return fmt.Errorf("%d weights and %d biases for %d classes", wide, len(m.Bias), k)
 		}
 	case "platt", "beta", "isotonic", "histogram", "venn-abers":
-		if n := len(m.Platt) + len(m.Beta) + len(m.Steps) + len(m.VennAbers); n != m.curves() {
-			return fmt.Errorf("%d curves of %s for %d classes", n, m.Method, k)
+		n := map[string]int{"platt": len(m.Platt), "beta": len(m.Beta), "venn-abers": len(m.VennAbers)}[m.Method]
+		if m.Method == "isotonic" || m.Method == "histogram" {
+			n = len(m.Steps)
+		}
+		if n != m.curves() || m.countCurves() > n || m.Weight != nil || m.Bias != nil {
+			return fmt.Errorf("%d curves of %s for %d classes, or parameters of another method", n, m.Method, k)
 		}
 	default:
 		return fmt.Errorf("method %q of a calibration map is unknown", m.Method)
@@ -190,9 +197,12 @@ func (m Map) checkSteps() error {
 			return errors.New("knots of a calibration map must ascend, with one more p0 and p1 than knots")
 		}
 		for k, p := range v.P0 {
-			if !(p >= 0 && p < 1 && v.P1[k] > 0 && v.P1[k] <= 1) {
-				return fmt.Errorf("p0 %v and p1 %v of a calibration map", p, v.P1[k])
+			if !(p >= 0 && p < 1 && v.P1[k] > 0 && v.P1[k] <= 1 && p < v.P1[max(0, k-1)]) {
+				return fmt.Errorf("p0 %v and p1 %v of a calibration map", p, v.P1[max(0, k-1)])
 			}
+		}
+		if !slices.IsSorted(v.P0) || !slices.IsSorted(v.P1) {
+			return errors.New("p0 and p1 of a calibration map must ascend")
 		}
 	}
 	return nil

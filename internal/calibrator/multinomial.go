@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/optimize"
 
@@ -118,14 +119,46 @@ func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
-	if result.F < 1e-6 { // the fitted probability of every label is nearly 1
-		return Map{}, errSeparableClasses
+	if l.unbounded(result.X, result.F) {
+		return Map{}, errUnbounded
 	}
 	return Map{Before: before, Weight: result.X[:weights:weights], Bias: result.X[weights:]}, nil
 }
 
-var errSeparableClasses = errors.New("the likelihood has no maximum: every label has the largest probability; " +
+var errUnbounded = errors.New("the likelihood has no maximum: the probabilities separate the labels, or a class has no label; " +
 	"take structured-matrix, penalise all weights, or take more data")
+
+// unbounded reports whether the loss, which is lowest at x with the value lowest, seems to have no minimum, because
+// weights of the diagonal without a penalty can grow for ever. The loss is convex, so it grows at least in proportion
+// to the distance from a minimum. Far along a direction without a minimum it hardly changes. Such a direction changes
+// all weights of the diagonal, or only that of a class without labels.
+func (l likelihood) unbounded(x []float64, lowest float64) bool {
+	if l.ridge.diagonal > 0 {
+		return false
+	}
+	scaled := func(classes []int, to float64) float64 {
+		y, largest := slices.Clone(x), 0.0
+		for _, k := range classes {
+			largest = max(largest, math.Abs(x[l.diagonal(k)]))
+		}
+		for _, k := range classes {
+			y[l.diagonal(k)] *= to * max(1, 1/max(largest, tiny))
+		}
+		return l.value(nil, y)
+	}
+	// A weight that has no influence on the loss is no sign of a missing minimum.
+	far := func(classes ...int) bool {
+		return scaled(classes, 100) < lowest+1e-6 && scaled(classes, 0) > lowest+1e-6
+	}
+	var all []int
+	for k := range l.d.Classes {
+		all = append(all, k)
+		if !slices.Contains(l.d.Label, k) && far(k) {
+			return true
+		}
+	}
+	return far(all...)
+}
 
 func small(gradient []float64) bool {
 	for _, g := range gradient {

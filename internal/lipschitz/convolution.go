@@ -48,7 +48,7 @@ func (c Convolution) Norm() float64 {
 	size := c.Out * c.In * taps
 	for g := range c.Groups {
 		w := c.Weights[g*size : (g+1)*size]
-		bound := math.Sqrt(float64(c.overlap())) * SpectralNorm(c.Out, c.In*taps, w) * up
+		bound := math.Sqrt(c.overlap()) * SpectralNorm(c.Out, c.In*taps, w) * up
 		if grid := c.grid(); grid != nil {
 			bound = min(bound, c.symbol(w, grid))
 		}
@@ -57,15 +57,15 @@ func (c Convolution) Norm() float64 {
 	return worst
 }
 
-// overlap returns r.
-func (c Convolution) overlap() int {
-	r := 1
+// overlap returns r. It does not overflow.
+func (c Convolution) overlap() float64 {
+	r := 1.0
 	if c.Single {
 		return r
 	}
 	for a, k := range c.Kernel {
 		g := gcd(c.Strides[a], c.Dilations[a])
-		r *= (k*g + c.Strides[a] - 1) / c.Strides[a]
+		r *= float64((k*g + c.Strides[a] - 1) / c.Strides[a])
 	}
 	return r
 }
@@ -83,14 +83,22 @@ func (c Convolution) polyTaps(axis int) int {
 	return (c.Kernel[axis]-1)*c.dilation(axis)/c.Strides[axis] + 1
 }
 
-// gridBudget limits the work for the Gram matrices of a grid.
-const gridBudget = 2e11
+const (
+	gridBudget   = 2e11    // limits the work for the Gram matrices of a grid
+	symbolBudget = 1 << 26 // limits the elements of Ŵ(ω)
+)
 
 // grid returns the number of points on each axis: 16, 8 or 4 times the degree. It returns nil if all of these are too
-// many.
+// many, or Ŵ(ω) is too large.
 func (c Convolution) grid() []int {
-	side := float64(2 * min(c.Out, c.In*product(c.Strides)))
-	other := float64(2 * max(c.Out, c.In*product(c.Strides)))
+	cols := float64(c.In)
+	for _, s := range c.Strides {
+		cols *= float64(s)
+	}
+	if cols*float64(c.Out) > symbolBudget {
+		return nil
+	}
+	side, other := 2*min(float64(c.Out), cols), 2*max(float64(c.Out), cols)
 	for _, m := range []int{16, 8, 4} {
 		points, grid := 1.0, make([]int, len(c.Kernel))
 		for a := range grid {

@@ -183,12 +183,24 @@ func (w *walk) visit(raw *onnxpb.NodeProto) error {
 	if err != nil {
 		return err
 	}
-	if math.IsNaN(out.bound) { // 0·∞
+	switch {
+	case math.IsNaN(out.bound): // 0·∞
 		out.bound = math.Inf(1)
+	case out.bound > 0:
+		out.bound = max(out.bound, smallestBound)
 	}
 	w.set(n, out, depends)
 	return nil
 }
+
+// A bound that underflows to 0 would be false. The factors of the rules are 0 or at least 2⁻⁶⁰⁰, because a stored number
+// is 0 or at least smallestWeight. So no product with a bound of at least smallestBound underflows. The limits on large
+// numbers do the same for reciprocals.
+const (
+	smallestBound  = 0x1p-400
+	smallestWeight = 0x1p-250
+	largestWeight  = 0x1p250
+)
 
 // leastInputs returns the number of inputs that the rules of an operator read without a check.
 func leastInputs(op string) int {
@@ -263,6 +275,9 @@ func (n node) constantResult() (value, error) {
 		for _, a := range n.Attribute {
 			switch a.GetName() {
 			case "value":
+				if a.T == nil {
+					return value{}, n.refuse("no value")
+				}
 				return constant(a.T), nil
 			case "value_float":
 				return constant(&onnxpb.TensorProto{DataType: proto.Int32(int32(graph.Float32)), FloatData: []float32{a.GetF()}}), nil
@@ -289,8 +304,8 @@ func (n node) constantResult() (value, error) {
 func (n node) shapeResult() value {
 	switch op := n.GetOpType(); {
 	case op == "Gather" && n.axis(0) == 0:
-		from, ok := n.ints(0)
-		index, ok2 := n.ints(1)
+		from, ok := n.list(0)
+		index, ok2 := n.list(1)
 		if !ok || !ok2 {
 			return value{}
 		}
@@ -306,20 +321,37 @@ func (n node) shapeResult() value {
 		}
 		return out
 	case op == "Unsqueeze" || op == "Squeeze" || op == "Cast":
-		v, ok := n.ints(0)
-		return value{ints: v, known: ok}
+		v, ok := n.list(0)
+		shape := n.in[0].shape
+		if !ok || op != "Cast" && len(v) != 1 || op == "Unsqueeze" && len(shape) != 0 {
+			return value{}
+		}
+		switch op {
+		case "Unsqueeze":
+			shape = []int64{1}
+		case "Squeeze":
+			shape = []int64{}
+		}
+		return value{shape: shape, ints: v, known: true}
 	case op == "Concat":
 		out := value{known: true}
 		for k := range n.in {
-			v, ok := n.ints(k)
+			v, ok := n.list(k)
 			if !ok {
 				return value{}
 			}
 			out.ints = append(out.ints, v...)
 		}
+		out.shape = []int64{int64(len(out.ints))}
 		return out
 	}
 	return value{}
+}
+
+// list returns the integers of a constant input that is a number or a list.
+func (n node) list(k int) ([]int64, bool) {
+	v, ok := n.ints(k)
+	return v, ok && n.in[k].shape != nil && len(n.in[k].shape) <= 1
 }
 
 // ints returns the integers of a constant input.
@@ -338,6 +370,11 @@ func (n node) ints(k int) ([]int64, bool) {
 func (n node) floats(k int) ([]float64, error) {
 	if k < len(n.in) && n.in[k].tensor != nil {
 		if v, ok := n.file.Floats(n.in[k].tensor); ok {
+			for _, x := range v {
+				if x = math.Abs(x); 0 < x && x < smallestWeight || largestWeight < x && x < math.Inf(1) {
+					return nil, n.refuse("input %d has the number %g", k, x)
+				}
+			}
 			return v, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package lipschitz
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -58,6 +59,10 @@ func weights() []*onnxpb.TensorProto {
 		floatTensor("stack", []int64{2, 4, 4}, make([]float32, 32)...),
 		floatTensor("bias", []int64{1, 4}, 1, 2, 3, 4), floatTensor("column", []int64{3, 1}, 1, 2, 3),
 		floatTensor("two", nil, -2), floatTensor("zero", nil, 0), floatTensor("nan", nil, float32(math.NaN())),
+		{Name: proto.String("near"), DataType: proto.Int32(int32(graph.Float64)), RawData: []byte{1, 0, 0, 0, 0, 0, 0, 0}},
+		{Name: proto.String("table"), DataType: proto.Int32(int32(graph.Int64)), Dims: []int64{1, 2}, Int64Data: []int64{1, 4}},
+		{Name: proto.String("zero64"), DataType: proto.Int32(int32(graph.Int64)), Int64Data: []int64{0}},
+		floatTensor("small", []int64{1}, 1e-38), floatTensor("big", []int64{1}, 1e38),
 		floatTensor("k", []int64{2, 1, 1, 1}, 3, 4), floatTensor("k3", []int64{1, 2, 1, 1}, 3, 4), // norm 5
 		floatTensor("slopes", []int64{4}, 0.5, -3, 1, 0), floatTensor("gamma", []int64{2}, -6, 1), floatTensor("var", []int64{2}, 3, 0.01),
 		intTensor("to14", 1, 4), intTensor("flat", 0, -1), intTensor("first", 0), intTensor("minus", -1), intTensor("spatial", 2, 3),
@@ -97,14 +102,15 @@ func TestRules(t *testing.T) {
 		{"LeakyRelu of small slope", vector, 1, []*onnxpb.NodeProto{op("LeakyRelu", "x > y")}},
 		{"PRelu", vector, 3, []*onnxpb.NodeProto{op("PRelu", "x slopes > y")}},
 		{"Elu", vector, 2, []*onnxpb.NodeProto{op("Elu", "x > y", number("alpha", 2))}},
-		{"Selu", vector, 1.0507009873554805 * 1.6732632423543772, []*onnxpb.NodeProto{op("Selu", "x > y")}},
-		{"HardSigmoid", vector, 0.2, []*onnxpb.NodeProto{op("HardSigmoid", "x > y")}},
+		{"Selu", vector, 1.05070102214813232421875 * 1.67326319217681884765625, []*onnxpb.NodeProto{op("Selu", "x > y")}},
+		{"HardSigmoid", vector, float64(float32(0.2)), []*onnxpb.NodeProto{op("HardSigmoid", "x > y")}},
 		{"Sigmoid", vector, 0.25, []*onnxpb.NodeProto{op("Sigmoid", "x > y")}},
 		{"Erf", vector, 1.1283791670955126, []*onnxpb.NodeProto{op("Erf", "x > y")}},
 		{"Softmax", vector, 0.5, []*onnxpb.NodeProto{op("Softmax", "x > y")}},
 		{"Dropout and Cast", vector, 1, []*onnxpb.NodeProto{op("Dropout", "x > a"), op("Cast", "a > y", integer("to", 10))}},
 		{"BatchNormalization", image, 3, []*onnxpb.NodeProto{op("BatchNormalization", "x gamma gamma var var > y", number("epsilon", 1))}},
 		{"MaxPool 3/2", image, 2, []*onnxpb.NodeProto{op("MaxPool", "x > y", ints("kernel_shape", 3, 3), ints("strides", 2, 2))}},
+		{"MaxPool of a huge window", []int64{1, 1, 2, 2, 2}, 0x1p33, []*onnxpb.NodeProto{op("MaxPool", "x > y", ints("kernel_shape", 1<<22, 1<<22, 1<<22))}},
 		{"MaxPool 2/2", image, 1, []*onnxpb.NodeProto{op("MaxPool", "x > y", ints("kernel_shape", 2, 2), ints("strides", 2, 2))}},
 		{"MaxPool 3/2, dilation 2", image, 3, []*onnxpb.NodeProto{op("MaxPool", "x > y", ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("dilations", 2, 2))}},
 		{"AveragePool 2/2", image, 0.5, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape", 2, 2), ints("strides", 2, 2))}},
@@ -135,6 +141,29 @@ func TestRules(t *testing.T) {
 		} else if got.Bound < c.want*(1-1e-15) || got.Bound > c.want*1.003 {
 			t.Errorf("%s: %v, want %v", c.name, got.Bound, c.want)
 		}
+	}
+}
+
+// A product of many small factors must not underflow to 0, because large factors can follow.
+func TestUnderflow(t *testing.T) {
+	var nodes []*onnxpb.NodeProto
+	last := "x"
+	for i, factor := range strings.Fields(strings.Repeat("small ", 10) + strings.Repeat("big ", 10)) {
+		name := fmt.Sprint("v", i)
+		nodes = append(nodes, op("Mul", last+" "+factor+" > "+name))
+		last = name
+	}
+	got, err := bound([]int64{1, 2}, append(nodes, op("Relu", last+" > y"))...)
+	if err != nil || got.Bound < 0.99 {
+		t.Errorf("%v: %v", got.Bound, err)
+	}
+}
+
+// A convolution with huge strides needs no memory for its Fourier transform.
+func TestHugeStrides(t *testing.T) {
+	got, err := bound([]int64{1, 1, 4, 4}, op("Conv", "x k > y", ints("strides", 1<<16, 1<<16)))
+	if err != nil || got.Bound < 5 || got.Bound > 5.01 {
+		t.Errorf("%v: %v", got.Bound, err)
 	}
 }
 
@@ -177,6 +206,15 @@ func TestRefusals(t *testing.T) {
 		{"weights that depend on the input", "input 1 depends", image, []*onnxpb.NodeProto{op("Conv", "x x > y")}},
 		{"training", "training mode", vector, []*onnxpb.NodeProto{op("Dropout", "x two two > y")}},
 		{"training of BatchNormalization", "training mode", image, []*onnxpb.NodeProto{op("BatchNormalization", "x gamma gamma var var > y", integer("training_mode", 1))}},
+		{"training of an old BatchNormalization", "training mode", image, []*onnxpb.NodeProto{op("BatchNormalization", "x gamma gamma var var > y mean")}},
+		{"repetition in PRelu", "repeated by broadcasting", []int64{1, 1}, []*onnxpb.NodeProto{op("PRelu", "x slopes > y")}},
+		{"pool without sizes", "no numbers", image, []*onnxpb.NodeProto{op("AveragePool", "x > y", ints("kernel_shape"))}},
+		{"constant without a value", "no value", vector, []*onnxpb.NodeProto{op("Constant", " > c", &onnxpb.AttributeProto{Name: proto.String("value")}), op("Add", "x c > y")}},
+		{"a row of a table as a shape", "shape are not known", []int64{1, 16}, []*onnxpb.NodeProto{op("Gather", "table zero64 > row"),
+			op("Concat", "row minus > to", integer("axis", 0)), op("Reshape", "x to > r"), op("ReduceMean", "r > y", ints("axes", -1))}},
+		{"a list that becomes a table", "shape are not known", []int64{1, 16}, []*onnxpb.NodeProto{op("Unsqueeze", "spatial first > t"), op("Gather", "t zero64 > row"),
+			op("Concat", "row minus > to", integer("axis", 0)), op("Reshape", "x to > r"), op("ReduceMean", "r > y", ints("axes", -1))}},
+		{"a weight near 0", "has the number", vector, []*onnxpb.NodeProto{op("Mul", "x near > y")}},
 		{"quantisation", "node 'y', Cast", vector, []*onnxpb.NodeProto{op("Cast", "x > y", integer("to", 3))}},
 		{"reflection", "mode reflect", image, []*onnxpb.NodeProto{op("Pad", "x first > y", text("mode", "reflect"))}},
 		{"tanh approximation", "approximation", vector, []*onnxpb.NodeProto{op("Gelu", "x > y", text("approximate", "tanh"))}},

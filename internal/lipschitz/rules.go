@@ -20,7 +20,7 @@ func init() { // in init, because the rules refer to the list
 		"Sigmoid": scaled(0.25), "Softsign": same,
 		"LeakyRelu": func(n node) (value, error) { return n.times(max(1, math.Abs(n.number("alpha", 0.01)))), nil },
 		"Elu":       func(n node) (value, error) { return n.times(max(1, math.Abs(n.number("alpha", 1)))), nil },
-		"Selu":      selu, "HardSigmoid": func(n node) (value, error) { return n.times(math.Abs(n.number("alpha", 0.2))), nil },
+		"Selu":      selu, "HardSigmoid": func(n node) (value, error) { return n.times(math.Abs(n.number("alpha", hardSigmoidAlpha))), nil },
 		"PRelu": prelu, "Erf": scaled(2 / math.SqrtPi * up), "Gelu": gelu, "HardSwish": scaled(1.5),
 		"Softmax": scaled(0.5),
 		"Flatten": flatten, "Reshape": reshape, "Squeeze": moved, "Unsqueeze": moved, "Transpose": transpose, "Slice": moved, "Pad": pad,
@@ -98,12 +98,20 @@ func clip(n node) (value, error) {
 	return same(n)
 }
 
+// The defaults of ONNX are numbers of float32, which can be larger than the numbers that they stand for.
+const (
+	seluAlpha        = 1.67326319217681884765625
+	seluGamma        = 1.05070102214813232421875
+	hardSigmoidAlpha = 0.20000000298023223876953125
+)
+
 // selu has the slopes γ and αγe^x, x < 0.
 func selu(n node) (value, error) {
-	alpha, gamma := n.number("alpha", 1.6732632423543772), n.number("gamma", 1.0507009873554805)
+	alpha, gamma := n.number("alpha", seluAlpha), n.number("gamma", seluGamma)
 	return n.times(math.Abs(gamma) * max(1, math.Abs(alpha))), nil
 }
 
+// prelu refuses slopes that could repeat the input: ONNX Runtime broadcasts both ways.
 func prelu(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -111,6 +119,11 @@ func prelu(n node) (value, error) {
 	slopes, err := n.floats(1)
 	if err != nil {
 		return value{}, err
+	}
+	if len(slopes) > 1 {
+		if _, err := n.broadcast(); err != nil {
+			return value{}, err
+		}
 	}
 	return n.times(max(1, largest(slopes))), nil
 }
@@ -155,7 +168,7 @@ func reshape(n node) (value, error) {
 			open, size = i, 1
 		}
 		if size == 0 || left%size != 0 {
-			return out, nil
+			return value{bound: out.bound}, nil
 		}
 		left /= size
 		out.shape = append(out.shape, size)
@@ -419,6 +432,9 @@ func (n node) pool() (kernel, strides, dilations []int, err error) {
 	if k == nil {
 		return nil, nil, nil, n.refuse("no kernel_shape")
 	}
+	if len(k.Ints) == 0 {
+		return nil, nil, nil, n.refuse("kernel_shape has no numbers")
+	}
 	if kernel, err = n.sizes("kernel_shape", len(k.Ints), 1); err != nil {
 		return nil, nil, nil, err
 	}
@@ -437,7 +453,7 @@ func maxPool(n node) (value, error) {
 		return value{}, err
 	}
 	r := Convolution{Kernel: kernel, Strides: strides, Dilations: dilations}.overlap()
-	return value{shape: n.window(kernel, strides, dilations), bound: n.in[0].bound * math.Sqrt(float64(r)) * up}, nil
+	return value{shape: n.window(kernel, strides, dilations), bound: n.in[0].bound * math.Sqrt(r) * up}, nil
 }
 
 // averagePool is the rule of AveragePool. On each axis, the matrix of the means has row sums of at most 1 and column
@@ -532,7 +548,9 @@ func batchNorm(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
 	}
-	if n.integer("training_mode", 0) != 0 || n.integer("spatial", 1) != 1 || n.integer("is_test", 1) != 1 {
+	// Before version 14 of the operator, further outputs put it in training mode.
+	further := slices.ContainsFunc(n.Output[1:], func(name string) bool { return name != "" })
+	if further || n.integer("training_mode", 0) != 0 || n.integer("spatial", 1) != 1 || n.integer("is_test", 1) != 1 {
 		return value{}, n.refuse("it is in training mode, or normalises each position")
 	}
 	scale, err := n.floats(1)

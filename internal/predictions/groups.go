@@ -77,6 +77,19 @@ func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup
 	return groups, nil
 }
 
+// noisy lists columns that the noise can change. They cannot make groups, because a statement about a group needs a
+// group that is known before the noise is drawn.
+var noisy = []string{"lower", "upper", "correct", "confidence", "certified", "prediction", "predicted", "radius", "margin", "n", "samples"}
+
+// CheckNoisy returns an error if the noise can change a column that makes groups.
+func CheckNoisy(path, column string) error {
+	if slices.Contains(noisy, column) {
+		return hint.Add(param.Errorf("%s: %s %s: the noise can change this column, or it is the radius", path, param.Group, column),
+			"a group must be known before the noise is drawn")
+	}
+	return nil
+}
+
 // GroupLabels divides examples by their label.
 func GroupLabels(label []int) []RowGroup {
 	members := map[int][]int{}

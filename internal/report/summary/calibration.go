@@ -12,13 +12,13 @@ import (
 )
 
 // calibration returns the worst calibration under attack at each radius of the bounds.
-func (s Source) calibration(o Options, g *grouped, rows []Row) ([]Calibration, error) {
+func (s Source) calibration(o Options, g *grouped, rows []Row, missing int) ([]Calibration, error) {
 	if s.Bounds == nil || s.Bounds.Table.N == 0 {
 		return nil, nil
 	}
 	options := acce.Options{Bins: o.Bins, Solvers: acce.Solvers[:1], Thresholds: slices.Compact(slices.Sorted(slices.Values(o.Taus))),
 		Dataset: &acce.Dataset{Delta: o.Delta, Alpha: s.Bounds.Alpha, Examples: s.Bounds.Examples, Optional: true},
-		Groups:  g.ofBounds(rows, s.Bounds.Table)}
+		Groups:  g.ofBounds(rows, s.Bounds.Table), EveryGroup: missing == 0}
 	study, err := acce.NewStudy(s.Bounds.Table, options)
 	if errors.Is(err, calib.ErrNoneCertified) {
 		return nil, nil

@@ -39,8 +39,8 @@ type Group struct {
 	predictions.RowGroup
 	Examples int `json:"examples"`
 	// Failures is the largest number of wrong certificates of the group, with probability 1 − δ/G. It is the 1 − δ/G
-	// quantile of Bin(N, α), where N is the number of sampled examples of the group. Failures is nil without
-	// Summary.Dataset.
+	// quantile of Bin(N, α), where N is the number of sampled examples of the group (groupFailures). Failures is nil
+	// without Summary.Dataset.
 	Failures *int64       `json:"failures,omitempty"`
 	Curve    []GroupPoint `json:"certified_accuracy"` // at the radii of Summary.Curve
 }
@@ -60,8 +60,9 @@ type GroupPoint struct {
 
 // grouped holds the rows of each group.
 type grouped struct {
-	delta  float64
-	groups []predictions.RowGroup
+	delta   float64
+	columns int // number of columns that make groups
+	groups  []predictions.RowGroup
 }
 
 // group divides the rows.
@@ -69,7 +70,12 @@ func (g *Grouping) group(path string, rows []Row, delta float64) (*grouped, erro
 	if g == nil {
 		return nil, nil
 	}
-	out := &grouped{delta: delta}
+	for _, column := range g.Columns {
+		if err := predictions.CheckNoisy(path, column); err != nil {
+			return nil, err
+		}
+	}
+	out := &grouped{delta: delta, columns: len(g.Columns)}
 	index := make([]float64, len(rows))
 	for i, r := range rows {
 		index[i] = float64(r.Index)
@@ -154,14 +160,16 @@ func (s Summary) byGroup() (*ByGroup, error) {
 }
 
 // groupFailures returns the largest number of wrong certificates of group k. The number of sampled examples of the
-// group is at most the number of its rows plus the number of all examples that the rows omit.
+// group is at most the number of its rows plus the number of all examples that the rows omit. The noise may decide which
+// examples the rows omit. Each omitted example may be in a further group of each column, so these groups count too.
 func (s Summary) groupFailures(k int) (int64, error) {
 	listed := len(s.grouped.groups[k].Value.Rows)
 	if s.Conditions.Deterministic {
 		return 0, nil
 	}
-	sampled := int64(listed + max(0, s.Selected-s.Examples))
-	failures, err := binomial.FailureQuantile(sampled, s.Dataset.Alpha, s.grouped.delta/float64(len(s.grouped.groups)))
+	missing := max(0, s.Selected-s.Examples)
+	sampled, groups := int64(listed+missing), len(s.grouped.groups)+s.grouped.columns*missing
+	failures, err := binomial.FailureQuantile(sampled, s.Dataset.Alpha, s.grouped.delta/float64(groups))
 	return min(failures, sampled), err
 }
 

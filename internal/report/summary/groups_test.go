@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -127,8 +128,8 @@ func TestByGroupOfFile(t *testing.T) {
 	}
 }
 
-// The examples that an unfinished run lacks may belong to any group. So each group counts all of them as sampled, and
-// there is no bound for the population. The accuracy in another norm has groups too.
+// The examples that an unfinished run lacks may belong to any group, also to a group without rows. So each group counts
+// all of them as sampled, δ is divided by more groups, and there is no bound for the population. The accuracy in another norm has groups too.
 func TestByGroupOfUnfinishedRun(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24}
@@ -141,7 +142,7 @@ func TestByGroupOfUnfinishedRun(t *testing.T) {
 	}
 	source.Run.Data.Selected = 500
 	b := mustNew(t, source, o).ByGroup
-	if *b.Groups[0].Failures != int64(quantile(495, 0.01, 0.025)) || b.Groups[0].Curve[0].Population != nil || b.Worst[0].Population != nil {
+	if *b.Groups[0].Failures != int64(quantile(495, 0.01, 0.05/(2+490))) || b.Groups[0].Curve[0].Population != nil || b.Worst[0].Population != nil {
 		t.Errorf("unfinished: %+v, %d failures", b.Groups[0], *b.Groups[0].Failures)
 	}
 	for i := range source.Certificates {
@@ -196,5 +197,26 @@ func TestGroupAccuracyCoverage(t *testing.T) {
 	most, err := binomial.FailureQuantile(trials, delta, 1e-6)
 	if err != nil || int64(examples) > most || int64(population) > most {
 		t.Errorf("of %d trials, the bounds for the examples failed in %d, for the population in %d (%v)", trials, examples, population, err)
+	}
+}
+
+// The noise decides the prediction and the radius, so they make no groups.
+func TestNoisyGroups(t *testing.T) {
+	for _, column := range []string{"correct", "prediction", "radius"} {
+		o := Default()
+		o.Groups = groupTable(t, "index,"+column+"\n0,1\n", column)
+		if _, err := New(small(), o); err == nil || !strings.Contains(err.Error(), "the noise can change this column") {
+			t.Errorf("%s: %v", column, err)
+		}
+	}
+}
+
+// Examples that the rows omit may be in groups that the rows do not show.
+func TestMissingGroups(t *testing.T) {
+	s := Summary{Selected: 40, Examples: 30, Dataset: &Statement{Alpha: 0.05}}
+	s.grouped = &grouped{delta: 0.05, columns: 2, groups: []predictions.RowGroup{{Value: table.Group{Rows: make([]int, 20)}}, {}}}
+	got, err := s.groupFailures(0)
+	if want := quantile(30, 0.05, 0.05/22); err != nil || got != int64(want) || want == quantile(30, 0.05, 0.05/2) {
+		t.Errorf("%d, %v; want %d", got, err, want)
 	}
 }

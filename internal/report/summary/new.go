@@ -130,7 +130,7 @@ func New(s Source, o Options) (Summary, error) {
 		out.Reliability, err = g.reliability(o)
 	}
 	if err == nil {
-		out.Calibration, err = s.calibration(o, out.grouped, out.Rows)
+		out.Calibration, err = s.calibration(o, out.grouped, out.Rows, out.Selected-out.Examples)
 	}
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
