@@ -105,7 +105,7 @@ func TestNormErrors(t *testing.T) {
 		}
 	}
 	// a score that passes because 1 − ε is rounded up
-	epsilon := 1.5e-15
+	epsilon := 1.05e-15
 	s, err = NewSample([]float64{1 - epsilon}, []float64{0})
 	if err != nil || s.CheckMargin(epsilon) != nil {
 		t.Fatal(err)

@@ -159,6 +159,20 @@ func (m Map) check() error {
 	if m.Classes < 2 || m.Columns != m.Classes && !(m.Columns == 1 && m.Classes == 2) {
 		return fmt.Errorf("a calibration map of %d columns and %d classes", m.Columns, m.Classes)
 	}
+	if err := m.checkMethod(); err != nil {
+		return err
+	}
+	if b := m.Before; b != nil && !(b.Slope > 0 && b.Uniform >= 0 && b.Uniform < 1) {
+		return fmt.Errorf("slope %v and uniform %v of a calibration map", b.Slope, b.Uniform)
+	}
+	if !m.finite() {
+		return errors.New("a parameter of the calibration map is not a finite number")
+	}
+	return m.checkSteps()
+}
+
+// checkMethod checks that the map has the parameters of its method, and no others.
+func (m Map) checkMethod() error {
 	k, wide := m.Classes, len(m.Weight)
 	switch m.Method {
 	case "temperature", "vector", "matrix", "dirichlet", "structured-vector", "structured-matrix":
@@ -176,13 +190,7 @@ func (m Map) check() error {
 	default:
 		return fmt.Errorf("method %q of a calibration map is unknown", m.Method)
 	}
-	if b := m.Before; b != nil && !(b.Slope > 0 && b.Uniform >= 0 && b.Uniform < 1) {
-		return fmt.Errorf("slope %v and uniform %v of a calibration map", b.Slope, b.Uniform)
-	}
-	if !m.finite() {
-		return errors.New("a parameter of the calibration map is not a finite number")
-	}
-	return m.checkSteps()
+	return nil
 }
 
 // checkSteps checks the knots of the curves.

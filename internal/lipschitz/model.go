@@ -304,22 +304,7 @@ func (n node) constantResult() (value, error) {
 func (n node) shapeResult() value {
 	switch op := n.GetOpType(); {
 	case op == "Gather" && n.axis(0) == 0:
-		from, ok := n.list(0)
-		index, ok2 := n.list(1)
-		if !ok || !ok2 {
-			return value{}
-		}
-		out := value{shape: n.in[1].shape, known: true}
-		for _, i := range index {
-			if i < 0 {
-				i += int64(len(from))
-			}
-			if i < 0 || i >= int64(len(from)) {
-				return value{}
-			}
-			out.ints = append(out.ints, from[i])
-		}
-		return out
+		return n.gathered()
 	case op == "Unsqueeze" || op == "Squeeze" || op == "Cast":
 		v, ok := n.list(0)
 		shape := n.in[0].shape
@@ -346,6 +331,26 @@ func (n node) shapeResult() value {
 		return out
 	}
 	return value{}
+}
+
+// gathered computes the integers that Gather picks from a list.
+func (n node) gathered() value {
+	from, ok := n.list(0)
+	index, ok2 := n.list(1)
+	if !ok || !ok2 {
+		return value{}
+	}
+	out := value{shape: n.in[1].shape, known: true}
+	for _, i := range index {
+		if i < 0 {
+			i += int64(len(from))
+		}
+		if i < 0 || i >= int64(len(from)) {
+			return value{}
+		}
+		out.ints = append(out.ints, from[i])
+	}
+	return out
 }
 
 // list returns the integers of a constant input that is a number or a list.
