@@ -98,8 +98,10 @@ is the quantile above.
 With --group, the command also computes CBS and CCE for each group of examples, such as
 the true classes (--group label). For a run, other groups come from a file with the
 column index (--groups). The noise must not decide which group an example is in. Each
-of the G groups gets delta/G, so the bounds that allow for k failures hold for all
-groups together. The largest of them also holds for every mixture of the groups.
+group gets delta/G, where G is the number of groups, plus one for each sampled example
+that the file leaves out, because it may be in a further group. So the bounds that
+allow for k failures hold for all groups together. The largest of them also holds for
+every mixture of the groups.
 
 With a column weight, CBS and CCE are weighted means over the examples in the file. The
 allowance for k failed bounds is then the share of the k largest weights instead of
