@@ -277,3 +277,16 @@ func TestBadRowWeights(t *testing.T) {
 		t.Error("CCE: two weights of one row")
 	}
 }
+
+// A weight that the unit makes 0 is not exact.
+func TestLostWeight(t *testing.T) {
+	for _, weight := range [][]float64{{1, 5e-324}, {1e308, 5e-324}, {1, 0x1p-70}} {
+		w, err := NewRowWeights(weight)
+		if err != nil || !w.inexact || w.units[1] != 0 {
+			t.Errorf("%v: %+v, %v", weight, w, err)
+		}
+	}
+	if w, err := NewRowWeights([]float64{1, 0, 3}); err != nil || w.inexact {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
