@@ -572,7 +572,8 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{at}, &edit{target: target}}}
 }
 
-// The rule 'resize' allows constant sizes of images. It also allows scales that leave the batch unchanged.
+// The rule 'resize' allows a Resize node that gets its output size as a constant (input sizes). It also allows scales
+// that leave the batch unchanged.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	sizes := r.result(n)

@@ -108,7 +108,8 @@ func TestSplitLone(t *testing.T) {
 		{graph.Probabilities, 1, []float32{0, 1}, 1},
 		{graph.Probabilities, 0, []float32{1, 0}, 0},
 	} {
-		// The model's only number equals the model's input. The model computes this number as y = Relu(x) − Relu(−x).
+		// The model has a single output number, which equals its input. The model computes this number as y = Relu(x) −
+		// Relu(−x).
 		b := newModel("x", graph.Float32, "N", 1).node("Neg", "x", "n").node("Relu", "x", "a").node("Relu", "n", "b").
 			node("Sub", "a b", "y").output("y", graph.Float32, "N", 1)
 		scores1 := graph.SplitLone(b.Graph, "y", c.kind)

@@ -45,7 +45,8 @@ type Folder struct {
 	scores *scorefile.Writer // nil if scores are not kept, or are complete
 	done   int               // number of examples in the folder when it was opened
 	moved  []string          // earlier kinds of GPUs, if different from the current kinds
-	// otherLibrary is the SHA-256 of the earlier library, if it differs from the current one.
+	// otherLibrary is the SHA-256 of the ONNX Runtime library that computed the earlier part of a resumed run, if the
+	// current library is a different one.
 	otherLibrary string
 	dropped      int         // number of examples that a kill or a power cut left incomplete
 	timer        *time.Timer // runs while some data is not synced

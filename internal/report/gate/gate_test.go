@@ -23,8 +23,9 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// source returns a run with n examples. The first 'right' examples are certified correctly at the radius. The remaining
-// examples are abstentions. Each certificate has α = 0.001 and 1,000 samples.
+// source returns a run with n examples. The argument 'right' is a number: so many examples, the first ones, are
+// certified correctly at the radius. The remaining examples are abstentions. Each certificate has α = 0.001 and 1,000
+// samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
