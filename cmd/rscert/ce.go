@@ -107,11 +107,10 @@ rows, so they are not independent, and nothing is promised about several subsamp
 together. --out writes the table as CSV, and --plot draws it.
 
 --group COLUMN also bounds the error of each group of rows, at delta divided by the
-number of groups. The values of the column are numbers or text. Several columns make
-the groups of the first column, then those of the second, and so on. They do not make
-groups of pairs of values. The number of groups counts the groups of all columns. The
-largest upper bound of a group holds for every mixture of the groups, so it holds even
-if the shares of the groups change.
+number of groups. The values of the column are numbers or text. With several columns,
+each column makes groups of its own, and the number of groups counts the groups of all
+columns. The largest upper bound of a group holds for every mixture of the groups, so
+it holds even if the shares of the groups change.
 
 --classes also bounds the error of each class k of a file with columns p0, p1, … and
 label, at delta divided by the number of classes. The score of class k is pk, and the
