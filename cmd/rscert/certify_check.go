@@ -43,6 +43,9 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 		add("", "%s in float32; %d predictions differ", percent(*c.Look.Float32), *c.Look.Differ)
 	}
 	add("speed", "about %.0f samples/s: %s for the whole run", c.Look.SamplesPerSecond, c.Duration())
+	for _, p := range c.Precisions {
+		add("precision", "a small network in %s", p.Text)
+	}
 	if c.Image != "" {
 		add("image", "a noisy example is in %s", c.Image)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
 )
 
 // doctorOptions are the flags of doctor.
@@ -32,9 +33,10 @@ func newDoctor(s streams) *cobra.Command {
 		Long: `This command shows the ONNX Runtime library, where rscert found it, and the library's
 version and execution providers. It also shows the GPU, the number of cores and the
 memory. It times a small convolutional network in each precision on the CPU, on every
-NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. Compare these times
-before you use --device cuda --allow-tf32 or --device openvino --precision bf16. If a
-GPU does not work, the command names the missing library and the remedy. If no library
+NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each lower
+precision, the command compares the speed with the fastest f32 on the same hardware,
+and advises for or against the precision. The measurement decides, not the name of the
+processor, so run the command on an idle machine. If a GPU does not work, the command names the missing library and the remedy. If no library
 works, the command lists the places that it searched, and the exit code is 1.
 
 rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
@@ -59,17 +61,20 @@ func libraryFlag(cmd *cobra.Command, path *string) {
 
 // examination is the JSON document of doctor.
 type examination struct {
-	Version string         `json:"rscert"`
-	Go      string         `json:"go"`
-	OS      string         `json:"os"`
-	Arch    string         `json:"arch"`
-	Cores   int            `json:"cores"`
-	Memory  uint64         `json:"memory_available_bytes,omitempty"`
-	GPUs    []string       `json:"gpus"`
-	Vector  []string       `json:"processor"` // processor instructions that speed up lower precisions
-	Speeds  []speedReport  `json:"speeds"`
-	Library *libraryReport `json:"library"` // null if no library works
-	Looked  []placeReport  `json:"looked"`
+	Version string                `json:"rscert"`
+	Go      string                `json:"go"`
+	OS      string                `json:"os"`
+	Arch    string                `json:"arch"`
+	Cores   int                   `json:"cores"`
+	Memory  uint64                `json:"memory_available_bytes,omitempty"`
+	GPUs    []string              `json:"gpus"`
+	Vector  []string              `json:"processor"` // processor instructions that speed up lower precisions
+	Speeds  []speedReport         `json:"speeds"`
+	Advice  []run.PrecisionAdvice `json:"advice,omitempty"`
+	Library *libraryReport        `json:"library"` // null if no library works
+	Looked  []placeReport         `json:"looked"`
+
+	measured []onnx.Speed
 }
 
 type libraryReport struct {
@@ -160,7 +165,8 @@ func (e *examination) addSpeed(s onnx.Speed) {
 		report.Error = errorText(s.Err)
 		report.Hint, _ = hint.Spelled(s.Err, asFlag)
 	}
-	e.Speeds = append(e.Speeds, report)
+	e.Speeds, e.measured = append(e.Speeds, report), append(e.measured, s)
+	e.Advice = run.AdvisePrecisions(e.measured, asFlag)
 }
 
 // measureOther times a device that may need another library. If the library that the device needs is not installed,
@@ -221,6 +227,9 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 		} else {
 			add(fmt.Sprintf("%s %s", s.Device, s.Precision), "%.0f samples/s of a small convolutional net", s.Rate)
 		}
+	}
+	for _, a := range e.Advice {
+		add("advice", "%s", a.Text)
 	}
 	return t.WriteText(w)
 }

@@ -8,10 +8,12 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/reliability"
@@ -30,23 +32,21 @@ type metricsOptions struct {
 	jointBands    bool
 	consistency   bool // draw and report consistency bands
 	everyExample  bool // for bounds.csv: include examples without a certified class
-	heldOut       string
+	rejection     rejectionOptions
 	versus        string
-	attacks       []string
 	groups        groupOptions
-	tpr           float64
 	radius        *float64
 	json, quiet   bool
 }
 
 func newMetrics(s streams) *cobra.Command {
 	var o metricsOptions
-	var radius float64
+	var radius, share float64
 	var quantity calib.Quantity
 	var title string
 	var of probabilities
 	cmd := &cobra.Command{
-		Use:   "metrics predictions.csv | RUN",
+		Use:   "metrics predictions.csv | RUN | --models FILE",
 		Short: "Compute ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
 		Long: `This command computes calibration metrics of predictions, without an attack, with
 two-sided confidence intervals. It also draws the reliability diagram.
@@ -96,10 +96,21 @@ the NLL and the p-values are about each group alone.`,
   rscert metrics attack.csv --radius 0.5
   rscert metrics new.csv --versus old.csv
   rscert metrics predictions.csv --group sex,region
-  rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99`,
-		Args: oneFile,
+  rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99
+  rscert metrics test.csv --holdout 0.1 --attack pgd.csv,square.csv --tpr 0.99,0.98 --by-tau errors.svg
+  rscert metrics --models models.csv --holdout 0.1 --tpr 0.99`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.rejection.models != "" {
+				return noArguments(cmd, args)
+			}
+			return oneFile(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.radius = given(cmd, "radius", &radius)
+			o.rejection.share = given(cmd, "holdout", &share)
+			if o.rejection.models != "" {
+				return runModelMetrics(cmd, s, o)
+			}
 			o.quantity = given(cmd, "quantity", &quantity)
 			o.probabilities = given(cmd, "probabilities", &of)
 			o.diagram.title = given(cmd, "title", &title)
@@ -127,12 +138,7 @@ the NLL and the p-values are about each group alone.`,
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold; "+
-		"with --attack or the columns adversarial_confidence and adversarial_correct, it also reports the robust test error")
-	f.StringSliceVar(&o.attacks, "attack", nil,
-		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
-	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct answers that the threshold keeps: their confidence in the file --held-out is at least the threshold")
-	group(cmd, "Thresholds under attack")
+	rejectionFlags(cmd, &o.rejection, &share)
 	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, "+
 		"with intervals that hold for any number of rows")
 	group(cmd, "Another classifier")
@@ -155,6 +161,7 @@ type metricsReport struct {
 	Edge          calib.Edge       `json:"edge"`
 	calibration                    // embedded: JSON shows its fields as fields of metricsReport
 	Rejection     *rejection       `json:"rejection,omitempty"`
+	Thresholds    *thresholdErrors `json:"thresholds,omitempty"`
 	Versus        *versus          `json:"versus,omitempty"`
 	Groups        *metricGroups    `json:"by_group,omitempty"`
 	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in Reliability hold together
@@ -178,20 +185,6 @@ type consistency struct {
 	Outside int     `json:"outside"`
 }
 
-// rejection holds the test errors above a confidence threshold.
-type rejection struct {
-	TPR           float64       `json:"tpr"`
-	Threshold     float64       `json:"threshold"`
-	CleanError    report.Number `json:"clean_error"`
-	CleanAnswered float64       `json:"clean_answered"` // share of clean examples that are answered
-	Unrejected    float64       `json:"clean_error_unthresholded"`
-
-	Attacks         int            `json:"attacks"`
-	RobustTestError *report.Number `json:"robust_test_error,omitempty"`
-	Listed          *report.Number `json:"robust_test_error_listing_2,omitempty"`
-	Unthresholded   *report.Number `json:"robust_test_error_unthresholded,omitempty"`
-}
-
 // bands returns the intervals of the reliability diagram.
 func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float64 {
 	if o.jointBands {
@@ -201,10 +194,34 @@ func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float
 }
 
 func (o *metricsOptions) check() error {
-	if len(o.attacks) > 0 && o.heldOut == "" {
-		return badInputf("--attack needs --held-out, which sets the threshold")
+	return errors.Join(o.rejection.check(), o.measurement.check(), o.groups.check())
+}
+
+// modelFlags lists the flags that have a meaning with --models.
+var modelFlags = []string{"models", "holdout", "seed", "tpr", "tau", "radius", "json", "quiet", "config", "strict"}
+
+// runModelMetrics compares the models and attacks of --models.
+func runModelMetrics(cmd *cobra.Command, s streams, o metricsOptions) error {
+	if err := o.rejection.checkModels(); err != nil {
+		return err
 	}
-	return errors.Join(o.measurement.check(), o.groups.check())
+	var idle error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(modelFlags, f.Name) && cmd.InheritedFlags().Lookup(f.Name) == nil && idle == nil {
+			idle = badInputf("--%s has no meaning with --models", f.Name)
+		}
+	})
+	if idle != nil {
+		return idle
+	}
+	r, err := readModels(cmd.Context(), s, o)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "metrics-models", r)
+	}
+	return r.print(s.out)
 }
 
 func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
@@ -212,6 +229,10 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return err
 	}
 	formats, err := pictureFormats(o.plots, path)
+	if err != nil {
+		return err
+	}
+	tauFormats, err := o.rejection.byTauFormats(path)
 	if err != nil {
 		return err
 	}
@@ -224,11 +245,10 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if r.Weighted {
 		r.EffectiveSize = calib.EffectiveSize(p.Weight)
 	}
-	if o.heldOut != "" {
-		if r.Rejection, err = rejectByThreshold(ctx, s, p, table, o); err != nil {
-			return err
-		}
+	if r.Thresholds, err = rejectByThreshold(ctx, s, path, p, table, o); err != nil {
+		return err
 	}
+	r.Rejection = r.Thresholds.first()
 	if r.Versus, err = compareWith(ctx, s, path, p, table != nil, o); err != nil {
 		return err
 	}
@@ -264,6 +284,9 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return err
 	}
 	s.wrote(o.plots...)
+	if err := o.writeByTau(s, tauFormats, r.Thresholds, path); err != nil {
+		return err
+	}
 	if o.json {
 		return report.WriteJSON(s.out, "metrics", r)
 	}
@@ -347,8 +370,8 @@ func (r metricsReport) print(s streams) error {
 		fmt.Fprintf(s.out, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",
 			c.Outside, r.occupied(), math.Floor(1e4*c.Level)/1e4)
 	}
-	if r.Rejection != nil {
-		r.Rejection.print(s.out)
+	if err := r.Thresholds.print(s.out); err != nil {
+		return err
 	}
 	if r.Versus != nil {
 		if err := r.Versus.print(s.out); err != nil {
@@ -395,21 +418,4 @@ func signed(x float64, decimals int) string {
 		return strings.TrimPrefix(text, "-")
 	}
 	return text
-}
-
-func (j *rejection) print(w io.Writer) {
-	fmt.Fprintf(w, "\nat %g %% TPR (confidence ≥ %.6g): clean error %.4f of the %.1f %% answered; without a threshold %.4f\n",
-		100*j.TPR, j.Threshold, float64(j.CleanError), 100*j.CleanAnswered, j.Unrejected)
-	if j.RobustTestError == nil {
-		return
-	}
-	against := "robust test error"
-	if j.Attacks > 1 {
-		against = fmt.Sprintf("robust test error, the worst of %d attacks,", j.Attacks)
-	}
-	listed := ""
-	if *j.Listed != *j.RobustTestError {
-		listed = fmt.Sprintf(" by equation (2) of Stutz, %.4f by listing 2", float64(*j.Listed))
-	}
-	fmt.Fprintf(w, "%s %.4f%s; without a threshold %.4f\n", against, float64(*j.RobustTestError), listed, float64(*j.Unthresholded))
 }

@@ -10,67 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/predictions"
-	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
 	"github.com/rscert/rscert/internal/warning"
 )
-
-// rejectByThreshold reads the attacks and the held-out file. It computes the confidence threshold from the held-out
-// file, and then the test errors of the predictions p above this threshold.
-func rejectByThreshold(
-	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
-) (*rejection, error) {
-	if p.Weight != nil {
-		return nil, badInputf("--held-out: examples cannot have weights")
-	}
-	heldOut := metricsOptions{quiet: o.quiet}
-	clean, _, err := readPredictions(ctx, s, o.heldOut, heldOut)
-	if err != nil {
-		return nil, err
-	}
-	found, err := calib.RejectAtTPR(p, clean, o.tpr)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("%s: %w", displayPath(o.heldOut), err))
-	}
-	r := &rejection{TPR: o.tpr, Threshold: found.Threshold, CleanError: report.Number(found.Wrong),
-		CleanAnswered: found.Answered, Unrejected: found.Unthresholded}
-	attacks, err := readAttacks(ctx, s, p, table, o)
-	if err != nil || len(attacks) == 0 {
-		return r, err
-	}
-	robust := report.Number(calib.RobustTestError(attacks, found.Threshold))
-	listed := report.Number(calib.ListedRobustTestError(attacks, found.Threshold))
-	plain := report.Number(calib.RobustTestError(attacks, 0))
-	r.Attacks, r.RobustTestError, r.Listed, r.Unthresholded = len(attacks), &robust, &listed, &plain
-	return r, nil
-}
-
-// readAttacks reads the answers under each attack. The answers come from the input, if it has columns for an attack,
-// and from every --attack file.
-func readAttacks(
-	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
-) (attacks [][]calib.Attacked, err error) {
-	if table != nil && predictions.HasAttacked(table) {
-		attacked, err := predictions.Attacked(table, p)
-		if err != nil {
-			return nil, badInput(fmt.Errorf("--held-out: %w", err))
-		}
-		attacks = append(attacks, attacked)
-	}
-	for _, path := range o.attacks {
-		attack, _, err := readPredictions(ctx, s, path, metricsOptions{quiet: o.quiet, radius: o.radius})
-		if err != nil {
-			return nil, err
-		}
-		attacked, err := predictions.AttackedBy(p, attack)
-		if err != nil {
-			return nil, badInput(fmt.Errorf("--attack: %s: %w", displayPath(path), err))
-		}
-		attacks = append(attacks, attacked)
-	}
-	return attacks, nil
-}
 
 // readPredictions reads predictions.csv, or the rows of bounds.csv at one radius, or the votes of a run. For votes, the
 // table is nil.

@@ -31,7 +31,7 @@ var pythonClasses = []pythonOptions{
 	}},
 	{"RadiusOptions", "radius", []string{"sigma", "out", "combine", "temperature", "n0", "radii", "per-class", "json", "quiet"}},
 	{"CceOptions", "acce", []string{"radius", "same-examples", "require", "junit", "annotations", "json", "quiet"}},
-	{"MetricsOptions", "metrics", []string{"probabilities", "json", "quiet"}},
+	{"MetricsOptions", "metrics", []string{"probabilities", "models", "json", "quiet"}},
 }
 
 // TestPythonOptions compares the typed options of the Python functions with the flags of the commands.

@@ -40,7 +40,7 @@
 // calibration error for every choice of bins. BoundRows takes such intervals from the columns of a table and groups
 // them by radius. StateForAll returns a Statement about the whole dataset, which allows for failed intervals. The other
 // bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
-// confident. RobustTestError and ListedRobustTestError estimate this error from given attacks.
+// confident. RejectionPlan and RejectionCurve estimate this error from given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show the commands that use these
 // functions.

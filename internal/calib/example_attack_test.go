@@ -191,23 +191,17 @@ func ExampleThresholdAtTPR() {
 	// Output: 0.6
 }
 
-// At τ = 0.6 the classifier answers three of four examples, and one of the three answers is wrong.
-func ExampleThresholdedError() {
-	wrong, answered := calib.ThresholdedError(
-		[]float64{0.5, 0.6, 0.7, 0.8}, []bool{true, true, false, true}, 0.6)
-	fmt.Printf("%.3f of %.2f\n", wrong, answered)
-	// Output: 0.333 of 0.75
-}
-
 // Two examples are answered rightly without an attack. The attack makes one of the answers wrong. It also raises the
 // confidence of a third answer, which is wrong even without an attack.
-func ExampleRobustTestError() {
-	attacks := [][]calib.Attacked{{
-		{Correct: true, Confidence: 0.9, AdversarialCorrect: true, AdversarialConfidence: 0.9},
-		{Correct: true, Confidence: 0.9, AdversarialCorrect: false, AdversarialConfidence: 0.8},
-		{Correct: false, Confidence: 0.4, AdversarialCorrect: false, AdversarialConfidence: 0.7},
-	}}
-	fmt.Printf("equation (2) %.3f, listing 2 %.3f\n",
-		calib.RobustTestError(attacks, 0.5), calib.ListedRobustTestError(attacks, 0.5))
-	// Output: equation (2) 0.667, listing 2 0.500
+func ExampleRejectionCurve() {
+	clean := calib.Answers{Confidence: []float64{0.9, 0.9, 0.4}, Right: []bool{true, true, false}}
+	attack := calib.Answers{Confidence: []float64{0.9, 0.8, 0.7}, Right: []bool{true, false, false}}
+	e := calib.NewRejectionCurve(clean, attack).At(0.5)
+	fmt.Printf("clean error %.3f of %.3f\n", e.CleanError, e.CleanAnswered)
+	fmt.Printf("robust error by equation (2) %.3f, by listing 2 %.3f\n", e.Robust, e.Listed)
+	fmt.Printf("true positives %.3f, false positives %.3f\n", e.TruePositives, e.FalsePositives)
+	// Output:
+	// clean error 0.000 of 0.667
+	// robust error by equation (2) 0.667, by listing 2 0.500
+	// true positives 1.000, false positives 1.000
 }

@@ -1,7 +1,6 @@
 package calib
 
 import (
-	"math"
 	"reflect"
 	"testing"
 )
@@ -91,22 +90,5 @@ func TestMeasureByKind(t *testing.T) {
 	}
 	if _, err := Measure(one, MetricOptions{Bins: 0, Level: .9}); err == nil {
 		t.Error("no bins: no error")
-	}
-}
-
-// The expected values are computed by hand. The held-out answers set τ = 0.6. Two of four answers reach τ, and one of
-// these two is wrong.
-func TestRejectAtTPR(t *testing.T) {
-	held := &Predictions{Confidence: []float64{0.6, 0.9, 0.99}, Correct: []bool{true, true, false}}
-	p := &Predictions{Confidence: []float64{0.5, 0.59, 0.6, 0.8}, Correct: []bool{false, false, true, false}}
-	got, err := RejectAtTPR(p, held, 1)
-	if want := (Rejection{Threshold: 0.6, Wrong: 0.5, Answered: 0.5, Unthresholded: 0.75}); err != nil || got != want {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
-	if got, err = RejectAtTPR(p, held, 0.5); err != nil || got.Threshold != 0.9 || !math.IsNaN(got.Wrong) || got.Answered != 0 {
-		t.Errorf("nothing answered: %+v, %v", got, err)
-	}
-	if _, err := RejectAtTPR(held, &Predictions{Confidence: []float64{0.6}, Correct: []bool{false}}, 1); err == nil {
-		t.Error("no right held-out answer: no error")
 	}
 }

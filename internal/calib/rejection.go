@@ -30,83 +30,213 @@ func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64,
 	return c[k], nil
 }
 
-// Attacked holds a classifier's answers to an example before and after an attack.
-type Attacked struct {
-	Correct, AdversarialCorrect       bool
-	Confidence, AdversarialConfidence float64
+// Answers holds a classifier's answers to examples: the confidence in each answer, and whether the answer is right.
+type Answers struct {
+	Confidence []float64
+	Right      []bool
 }
 
-// RobustTestError estimates the confidence-thresholded robust test error by equation (2) of Stutz's article. Each attack
-// holds one answer per example; all attacks have the same examples in the same order. The result is
-//
-//	#{examples with a wrong answer of confidence ≥ τ} / #{examples with an answer of confidence ≥ τ},
-//
-// where the answers of an example are its clean answer and its answers under the attacks. The result is NaN if no
-// example has an answer of confidence ≥ τ. The given attacks replace the maxima of the equation. So the result is not a
-// bound on the equation's value: a stronger attack can add to both counts.
-func RobustTestError(attacks [][]Attacked, tau float64) float64 {
-	var wrong, answered float64
-	for i := range attacks[0] {
-		clean := attacks[0][i].Confidence >= tau
-		anyWrong, anyAnswer := clean && !attacks[0][i].Correct, clean
+// AnswersOf returns the answers of predictions.
+func AnswersOf(p *Predictions) Answers {
+	confidence, right := p.Answers()
+	return Answers{confidence, right}
+}
+
+// keep returns the answers to the examples whose mark equals the argument mark.
+func (a Answers) keep(marks []bool, mark bool) (kept Answers) {
+	for i, m := range marks {
+		if m == mark {
+			kept.Confidence, kept.Right = append(kept.Confidence, a.Confidence[i]), append(kept.Right, a.Right[i])
+		}
+	}
+	return kept
+}
+
+// ascending holds ascending confidences.
+type ascending []float64
+
+// reaching returns the number of confidences that are at least τ.
+func (a ascending) reaching(tau float64) float64 {
+	below, _ := slices.BinarySearch(a, tau)
+	return float64(len(a) - below)
+}
+
+// share returns the share of the confidences that are at least τ. The share is NaN if there are no confidences.
+func (a ascending) share(tau float64) float64 { return a.reaching(tau) / float64(len(a)) }
+
+// RejectionCurve holds the errors of a classifier with a confidence threshold, for every threshold. If there are several
+// attacks, the curve keeps the worst case of each example. The worst case consists of two confidences: the highest
+// confidence of a wrong answer, and the highest confidence of any answer. No threshold needs more than these two numbers
+// to evaluate equation (2) of Stutz's article for several attacks.
+type RejectionCurve struct {
+	attacked bool
+
+	clean, wrongClean, rightClean ascending // confidences of the clean answers
+	// The next two fields are for equation (2). Each example has one value in answers. It has a value in wrong if its
+	// clean answer or an answer under attack is wrong.
+	answers, wrong ascending
+	// An example is fooled if its clean answer is right and an answer under attack is wrong. The field has the highest
+	// confidence of such a wrong answer.
+	fooled ascending
+	// The next field is the denominator of listing 2. An example that is fooled has the higher one of its clean
+	// confidence and its value in fooled. Any other example has its clean confidence.
+	listed ascending
+}
+
+// NewRejectionCurve merges the answers under the attacks to the worst case of each example. All attacks have the same
+// examples in the same order as the clean answers. Without attacks, the curve has only clean errors.
+func NewRejectionCurve(clean Answers, attacks ...Answers) *RejectionCurve {
+	c := &RejectionCurve{attacked: len(attacks) > 0}
+	const none = -1 // below every confidence
+	for i, confidence := range clean.Confidence {
+		highest, wrong := confidence, float64(none)
 		for _, attack := range attacks {
-			confident := attack[i].AdversarialConfidence >= tau
-			anyWrong = anyWrong || confident && !attack[i].AdversarialCorrect
-			anyAnswer = anyAnswer || confident
+			highest = max(highest, attack.Confidence[i])
+			if !attack.Right[i] {
+				wrong = max(wrong, attack.Confidence[i])
+			}
 		}
-		wrong += indicator(anyWrong)
-		answered += indicator(anyAnswer)
-	}
-	return wrong / answered
-}
-
-// ListedRobustTestError estimates the confidence-thresholded robust test error by listing 2 of Stutz's article. The
-// listing differs from equation (2) (see RobustTestError) in two ways. It ignores the attacks on an example whose clean
-// answer is wrong, and it ignores right answers under attack. The result is NaN if no example is answered.
-func ListedRobustTestError(attacks [][]Attacked, tau float64) float64 {
-	var wrong, answered float64
-	for i, e := range attacks[0] {
-		clean, fooled := e.Confidence >= tau, false
-		for _, attack := range attacks {
-			fooled = fooled || e.Correct && !attack[i].AdversarialCorrect && attack[i].AdversarialConfidence >= tau
-		}
-		wrong += indicator(clean && !e.Correct || fooled)
-		answered += indicator(clean || fooled)
-	}
-	return wrong / answered
-}
-
-// ThresholdedError returns the confidence-thresholded clean error. The result wrong is the share of wrong answers among
-// the answers with confidence ≥ τ, or NaN if no example is answered. The result answered is the share of examples with
-// confidence ≥ τ.
-func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, answered float64) {
-	for i, c := range confidence {
-		if c >= tau {
-			answered++
-			wrong += indicator(!right[i])
+		c.clean, c.answers = append(c.clean, confidence), append(c.answers, highest)
+		switch {
+		case !clean.Right[i]:
+			c.wrongClean, c.listed = append(c.wrongClean, confidence), append(c.listed, confidence)
+			c.wrong = append(c.wrong, max(wrong, confidence))
+		case wrong == none:
+			c.rightClean, c.listed = append(c.rightClean, confidence), append(c.listed, confidence)
+		default:
+			c.rightClean, c.listed = append(c.rightClean, confidence), append(c.listed, max(wrong, confidence))
+			c.wrong, c.fooled = append(c.wrong, wrong), append(c.fooled, wrong)
 		}
 	}
-	return wrong / answered, answered / float64(len(confidence))
+	for _, values := range []ascending{c.clean, c.wrongClean, c.rightClean, c.answers, c.wrong, c.fooled, c.listed} {
+		slices.Sort(values)
+	}
+	return c
 }
 
-// Rejection holds the errors of a classifier that answers only with a confidence of at least Threshold.
+// RejectionErrors holds the errors of a classifier that answers only with a confidence of at least Threshold. A share of
+// no examples is NaN.
+type RejectionErrors struct {
+	Threshold float64
+	// TruePositives is the share of the right clean answers that reach the threshold.
+	TruePositives float64
+	// CleanError is the confidence-thresholded clean error: the share of wrong answers among the clean answers that
+	// reach the threshold. CleanAnswered is the share of the clean answers that reach the threshold.
+	CleanError, CleanAnswered float64
+
+	// Robust is the confidence-thresholded robust test error by equation (2) of Stutz's article:
+	//
+	//	#{examples with a wrong answer of confidence ≥ τ} / #{examples with an answer of confidence ≥ τ},
+	//
+	// where the answers of an example are its clean answer and its answers under the attacks. The given attacks replace
+	// the maxima of the equation. So Robust is not a bound on the equation's value: a stronger attack can add to both
+	// counts. Robust and the next two fields are NaN without attacks.
+	Robust float64
+	// Listed is the same error by listing 2 of the article. The listing ignores the attacks on an example whose clean
+	// answer is wrong, and it ignores right answers under attack.
+	Listed float64
+	// FalsePositives is the share of the successful attacks that reach the threshold. An attack on an example is
+	// successful if the clean answer is right and the answer under attack is wrong.
+	FalsePositives float64
+}
+
+// At returns the errors at the threshold τ.
+func (c *RejectionCurve) At(tau float64) RejectionErrors {
+	e := RejectionErrors{
+		Threshold: tau, TruePositives: c.rightClean.share(tau),
+		CleanError: c.wrongClean.reaching(tau) / c.clean.reaching(tau), CleanAnswered: c.clean.share(tau),
+		Robust: math.NaN(), Listed: math.NaN(), FalsePositives: math.NaN(),
+	}
+	if c.attacked {
+		e.Robust = c.wrong.reaching(tau) / c.answers.reaching(tau)
+		e.Listed = (c.wrongClean.reaching(tau) + c.fooled.reaching(tau)) / c.listed.reaching(tau)
+		e.FalsePositives = c.fooled.share(tau)
+	}
+	return e
+}
+
+// Thresholds returns 0 and every confidence at which a count of the curve changes, in ascending order. The errors at a
+// threshold also hold for all lower thresholds down to the one before, without that one.
+func (c *RejectionCurve) Thresholds() []float64 {
+	all := slices.Concat([]float64{0}, c.clean, c.answers, c.wrong, c.fooled, c.listed)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// RejectionPlan says how to choose the thresholds of a Rejection.
+type RejectionPlan struct {
+	TPR []float64 // each true positive rate chooses a threshold (ThresholdAtTPR)
+	Tau []float64 // further thresholds
+	// HeldOut holds the clean answers that choose the thresholds. If it is nil, a random share of the rows chooses the
+	// thresholds, and the errors are computed on the other rows (Holdout).
+	HeldOut *Answers
+	Share   float64
+	Seed    uint64
+}
+
+// RejectionPoint holds the errors at one threshold.
+type RejectionPoint struct {
+	TPR     *float64 // the true positive rate that chose the threshold; nil if the threshold was given
+	Worst   RejectionErrors
+	Attacks []RejectionErrors // the errors under each attack alone
+}
+
+// Rejection holds the errors of a classifier at several thresholds.
 type Rejection struct {
-	Threshold       float64
-	Wrong, Answered float64 // ThresholdedError at Threshold; Wrong is NaN if no example is answered
-	Unthresholded   float64 // share of wrong answers without a threshold
+	Rows     int // number of rows that chose the thresholds; 0 if no TPR was given
+	Measured int // number of rows whose errors were computed
+	// Unthresholded is the point at the threshold 0.
+	Unthresholded RejectionPoint
+	Points        []RejectionPoint // one for each element of TPR, then one for each element of Tau
+	Curve         *RejectionCurve  // the worst case of all attacks
 }
 
-// RejectAtTPR takes the threshold from held-out clean predictions (ThresholdAtTPR) and computes the errors of p. It
-// returns an error if no held-out answer is correct or if tpr is outside (0, 1].
-func RejectAtTPR(p, heldOut *Predictions, tpr float64) (Rejection, error) {
-	confidence, right := heldOut.Answers()
-	tau, err := ThresholdAtTPR(confidence, right, tpr)
-	if err != nil {
-		return Rejection{}, err
+// Measure computes the errors of the clean answers and of the answers under each attack. An attack may have several
+// answers to each example, such as the answers of its restarts. Measure returns an error if no answer that chooses the
+// thresholds is right, or if a TPR is outside (0, 1].
+func (plan RejectionPlan) Measure(clean Answers, attacks [][]Answers) (*Rejection, error) {
+	chooser := plan.HeldOut
+	if chooser == nil && plan.Share != 0 {
+		held, err := Holdout(len(clean.Confidence), plan.Share, plan.Seed)
+		if err != nil {
+			return nil, err
+		}
+		chosen := clean.keep(held, true)
+		chooser, clean = &chosen, clean.keep(held, false)
+		kept := make([][]Answers, len(attacks))
+		for k, attack := range attacks {
+			for _, answers := range attack {
+				kept[k] = append(kept[k], answers.keep(held, false))
+			}
+		}
+		attacks = kept
 	}
-	confidence, right = p.Answers()
-	r := Rejection{Threshold: tau}
-	r.Wrong, r.Answered = ThresholdedError(confidence, right, tau)
-	r.Unthresholded, _ = ThresholdedError(confidence, right, 0)
+	curves := []*RejectionCurve{NewRejectionCurve(clean, slices.Concat(attacks...)...)}
+	for _, attack := range attacks {
+		curves = append(curves, NewRejectionCurve(clean, attack...))
+	}
+	r := &Rejection{Measured: len(clean.Confidence), Curve: curves[0], Unthresholded: pointOf(curves, 0)}
+	for _, tpr := range plan.TPR {
+		tau, err := ThresholdAtTPR(chooser.Confidence, chooser.Right, tpr)
+		if err != nil {
+			return nil, err
+		}
+		point := pointOf(curves, tau)
+		point.TPR, r.Rows = &tpr, len(chooser.Confidence)
+		r.Points = append(r.Points, point)
+	}
+	for _, tau := range plan.Tau {
+		r.Points = append(r.Points, pointOf(curves, tau))
+	}
 	return r, nil
+}
+
+// pointOf returns the errors at a threshold. The first curve is the worst case of all attacks, and each other curve is
+// that of one attack.
+func pointOf(curves []*RejectionCurve, tau float64) RejectionPoint {
+	p := RejectionPoint{Worst: curves[0].At(tau)}
+	for _, c := range curves[1:] {
+		p.Attacks = append(p.Attacks, c.At(tau))
+	}
+	return p
 }

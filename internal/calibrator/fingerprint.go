@@ -19,14 +19,22 @@ type Fingerprint struct {
 	// ascending order. If another file holds a share of the rows of the fit, the hashes of its rows include about the
 	// same share of Least.
 	Least []string `json:"least"`
+	// Recurrence bounds the probability that an independent row occurs among Draws independent rows, by the rows of the
+	// fit themselves. Draws is about N, or less if rows were copied. Both are 0 in maps of earlier versions.
+	Recurrence float64 `json:"recurrence,omitempty"`
+	Draws      int     `json:"draws,omitempty"`
 }
 
 const fingerprintSize = 64
 
 // Fingerprint returns the fingerprint of the rows.
 func (d Data) Fingerprint() Fingerprint {
-	hashes := slices.Compact(slices.Sorted(slices.Values(d.hashes())))
+	counts := count(d.hashes())
+	hashes := slices.Sorted(maps.Keys(counts))
 	f := Fingerprint{N: d.N()}
+	if f.N > 0 {
+		f.Recurrence, f.Draws = recurrence(counts)
+	}
 	for _, h := range hashes[:min(len(hashes), fingerprintSize)] {
 		f.Least = append(f.Least, hexadecimal(h))
 	}
@@ -75,7 +83,12 @@ func (f Fingerprint) In(d Data) Shared {
 			s.Rows++
 		}
 	}
-	return s.judge(recurrence(counts))
+	rate, _ := recurrence(counts)
+	if f.Draws > 0 {
+		// A resample with replacement has many equal rows, but the fit does not.
+		rate = min(rate, f.Recurrence*max(1, float64(d.N())/float64(f.Draws)))
+	}
+	return s.judge(rate)
 }
 
 // SharedWith counts the rows of d that occur among the rows of other.
@@ -90,7 +103,9 @@ func (d Data) SharedWith(other Data) Shared {
 	// If n ≥ m, the probability that a row occurs among n rows is at most n/m times the probability that it occurs among
 	// m rows.
 	scale := max(1, float64(other.N())/float64(d.N()))
-	return s.judge(min(recurrence(counts), scale*recurrence(own)))
+	rate, _ := recurrence(counts)
+	ownRate, _ := recurrence(own)
+	return s.judge(min(rate, scale*ownRate))
 }
 
 func count(hashes []uint64) map[uint64]int {
@@ -116,19 +131,20 @@ func manyOf(found, n int, p float64) float64 {
 
 // recurrence bounds the probability that an independent row occurs among given rows. The argument counts holds the
 // number of these rows for each hash. Among these rows, the share of those that occur more than once estimates this
-// probability (Good 1953).
-func recurrence(counts map[uint64]int) float64 {
-	n, twins := 0.0, 0.0
+// probability (Good 1953). The result draws is the number of these rows, where copies of a row count as one.
+func recurrence(counts map[uint64]int) (rate float64, draws int) {
+	twins := 0
 	of := copiesOf(counts)
 	for _, c := range counts {
-		draws := float64((c + of - 1) / of)
-		n += draws
-		if draws > 1 {
-			twins += draws
+		once := (c + of - 1) / of
+		draws += once
+		if once > 1 {
+			twins += once
 		}
 	}
-	rate := twins / n
-	return min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n)
+	n := float64(draws)
+	rate = float64(twins) / n
+	return min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n), draws
 }
 
 // copiesOf returns the largest g such that most rows seem to be in the file g times because they were copied. It

@@ -101,6 +101,21 @@ func TestSharedRows(t *testing.T) {
 	if s := concat(repeated(fit, 2), firstRows(fit, 250)).SharedWith(fit); s.ByChance || !s.All() {
 		t.Errorf("a test in 2 and 3 copies: %+v", s)
 	}
+	// A resample of the fit with replacement has many equal rows. The fit has none, so chance does not explain the rows
+	// that the two files share.
+	for seed := range uint64(10) {
+		if s := fit.Fingerprint().In(resampled(fit, 500, seed)); s.ByChance || s.Rows < 24 {
+			t.Errorf("a resample of the fit: %+v", s)
+		}
+		if s := fit.Fingerprint().In(resampled(other, 500, seed)); !s.ByChance {
+			t.Errorf("a resample of other rows: %+v", s)
+		}
+		old := fit.Fingerprint()
+		old.Recurrence, old.Draws = 0, 0
+		if s := old.In(fit); s.ByChance {
+			t.Errorf("a map of an earlier version: %+v", s)
+		}
+	}
 	// Outputs of few values agree by chance.
 	for levels := 2; levels < 3000; levels *= 3 {
 		for seed := range uint64(20) {
@@ -108,14 +123,30 @@ func TestSharedRows(t *testing.T) {
 			if s := test.SharedWith(fit); !s.ByChance {
 				t.Errorf("%d levels: %+v", levels, s)
 			}
-			if s := fit.Fingerprint().In(test); !s.ByChance {
-				t.Errorf("%d levels, fingerprint: %+v", levels, s)
+			for _, test := range []Data{test, resampled(test, 900, seed), rowsOf(3000, 1, levels, 1000+seed)} {
+				if s := fit.Fingerprint().In(test); !s.ByChance {
+					t.Errorf("%d levels, fingerprint and %d rows: %+v", levels, test.N(), s)
+				}
+				if s := repeated(fit, 2).Fingerprint().In(test); !s.ByChance && levels < 50 {
+					t.Errorf("%d levels, fingerprint of a doubled fit and %d rows: %+v", levels, test.N(), s)
+				}
 			}
 			if s := repeated(test, 2).SharedWith(repeated(fit, 3)); !s.ByChance && levels < 50 {
 				t.Errorf("%d levels, copied: %+v", levels, s)
 			}
 		}
 	}
+}
+
+// resampled draws n rows with replacement.
+func resampled(d Data, n int, seed uint64) Data {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	out := Data{Columns: d.Columns}
+	for range n {
+		i := rng.IntN(d.N())
+		out.Values = append(out.Values, d.Values[i*d.Columns:(i+1)*d.Columns]...)
+	}
+	return out
 }
 
 // A saved map keeps its fingerprint. Parse also accepts maps without a fingerprint.

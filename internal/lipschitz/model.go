@@ -1,6 +1,7 @@
 package lipschitz
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -36,7 +38,8 @@ type Model struct {
 // empty, the model must have a single output. Of follows the nodes in their order: each result gets a bound from the
 // bounds of the node's inputs. Moutaouakil et al. 2024 use the same product of spectral norms. Of refuses an operator
 // for which it has no rule. The argument shape may fix sizes of the input that the model leaves open. If shape is nil
-// and the first size is open, this size counts as 1.
+// and the first size is open, this size counts as 1. The first size is then the size of a batch, so a larger size must
+// not change the bound; Of refuses a model whose bound is larger at the size 2.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {
@@ -46,6 +49,29 @@ func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
+	at, err := inputShape(input, shape, 1)
+	if err != nil {
+		return Model{}, err
+	}
+	m, err := along(f, input.Name, output, at)
+	if err != nil || shape != nil || at == nil || input.Shape[0].Size >= 0 {
+		return m, err
+	}
+	if at, err = inputShape(input, nil, 2); err != nil {
+		return Model{}, err
+	}
+	if two, err := along(f, input.Name, output, at); errors.Is(err, errRepeated) || err == nil && two.Bound > m.Bound {
+		return Model{}, hint.Add(errors.New("the first size of the input is open and is no batch: the bound grows with this size"),
+			"%s fixes the sizes of the input", param.Shape)
+	}
+	return m, nil
+}
+
+// errRepeated means that a node repeats a value by broadcasting.
+var errRepeated = errors.New("repeated by broadcasting")
+
+// along bounds the Lipschitz constant of an output as a function of an input of the given shape.
+func along(f *graph.File, input, output string, shape []int64) (Model, error) {
 	w := walk{file: f, values: map[string]value{}}
 	for _, t := range f.Model.Graph.Initializer {
 		w.values[t.GetName()] = constant(t)
@@ -53,11 +79,7 @@ func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	if len(f.Model.Graph.SparseInitializer) > 0 {
 		return Model{}, fmt.Errorf("the model has sparse weights")
 	}
-	at, err := inputShape(input, shape)
-	if err != nil {
-		return Model{}, err
-	}
-	w.values[input.Name] = value{shape: at, bound: 1}
+	w.values[input] = value{shape: shape, bound: 1}
 	needed := neededFor(f.Model.Graph, output)
 	for i, n := range f.Model.Graph.Node {
 		if !needed[i] {
@@ -101,8 +123,9 @@ func ends(info *graph.Info, output string) (input graph.TensorInfo, name string,
 	return info.Inputs[0], output, nil
 }
 
-// inputShape returns the shape of the input, or nil if a size is open.
-func inputShape(input graph.TensorInfo, given []int64) ([]int64, error) {
+// inputShape returns the shape of the input, or nil if a size other than the first one is open. If the first size is
+// open and no shape is given, the first size is the argument batch.
+func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, error) {
 	if input.Unknown {
 		return given, nil
 	}
@@ -118,7 +141,7 @@ func inputShape(input graph.TensorInfo, given []int64) ([]int64, error) {
 		case given != nil:
 			size = given[i]
 		case d.Size < 0 && i == 0:
-			size = 1
+			size = batch
 		case d.Size < 0:
 			return nil, nil
 		}
@@ -445,7 +468,7 @@ func (n node) refuse(format string, arguments ...any) error {
 	if name == "" && len(n.Output) > 0 {
 		name = n.Output[0]
 	}
-	return fmt.Errorf("node '%s', %s: %s", quote.Name(name), quote.Name(n.GetOpType()), fmt.Sprintf(format, arguments...))
+	return fmt.Errorf("node '%s', %s: %w", quote.Name(name), quote.Name(n.GetOpType()), fmt.Errorf(format, arguments...))
 }
 
 func (n node) unsupported() error {

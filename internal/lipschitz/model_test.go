@@ -167,6 +167,21 @@ func TestHugeStrides(t *testing.T) {
 	}
 }
 
+// x + xᵀ is a matrix N×N for an input N×1. At N = 1 its constant is 2, and at N = 4 at least 4: for x = (1, 1, 1, 1)ᵀ of
+// norm 2, all 16 elements are 2, so the norm is 8. So the bound at N = 1 holds for no other N.
+func TestOpenSizeIsABatch(t *testing.T) {
+	nodes := []*onnxpb.NodeProto{op("Transpose", "x > t", ints("perm", 1, 0)), op("Add", "x t > y")}
+	if got, err := bound([]int64{1, 1}, nodes...); err != nil || math.Abs(got.Bound-2) > 1e-9 {
+		t.Errorf("at N = 1: %v, %v", got.Bound, err)
+	}
+	if got, err := bound([]int64{0, 1}, nodes...); err == nil || !strings.Contains(err.Error(), "is open and is no batch") {
+		t.Errorf("with N open: %v, %v", got.Bound, err)
+	}
+	if got, err := bound([]int64{0, 4}, op("MatMul", "x w44 > a"), op("Add", "x a > y")); err != nil || math.Abs(got.Bound-6) > 0.03 {
+		t.Errorf("a batch: %v, %v", got.Bound, err)
+	}
+}
+
 // Gelu's slope is at most 1.129, and its largest slope is near √2.
 func TestGelu(t *testing.T) {
 	got, err := bound([]int64{4}, op("Gelu", "x > y"))

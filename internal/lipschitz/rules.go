@@ -228,7 +228,7 @@ func (n node) broadcast() ([]int64, error) {
 	}
 	for _, v := range n.in {
 		if v.bound > 0 && elements(v.shape) != elements(shape) {
-			return nil, n.refuse("an input is repeated by broadcasting")
+			return nil, n.refuse("an input is %w", errRepeated)
 		}
 	}
 	return shape, nil
@@ -312,7 +312,7 @@ func gemm(n node) (value, error) {
 		if len(n.in) > 2 && n.in[2].bound > 0 {
 			c := n.in[2]
 			if c.shape == nil || out.shape == nil || elements(c.shape) != elements(out.shape) {
-				return value{}, n.refuse("input 2 is repeated by broadcasting")
+				return value{}, n.refuse("input 2 is %w", errRepeated)
 			}
 			out.bound = (out.bound + c.bound*math.Abs(n.number("beta", 1))*up) * up
 		}

@@ -9,10 +9,67 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file gives advice about models that run slowly or not at all.
+// This file gives advice about models that run slowly or not at all, and about precisions.
+
+// leastGain is the factor from which on a lower precision is worth its price: the certificates are then about the model
+// in this precision. A smaller factor may also be an accident of a short measurement.
+const leastGain = 1.2
+
+// Gain compares the speed of a small network in a lower precision with the speed in float32 on the same hardware. The
+// names of instruction sets do not decide which precision is faster: on a Xeon, OpenVINO with AVX512-BF16 but without
+// AMX was slower in bfloat16 than in float32, and on an EPYC it was faster.
+type Gain struct {
+	Device    Device
+	Precision Precision
+	Against   Device  // the device that is fastest in float32, such as cpu for openvino:CPU
+	Ratio     float64 // the speed of Device in Precision, divided by the speed of Against in float32
+}
+
+// Gains compares every lower precision among the speeds with the fastest float32 on the same hardware. It leaves out
+// precisions that were not measured, and hardware without a speed in float32.
+func Gains(speeds []Speed) (gains []Gain) {
+	for _, s := range speeds {
+		if s.Precision == F32 || s.Err != nil || !(s.Rate > 0) {
+			continue
+		}
+		var fastest Speed
+		for _, f := range speeds {
+			if f.Precision == F32 && f.Err == nil && f.Rate > fastest.Rate && f.Device.hardwareKey() == s.Device.hardwareKey() {
+				fastest = f
+			}
+		}
+		if fastest.Rate > 0 {
+			gains = append(gains, Gain{s.Device, s.Precision, fastest.Device, s.Rate / fastest.Rate})
+		}
+	}
+	return gains
+}
+
+// hardwareKey is equal for two devices that compute on the same hardware. ONNX Runtime's CPU provider and OpenVINO's CPU
+// unit both compute on the processor.
+func (d Device) hardwareKey() string {
+	if d.provider == CPU.provider || d.unit == "CPU" {
+		return CPU.String()
+	}
+	return d.String()
+}
+
+// Faster reports whether the precision is so much faster than float32 that it is worth trying.
+func (g Gain) Faster() bool { return g.Ratio >= leastGain }
+
+// Text advises for or against the precision.
+func (g Gain) Text() param.Text {
+	if g.Faster() {
+		return param.Textf("%s is %.2f times as fast as f32 on %s here: try %s %s %s %s", g.Precision, g.Ratio, g.Against,
+			param.Device, g.Device, param.Precision, g.Precision)
+	}
+	return param.Textf("%s is %.2f times as fast as f32 on %s here: use %s %s %s %s", g.Precision, g.Ratio, g.Against,
+		param.Device, g.Against, param.Precision, F32)
+}
 
 // batchAdvice explains how to export the model so that the model can run in batches. The argument err says why the
 // model cannot yet run in batches.

@@ -138,6 +138,9 @@ func (d *Device) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// HasPrecisions reports whether the device may compute in other precisions than float32.
+func (d Device) HasPrecisions() bool { return len(d.provider.precisions) > 1 }
+
 // Build returns the build of ONNX Runtime that can run models on the device. It returns the zero Build if no device is
 // chosen yet.
 func (d Device) Build() ortlib.Build {

@@ -79,6 +79,7 @@ const (
 	Screen            Name = "screen"
 	Seed              Name = "seed"
 	Select            Name = "select"
+	Shape             Name = "shape"
 	Shard             Name = "shard"
 	Shards            Name = "shards"
 	Sigma             Name = "sigma"

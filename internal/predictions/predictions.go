@@ -339,55 +339,41 @@ func HasAttacked(t *table.Table) bool {
 	return ok1 || ok2
 }
 
-// Attacked joins the predictions p of the table t with the columns adversarial_confidence and adversarial_correct of t.
-func Attacked(t *table.Table, p *calib.Predictions) ([]calib.Attacked, error) {
+// Attacked returns the answers under attack from the columns adversarial_confidence and adversarial_correct of a table.
+func Attacked(t *table.Table) (calib.Answers, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
 	correct, ok2 := t.Column(adversarialCorrect)
 	if !ok1 || !ok2 {
-		return nil, fmt.Errorf("the input needs columns %s and %s", adversarialConfidence, adversarialCorrect)
+		return calib.Answers{}, fmt.Errorf("the input needs columns %s and %s", adversarialConfidence, adversarialCorrect)
 	}
 	right, err := booleans(adversarialCorrect, correct)
 	if err != nil {
-		return nil, LocateRow(t, err)
+		return calib.Answers{}, LocateRow(t, err)
 	}
 	for i, c := range confidence {
 		if !(c >= 0 && c <= 1) {
-			return nil, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
+			return calib.Answers{}, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
 		}
 	}
-	return pair(p, confidence, right), nil
+	return calib.Answers{Confidence: confidence, Right: right}, nil
 }
 
-// AttackedBy joins predictions with the predictions for the same examples under an attack, which come from another
-// file.
-func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
+// AttackedBy returns the answers under an attack, which come from another file than the clean predictions. It returns
+// an error if the two files have different examples.
+func AttackedBy(clean, attack *calib.Predictions) (calib.Answers, error) {
 	if clean.N() != attack.N() {
-		return nil, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
+		return calib.Answers{}, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
 	}
 	for i, y := range clean.Label {
 		if attack.Label != nil && attack.Label[i] != y {
-			return nil, fmt.Errorf("example %d has label %d, in the clean predictions %d: want the same examples in the same order",
+			return calib.Answers{}, fmt.Errorf("example %d has label %d, in the clean predictions %d: want the same examples in the same order",
 				i, attack.Label[i], y)
 		}
 	}
 	if clean.Index != nil && attack.Index != nil && !slices.Equal(clean.Index, attack.Index) {
-		return nil, errors.New("the column index differs from that of the clean predictions: want the same examples in the same order")
+		return calib.Answers{}, errors.New("the column index differs from that of the clean predictions: want the same examples in the same order")
 	}
-	confidence, right := attack.Answers()
-	return pair(clean, confidence, right), nil
-}
-
-// pair joins the answers to clean examples with the answers to the same examples under attack.
-func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
-	cleanConfidence, cleanRight := clean.Answers()
-	attacked := make([]calib.Attacked, len(confidence))
-	for i, c := range confidence {
-		attacked[i] = calib.Attacked{
-			Correct: cleanRight[i], AdversarialCorrect: right[i],
-			Confidence: cleanConfidence[i], AdversarialConfidence: c,
-		}
-	}
-	return attacked
+	return calib.AnswersOf(attack), nil
 }
 
 // FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because

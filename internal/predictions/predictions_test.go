@@ -196,20 +196,10 @@ func TestScores(t *testing.T) {
 
 func TestAttacked(t *testing.T) {
 	const header = "confidence,correct,adversarial_confidence,adversarial_correct\n"
-	read := func(text string) ([]calib.Attacked, error) {
-		table := readText(t, text, Columns())
-		p, err := FromTable(table, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Attacked(table, p)
-	}
+	read := func(text string) (calib.Answers, error) { return Attacked(readText(t, text, Columns())) }
 	got, err := read(header + "0.75,1,0.5,0\n0.25,0,1,1\n")
-	want := []calib.Attacked{
-		{Correct: true, AdversarialCorrect: false, Confidence: 0.75, AdversarialConfidence: 0.5},
-		{Correct: false, AdversarialCorrect: true, Confidence: 0.25, AdversarialConfidence: 1},
-	}
-	if err != nil || !slices.Equal(got, want) {
+	want := calib.Answers{Confidence: []float64{0.5, 1}, Right: []bool{false, true}}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, error %v, want %v", got, err, want)
 	}
 	for text, want := range map[string]string{
@@ -372,9 +362,8 @@ func TestAttackedBy(t *testing.T) {
 	clean := &calib.Predictions{Confidence: []float64{0.9, 0.8}, Correct: []bool{true, true}, Label: []int{1, 0}}
 	attack := &calib.Predictions{Confidence: []float64{0.7, 0.6}, Correct: []bool{false, true}, Label: []int{1, 0}}
 	got, err := AttackedBy(clean, attack)
-	want := []calib.Attacked{{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.7},
-		{Correct: true, AdversarialCorrect: true, Confidence: 0.8, AdversarialConfidence: 0.6}}
-	if err != nil || !slices.Equal(got, want) {
+	want := calib.Answers{Confidence: []float64{0.7, 0.6}, Right: []bool{false, true}}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	clean.Index, attack.Index = []float64{4, 5}, []float64{5, 4}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -22,6 +23,9 @@ type Check struct {
 	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
+	// Precisions compares the lower precisions of the device with float32, by the speed of a small network on this
+	// machine. It is empty if the device computes only in float32.
+	Precisions []PrecisionAdvice `json:"precisions,omitempty"`
 	// Verdict judges whether the model and the data fit each other.
 	Verdict []CheckVerdict `json:"verdict"`
 	// Seconds is the maximum time that sampling takes at the speed of the short test.
@@ -29,6 +33,25 @@ type Check struct {
 	Image   string  `json:"image,omitempty"` // a noisy example
 	// Denoiser is the denoiser in front of the model, if any. The short test runs the denoiser and the model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
+}
+
+// PrecisionAdvice advises for or against a precision.
+type PrecisionAdvice struct {
+	Device    string         `json:"device"`
+	Precision onnx.Precision `json:"precision"`
+	Against   string         `json:"against"` // the device that is fastest in float32 on the same hardware
+	Ratio     float64        `json:"ratio"`
+	Faster    bool           `json:"faster"`
+	Text      string         `json:"text"`
+}
+
+// AdvisePrecisions returns the advice that follows from the speeds of a small network. The argument 'spell' formats the
+// names of parameters.
+func AdvisePrecisions(speeds []onnx.Speed, spell param.Spelling) (advice []PrecisionAdvice) {
+	for _, g := range onnx.Gains(speeds) {
+		advice = append(advice, PrecisionAdvice{g.Device.String(), g.Precision, g.Against.String(), g.Ratio, g.Faster(), g.Text().Spell(spell)})
+	}
+	return advice
 }
 
 // CheckVerdict is the judgement of one aspect of the set-up.
@@ -67,6 +90,13 @@ func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling,
 	}
 	for _, f := range l.Findings {
 		c.Verdict = append(c.Verdict, CheckVerdict{f.Aspect, f.Outcome, f.Text.Spell(spell)})
+	}
+	if e.Device().HasPrecisions() {
+		speeds, err := e.Library().MeasureSpeeds(ctx, e.Device(), e.Threads())
+		if err != nil {
+			return Check{}, err
+		}
+		c.Precisions = AdvisePrecisions(speeds, spell)
 	}
 	if l.SamplesPerSecond > 0 {
 		c.Seconds = float64(len(r.positions)) * float64(r.plan.N0+r.plan.N) / l.SamplesPerSecond

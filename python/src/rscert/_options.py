@@ -347,10 +347,15 @@ class MetricsOptions(TypedDict, total=False):
     held_out: file of clean predictions that determine a confidence threshold; the command reports the test error
         above this threshold; with ``attack`` or the columns adversarial_confidence and adversarial_correct, it also
         reports the robust test error
+    holdout: instead of ``held_out``, this share of the rows, such as 0.1, determines the threshold, and the errors
+        are computed on the other rows; ``seed`` chooses the rows at random
     attack: file with predictions on the same rows under an attack; the flag can be repeated, and then the worst
         attack counts for each row
-    tpr: share of correct answers that the threshold keeps: their confidence in the file ``held_out`` is at least the
-        threshold (default 0.99)
+    tpr: shares of correct answers that the threshold keeps: their confidence in the file ``held_out`` is at least the
+        threshold; each share makes a threshold, as in ``tpr`` 0.99,0.98 (default 0.99)
+    tau: further confidence thresholds τ between 0 and 1
+    by_tau: write the errors, the true positive rate and the false positive rate at every threshold to this .csv,
+        .svg, .png or .pdf file
     versus: file of another classifier's predictions on the same rows in the same order; the command compares error
         rate, Brier score and clipped NLL row by row, with intervals that hold for any number of rows
     config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
@@ -373,8 +378,11 @@ class MetricsOptions(TypedDict, total=False):
     title: str
     curve: Literal["kernel", "isotonic", "none"]
     held_out: StrPath
+    holdout: float
     attack: StrPath | Sequence[StrPath]
-    tpr: float
+    tpr: Floats
+    tau: Floats
+    by_tau: StrPath | Sequence[StrPath]
     versus: StrPath
     config: StrPath
     strict: bool
