@@ -28,6 +28,7 @@ type gateOptions struct {
 	drop        gate.Drop // only for the command report
 	junit       string
 	annotations annotations
+	several     bool // whether the command takes several runs, so that a requirement can be about the best one
 }
 
 // annotations selects the CI system whose log shows the outcomes.
@@ -90,6 +91,12 @@ func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given()
 func (o gateOptions) check(inputs ...string) error {
 	if o.junit != "" && !o.given() {
 		return badInputf("--junit: without --require there is nothing to report")
+	}
+	for _, r := range o.required {
+		if r.Best() && !o.several {
+			return hint.Add(badInputf("--require %s: this command has only one run", r),
+				"'rscert report RUN RUN… --require best:…' checks the best of several runs")
+		}
 	}
 	return checkOutput("junit", o.junit, inputs...)
 }
@@ -215,6 +222,24 @@ func (e requirementError) Error() string {
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
+}
+
+// checkAll checks the requirements on each run, and requirements on the best of the runs.
+func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
+	var each, best []gate.Requirement
+	for _, r := range o.required {
+		if r.Best() {
+			best = append(best, r)
+		} else {
+			each = append(each, r)
+		}
+	}
+	outcomes, err := gate.Check(each, all.runs...)
+	if err != nil || len(best) == 0 {
+		return outcomes, badInput(err)
+	}
+	chosen, err := gate.CheckBest(best, all.choice...)
+	return append(outcomes, chosen...), badInput(err)
 }
 
 // checkPath checks the requirements on the run at a path. The groups of a requirement on the worst group are the true

@@ -39,6 +39,7 @@ type reportOptions struct {
 
 func newReport(s streams) *cobra.Command {
 	o := reportOptions{summary: summary.Default(), format: tables.Text}
+	o.several = true
 	var title string
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
@@ -164,19 +165,22 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	if o.summary.Groups, err = o.groups.grouping(ctx, s); err != nil {
 		return nil, err
 	}
-	runs, baseline, err := o.read(ctx, paths)
+	all, err := o.read(ctx, paths)
 	if err != nil {
 		return nil, badInput(err)
 	}
+	runs, baseline := all.runs, all.baseline
 	r := tables.Report{Runs: runs, Classes: o.classes}
 	if err := o.warn(s, runs, baseline); err != nil {
 		return nil, err
 	}
 	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {
-		r.Envelope = summary.Envelope(runs)
+		if r.Envelope, err = summary.Envelope(runs); err != nil {
+			return nil, err
+		}
 	}
-	if r.Requirements, err = o.checkSummary(runs...); err != nil {
+	if r.Requirements, err = o.checkAll(all); err != nil {
 		return nil, err
 	}
 	if baseline != nil {
@@ -253,8 +257,18 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	return nil
 }
 
-// read summarises the runs, and the baseline if there is one. All summaries have the same radii.
-func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary.Summary, baseline *summary.Summary, err error) {
+// summarised holds the summaries of the runs, with the same radii.
+type summarised struct {
+	runs     []summary.Summary
+	baseline *summary.Summary // nil without --baseline
+	// choice holds the summaries of the same runs with δ divided by their number. It is empty if no requirement is about
+	// the best of the runs.
+	choice []summary.Summary
+}
+
+// read summarises the runs, and the baseline if there is one.
+func (o reportOptions) read(ctx context.Context, paths []string) (all summarised, err error) {
+	runs := len(paths)
 	if o.baseline != "" {
 		paths = append(slices.Clone(paths), o.baseline)
 	}
@@ -263,18 +277,18 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	for _, path := range paths {
 		source, err := summary.Read(ctx, path)
 		if err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		most, err := source.Largest()
 		if err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		if err := o.addSelection(ctx, &source); err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		if o.selective && source.Selection == nil {
 			if source.Selection, err = summary.ReadSelection(ctx, path); err != nil {
-				return nil, nil, err
+				return all, err
 			}
 		}
 		sources, largest = append(sources, source), max(largest, most)
@@ -284,19 +298,33 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	}
 	names := nameRuns(paths)
 	copy(names, o.names)
-	for k, source := range sources {
+	if all.runs, err = summarise(sources, names, o.summary); err != nil {
+		return all, err
+	}
+	if o.baseline != "" {
+		all.baseline, all.runs = &all.runs[runs], all.runs[:runs]
+	}
+	if slices.ContainsFunc(o.required, gate.Requirement.Best) {
 		options := o.summary
+		options.Choices = runs
+		if all.choice, err = summarise(sources[:runs], names, options); err != nil {
+			return all, err
+		}
+	}
+	return all, o.addAudits(all.runs)
+}
+
+// summarise summarises each source under its name.
+func summarise(sources []summary.Source, names []string, options summary.Options) (sums []summary.Summary, err error) {
+	for k, source := range sources {
 		options.Name = names[k]
 		sum, err := summary.New(source, options)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		runs = append(runs, sum)
+		sums = append(sums, sum)
 	}
-	if o.baseline != "" {
-		baseline, runs = &runs[len(runs)-1], runs[:len(runs)-1]
-	}
-	return runs, baseline, o.addAudits(runs)
+	return sums, nil
 }
 
 // nameRuns names each run by the last part of its path, or by the whole path if two runs would get the same name.

@@ -21,6 +21,8 @@ type Outcome struct {
 	Value *float64 `json:"value"`
 	// Says is a line of text with the value and, for an unmet requirement, how far the value is from the bound.
 	Says string `json:"says"`
+	// Choice is set for a requirement on the best of several runs. Run is then the name of the best run.
+	Choice *Choice `json:"choice,omitempty"`
 }
 
 // NotKnownError means that the results do not suffice to check a requirement.
@@ -64,6 +66,9 @@ func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, erro
 			return nil, &UnfinishedError{s.Path, s.Examples, s.Selected}
 		}
 		for _, r := range requirements {
+			if r.best {
+				return nil, &NotKnownError{r.text, s.Path, errOneRun}
+			}
 			o, err := r.check(s)
 			if err != nil {
 				return nil, &NotKnownError{r.text, s.Path, err}
@@ -92,31 +97,50 @@ func (*UnfinishedError) SpellHint(s param.Spelling) string {
 	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }
 
+// found is the value of a requirement in a run. If nothing is certified there, found has a reason and no value.
+type found struct {
+	value
+	in      summary.Summary // the run, with its radii in the norm of the requirement
+	nothing string
+}
+
 func (r Requirement) check(s summary.Summary) (Outcome, error) {
-	o := Outcome{Requirement: r.text, Run: s.Name}
+	f, err := r.find(s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return r.judge(f), nil
+}
+
+// find returns the value of the requirement in a run.
+func (r Requirement) find(s summary.Summary) (f found, err error) {
 	if err := r.checkClaim(s.Conditions.Claim); err != nil {
-		return o, err
+		return f, err
 	}
 	if norm, given := r.Norm(); given {
 		in, ok := s.InNorm(norm)
 		if !ok {
-			return o, fmt.Errorf("the summary has no radii in %s", norm.Title())
+			return f, fmt.Errorf("the summary has no radii in %s", norm.Title())
 		}
 		s = in
 	}
+	f.in = s
 	if r.certified {
-		nothing, err := r.uncertified(s)
-		if err != nil {
-			return o, err
-		}
-		if nothing != "" {
-			o.Says = "nothing is certified: " + nothing
-			return o, nil
+		if f.nothing, err = r.uncertified(s); err != nil || f.nothing != "" {
+			return f, err
 		}
 	}
-	v, err := r.metric.value(s, r)
-	if err != nil {
-		return o, err
+	f.value, err = r.metric.value(s, r)
+	return f, err
+}
+
+// judge compares a value with the bound.
+func (r Requirement) judge(f found) Outcome {
+	s, v := f.in, f.value
+	o := Outcome{Requirement: r.text, Run: s.Name}
+	if f.nothing != "" {
+		o.Says = "nothing is certified: " + f.nothing
+		return o
 	}
 	near := decimal.Float(v.Rat)
 	o.Value = &near
@@ -135,12 +159,12 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if r.metric.promised && s.Sets.Unsound > 0 {
 		o.Met = false
 		o.Says += fmt.Sprintf(", but %d of %d sets promise nothing: %s", s.Sets.Unsound, s.Sets.Inputs, s.Sets.Why)
-		return o, nil
+		return o
 	}
 	if !o.Met {
 		o.Says += ", " + decimals(off, places(off)) + map[bool]string{true: " too much", false: " too little"}[r.atMost]
 	}
-	return o, nil
+	return o
 }
 
 // uncertified returns the reason why the run certifies nothing about the requirement, or "" if there is no such reason.

@@ -26,6 +26,7 @@ import (
 type Requirement struct {
 	text      string // as the user wrote it
 	metric    *metric
+	best      bool          // applies to the best of several runs; see CheckBest
 	certified bool          // applies to the bound that holds with probability 1 − δ, not to the point value
 	norm      *law.Norm     // norm of the radius; nil: the norm of the run's noise
 	claim     certify.Claim // claim of the certificates, without RejectBelow
@@ -36,7 +37,7 @@ type Requirement struct {
 }
 
 // Syntax is the syntax of a requirement.
-const Syntax = "[certified:]NAME[.NORM][.CLAIM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
+const Syntax = "[best:][certified:]NAME[.NORM][.CLAIM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
 
 // number is a decimal without a sign or an exponent, short enough to compare quickly.
 var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
@@ -67,6 +68,7 @@ func Parse(text string) (Requirement, error) {
 	}
 	what, bound = strings.TrimSpace(what), strings.TrimSpace(bound)
 	r.text = what + map[bool]string{true: "<=", false: ">="}[r.atMost] + bound
+	what, r.best = strings.CutPrefix(what, "best:")
 	what, r.certified = strings.CutPrefix(what, "certified:")
 	name, where, at := strings.Cut(what, "@")
 	name, qualifiers, given := strings.Cut(name, ".")
@@ -202,6 +204,9 @@ func parseExact(text string) (*big.Rat, error) {
 func (r *Requirement) meaningful() error {
 	one := big.NewRat(1, 1)
 	switch {
+	case r.best && !r.certified:
+		return fmt.Errorf("the best of several values is chosen after the fact, so it needs a bound that pays for the choice: write best:certified:%s",
+			r.metric.name)
 	case r.metric.share && r.bound.Cmp(one) > 0:
 		return fmt.Errorf("%s is a share from 0 to 1: 60 %% is 0.60", r.metric.name)
 	case r.tau != nil && r.tau.Cmp(one) > 0:
@@ -242,3 +247,6 @@ func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
 
 // Certified reports whether the requirement applies to the bound that holds with probability 1 − δ.
 func (r Requirement) Certified() bool { return r.certified }
+
+// Best reports whether the requirement is about the best of several runs. CheckBest checks such a requirement.
+func (r Requirement) Best() bool { return r.best }

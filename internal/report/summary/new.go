@@ -59,6 +59,9 @@ type Options struct {
 	AxesRadius float64
 	Level      float64   // confidence level of the intervals
 	Delta      float64   // allowed failure probability of a statement about the dataset
+	// Choices is the number of runs from which the best one is chosen. Each of their summaries gets Delta/Choices, so
+	// that the statements about all these runs hold together with probability 1 − Delta. 0 means that nothing is chosen.
+	Choices int
 	Bins       int       // bins of the calibration error
 	Taus       []float64 // thresholds of the confidence-thresholded error
 	Groups     *Grouping // groups of examples; nil: none
@@ -102,13 +105,16 @@ func New(s Source, o Options) (Summary, error) {
 	if err := o.check(); err != nil {
 		return Summary{}, err
 	}
+	if o.Choices > 1 {
+		o.Delta /= float64(o.Choices)
+	}
 	g, err := s.gather()
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	out := Summary{
 		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(g),
-		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run,
+		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run, Choices: o.Choices, delta: o.Delta,
 	}
 	if s.Run != nil {
 		out.Selected = s.Run.Sampled(out.Examples)

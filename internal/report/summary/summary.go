@@ -76,6 +76,9 @@ type Summary struct {
 	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
+	// Choices is Options.Choices: the statements hold together for so many runs.
+	Choices int `json:"-"`
+
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`
 	// Run is the content of run.json. It is nil for a file that does not belong to a run.
@@ -83,7 +86,11 @@ type Summary struct {
 
 	selection *Selection
 	grouped   *grouped
+	delta     float64 // Options.Delta, divided by Choices
 }
+
+// Delta is the probability with which a statement of the summary about all its examples may be wrong.
+func (s Summary) Delta() float64 { return s.delta }
 
 // CalibrationError holds bounds on the calibration error E|s − P(y=1|s)|.
 type CalibrationError struct {
