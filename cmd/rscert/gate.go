@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/report/tables"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -27,9 +29,15 @@ type gateOptions struct {
 	required    []gate.Requirement
 	drop        gate.Drop // only for the command report
 	junit       string
+	codeQuality string
 	annotations annotations
 	several     bool // whether the command takes several runs, so that a requirement can be about the best one
+	// shown holds the main table of the results, for the page of a workflow run. The work of decide sets it.
+	shown *shownTable
 }
+
+// shownTable writes a table in Markdown. The function is nil if there is no table.
+type shownTable struct{ write func(io.Writer) error }
 
 // annotations selects the CI system whose log shows the outcomes.
 type annotations string
@@ -80,17 +88,24 @@ func (requirementList) Type() string { return "requirement" }
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
 	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; the flag can be repeated (docs/gate.md)")
+	o.shown = &shownTable{}
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
+	f.StringVar(&o.codeQuality, "code-quality", "", "write a GitLab code quality `file` (JSON) with one issue for each requirement that is not met")
 	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "also write the result of each requirement to stderr, as an annotation for this CI `system`: "+annotationKinds.Described())
 }
 
 // given reports whether the user gave any requirement.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
-// check checks the flag --junit before any work starts.
+// check checks the flags of output files before any work starts.
 func (o gateOptions) check(inputs ...string) error {
-	if o.junit != "" && !o.given() {
-		return badInputf("--junit: without --require there is nothing to report")
+	for _, f := range []struct{ flag, file string }{{"junit", o.junit}, {"code-quality", o.codeQuality}} {
+		if f.file != "" && !o.given() {
+			return badInputf("--%s: without --require there is nothing to report", f.flag)
+		}
+	}
+	if o.junit != "" && o.junit == o.codeQuality {
+		return badInputf("--code-quality %s: is the file of --junit", o.codeQuality)
 	}
 	for _, r := range o.required {
 		if r.Best() && !o.several {
@@ -98,7 +113,7 @@ func (o gateOptions) check(inputs ...string) error {
 				"'rscert report RUN RUN… --require best:…' checks the best of several runs")
 		}
 	}
-	return checkOutput("junit", o.junit, inputs...)
+	return errors.Join(checkOutput("junit", o.junit, inputs...), checkOutput("code-quality", o.codeQuality, inputs...))
 }
 
 // names returns the names that the requirements have in a JUnit file.
@@ -141,14 +156,14 @@ func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (
 	return badInput(err)
 }
 
-// errDidNotFinish is the error in the JUnit file that decide writes before the work.
+// errDidNotFinish is the error in the files that decide writes before the work.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all requirements are met. Before the work, it writes a JUnit file
-// which says that rscert did not finish. If the process is killed, this file remains. If the work fails, decide
-// replaces it by a file with the error.
+// decide does the work and returns an error unless all requirements are met. Before the work, it writes files for the CI
+// system (--junit, --code-quality) which say that rscert did not finish. If the process is killed, these files remain.
+// If the work fails, decide replaces them by files with the error.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
-	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
+	if err := o.writeNotChecked(errDidNotFinish); err != nil {
 		return err
 	}
 	outcomes, err := work()
@@ -157,13 +172,13 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(errorText(err))))
 		}
 		summed := o.addStepSummary(func() ([]byte, error) { return gate.MarkdownError(errors.New(errorText(err))), nil })
-		return errors.Join(err, summed, o.writeJUnit(gate.JUnitError(o.names(), errors.New(errorText(err)))))
+		return errors.Join(err, summed, o.writeNotChecked(errors.New(errorText(err))))
 	}
-	if err := o.writeJUnit(gate.JUnit(outcomes)); err != nil {
+	if err := o.writeOutcomes(outcomes); err != nil {
 		return err
 	}
-	s.wrote(o.junit)
-	if err := o.addStepSummary(func() ([]byte, error) { return gate.Markdown(outcomes) }); err != nil {
+	s.wrote(o.junit, o.codeQuality)
+	if err := o.addStepSummary(func() ([]byte, error) { return gate.Markdown(outcomes, o.shown.write) }); err != nil {
 		return err
 	}
 	for _, outcome := range outcomes {
@@ -201,11 +216,28 @@ func (o gateOptions) addStepSummary(section func() ([]byte, error)) (err error) 
 	return errors.Join(err, f.Close())
 }
 
-func (o gateOptions) writeJUnit(doc []byte, err error) error {
-	if o.junit == "" || err != nil {
+// writeOutcomes writes the outcomes to the files for the CI system.
+func (o gateOptions) writeOutcomes(outcomes []gate.Outcome) error {
+	return errors.Join(writeReport(o.junit, func() ([]byte, error) { return gate.JUnit(outcomes) }),
+		writeReport(o.codeQuality, func() ([]byte, error) { return gate.CodeQuality(outcomes) }))
+}
+
+// writeNotChecked writes to the files for the CI system that the requirements were not checked because of err.
+func (o gateOptions) writeNotChecked(err error) error {
+	return errors.Join(writeReport(o.junit, func() ([]byte, error) { return gate.JUnitError(o.names(), err) }),
+		writeReport(o.codeQuality, func() ([]byte, error) { return gate.CodeQualityError(o.names(), err) }))
+}
+
+// writeReport writes a file, if it has a name.
+func writeReport(file string, content func() ([]byte, error)) error {
+	if file == "" {
+		return nil
+	}
+	text, err := content()
+	if err != nil {
 		return err
 	}
-	return durable.WriteFile(o.junit, doc)
+	return durable.WriteFile(file, text)
 }
 
 // requirementError ends the process with exit code 3.
@@ -265,6 +297,7 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 	if err != nil {
 		return nil, err
 	}
+	o.shown.write = tables.Report{Runs: []summary.Summary{s}}.WriteMain
 	return o.checkSummary(s)
 }
 
@@ -277,6 +310,7 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}
+	o.shown.write = func(w io.Writer) error { return writeStudyMarkdown(w, results) }
 	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
 	if b.Alpha > 0 { // the bounds come from a run in which sound methods certified all classes
 		sound := true

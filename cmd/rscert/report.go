@@ -32,6 +32,7 @@ type reportOptions struct {
 	baseline  string
 	audits    []string
 	groups    groupOptions
+	history   historyOptions
 	plots     []string
 	curve     curves.Curve
 	look      curves.Options
@@ -89,6 +90,8 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
   rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
   rscert report run --curve calibration --plot calibration.svg
   rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
+  rscert report run-0.25 run-0.5 --require 'best:certified:certified-accuracy@0.5>=0.60'
+  rscert report run --require 'certified-accuracy@0.5>=0.60' --history gate.jsonl --curve history --plot gate.svg
   rscert report new --baseline released --max-drop 0.01 --radii 0.25,0.5`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -130,6 +133,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is lower than the accuracy of the baseline by more than this `loss`, such as 0.01")
+	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd
 }
@@ -142,7 +146,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	if err := o.check(inputs...); err != nil {
 		return err
 	}
-	if err := errors.Join(o.page.check(inputs...), o.groups.check()); err != nil {
+	if err := errors.Join(o.page.check(inputs...), o.groups.check(), o.checkHistory(inputs...)); err != nil {
 		return err
 	}
 	switch {
@@ -180,6 +184,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 			return nil, err
 		}
 	}
+	o.shown.write = r.WriteMain
 	if r.Requirements, err = o.checkAll(all); err != nil {
 		return nil, err
 	}
@@ -194,6 +199,12 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 				r.Requirements = append(r.Requirements, o.drop.Check(c)...)
 			}
 		}
+	}
+	if r.History, err = o.history.record(s, runs, r.Requirements); err != nil {
+		return nil, err
+	}
+	if r.History != nil {
+		o.look.History = r.History.Entries
 	}
 	if err := o.draw(formats, runs); err != nil {
 		return nil, err

@@ -32,6 +32,8 @@ type Comparison struct {
 	Norm law.Norm `json:"norm"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".
 	RadiusTitle string `json:"-"`
+	// Path is the path of the run.
+	Path string `json:"-"`
 }
 
 // AccuracyChange is the change of the certified accuracy at a radius.
@@ -105,7 +107,7 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 	}
 	before, after := byIndex(baseline.Rows), byIndex(this.Rows)
 	c := Comparison{Run: this.Name, Baseline: baseline.Name, Examples: this.Examples, Level: this.Level,
-		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle()}
+		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle(), Path: this.Path}
 	for _, p := range this.Curve {
 		c.Accuracy = append(c.Accuracy, c.accuracy(before, after, p.Radius))
 	}
@@ -300,7 +302,7 @@ func (d Drop) Check(c Comparison) []Outcome {
 		near, _ := drop.Float64()
 		off := new(big.Rat).Sub(drop, d.most)
 		o := Outcome{Requirement: fmt.Sprintf("drop of certified-accuracy@%v below %s<=%s", a.Radius, c.Baseline, d.text),
-			Run: c.Run, Met: off.Sign() <= 0, Value: &near,
+			Run: c.Run, Path: c.Path, Met: off.Sign() <= 0, Value: &near,
 			Says: fmt.Sprintf("%s (%d lost, %d gained of %d, McNemar's p = %.2g)",
 				decimals(drop, places(off)), a.Lost, a.Gained, c.Examples, a.P)}
 		if !o.Met {

@@ -23,6 +23,8 @@ type Outcome struct {
 	Says string `json:"says"`
 	// Choice is set for a requirement on the best of several runs. Run is then the name of the best run.
 	Choice *Choice `json:"choice,omitempty"`
+	// Path is the path of the run.
+	Path string `json:"-"`
 }
 
 // NotKnownError means that the results do not suffice to check a requirement.
@@ -137,7 +139,7 @@ func (r Requirement) find(s summary.Summary) (f found, err error) {
 // judge compares a value with the bound.
 func (r Requirement) judge(f found) Outcome {
 	s, v := f.in, f.value
-	o := Outcome{Requirement: r.text, Run: s.Name}
+	o := Outcome{Requirement: r.text, Run: s.Name, Path: s.Path}
 	if f.nothing != "" {
 		o.Says = "nothing is certified: " + f.nothing
 		return o

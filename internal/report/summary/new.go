@@ -57,14 +57,14 @@ type Options struct {
 	// AxesRadius is the radius of Summary.Columns. If AxesRadius is 0, Columns has the median radius of the correct
 	// examples.
 	AxesRadius float64
-	Level      float64   // confidence level of the intervals
-	Delta      float64   // allowed failure probability of a statement about the dataset
+	Level      float64 // confidence level of the intervals
+	Delta      float64 // allowed failure probability of a statement about the dataset
 	// Choices is the number of runs from which the best one is chosen. Each of their summaries gets Delta/Choices, so
 	// that the statements about all these runs hold together with probability 1 − Delta. 0 means that nothing is chosen.
 	Choices int
-	Bins       int       // bins of the calibration error
-	Taus       []float64 // thresholds of the confidence-thresholded error
-	Groups     *Grouping // groups of examples; nil: none
+	Bins    int       // bins of the calibration error
+	Taus    []float64 // thresholds of the confidence-thresholded error
+	Groups  *Grouping // groups of examples; nil: none
 }
 
 // These are the defaults of Options.

@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/history"
 	"github.com/rscert/rscert/internal/report/summary"
 
 	"github.com/rscert/rscert/internal/choice"
@@ -25,6 +26,7 @@ type Report struct {
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
+	History      *history.Result         `json:"history,omitempty"`
 
 	Classes bool `json:"-"` // whether to print the tables by class as well
 }
@@ -62,6 +64,15 @@ func (r Report) Write(w io.Writer, f Format) error {
 		if err := s.write(out, f); err != nil {
 			return err
 		}
+	}
+	return out.Flush()
+}
+
+// WriteMain prints the table of the certified accuracy in Markdown.
+func (r Report) WriteMain(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	if err := r.accuracy().write(out, Markdown); err != nil {
+		return err
 	}
 	return out.Flush()
 }
@@ -139,6 +150,9 @@ func (r Report) sections() []section {
 	sections = append(sections, r.conditions())
 	if len(r.Requirements) > 0 {
 		sections = append(sections, requirements(r.Requirements))
+	}
+	if r.History != nil {
+		sections = append(sections, trends(*r.History))
 	}
 	return sections
 }
