@@ -109,10 +109,10 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.SortFlags = false
 	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
 	f.BoolVar(&o.json, "json", false, "print JSON; the same as --format json")
-	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` for which the tables show the certified accuracy; default: round numbers")
+	radiiVar(f, &o.summary.Radii, "radii", "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
-	f.Float64Var(&o.summary.AxesRadius, "axes-radius", 0, "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
+	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
 	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, where 'label' is the true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")

@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/radius"
 )
 
 // Requirement is a condition on a value.
@@ -176,15 +177,24 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	case !given:
 		return nil
 	}
-	radius, tau, ok := strings.Cut(where, ",")
+	at, tau, ok := strings.Cut(where, ",")
 	if ok != r.metric.tau {
 		return fmt.Errorf("want %s", r.metric.example)
 	}
 	var err error
-	if r.radius, err = parseExact(radius); err == nil && r.metric.tau {
+	if r.radius, err = parseRadius(at); err == nil && r.metric.tau {
 		r.tau, err = parseExact(tau)
 	}
 	return err
+}
+
+// parseRadius reads a radius. A fraction such as 2/255 stands for the same float64 as in a flag.
+func parseRadius(text string) (*big.Rat, error) {
+	if !strings.Contains(text, "/") {
+		return parseExact(text)
+	}
+	x, err := radius.Parse(text)
+	return decimal.Of(x), err
 }
 
 // parseExact reads a radius or a threshold. The results hold radii and thresholds as float64 values, so parseExact
