@@ -27,6 +27,7 @@ import (
 // gateOptions are the flags for requirements, shared by several commands.
 type gateOptions struct {
 	required    []gate.Requirement
+	also        []gate.Requirement // quantities that are shown without a bound
 	drop        gate.Drop // only for the command report
 	junit       string
 	codeQuality string
@@ -130,7 +131,7 @@ func (o gateOptions) names() []string {
 
 // taus returns the thresholds that the requirements need.
 func (o gateOptions) taus() (taus []float64) {
-	for _, r := range o.required {
+	for _, r := range slices.Concat(o.required, o.also) {
 		if tau, ok := r.Tau(); ok {
 			taus = append(taus, tau)
 		}
@@ -140,7 +141,7 @@ func (o gateOptions) taus() (taus []float64) {
 
 // norms returns the norms that the requirements name.
 func (o gateOptions) norms() (norms []law.Norm) {
-	for _, r := range o.required {
+	for _, r := range slices.Concat(o.required, o.also) {
 		if norm, ok := r.Norm(); ok && !slices.Contains(norms, norm) {
 			norms = append(norms, norm)
 		}
@@ -150,7 +151,7 @@ func (o gateOptions) norms() (norms []law.Norm) {
 
 // addSelection certifies the votes of a run for the error among answers, if a requirement limits this error.
 func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (err error) {
-	if slices.ContainsFunc(o.required, gate.Requirement.Selective) {
+	if slices.ContainsFunc(slices.Concat(o.required, o.also), gate.Requirement.Selective) {
 		source.Selection, err = summary.ReadSelection(ctx, source.Path)
 	}
 	return badInput(err)

@@ -33,6 +33,9 @@ type reportOptions struct {
 	audits    []string
 	groups    groupOptions
 	history   historyOptions
+	project   projectionOptions
+	// differences compares each further run with the first one.
+	differences bool
 	plots     []string
 	curve     curves.Curve
 	look      curves.Options
@@ -90,6 +93,8 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
   rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
   rscert report run --curve calibration --plot calibration.svg
   rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
+  rscert report runs/* --rows model --cols sigma --value certified-accuracy@0.5
+  rscert report run-0.25 run-0.5 --differences --radii 0.25,0.5
   rscert report run-0.25 run-0.5 --require 'best:certified:certified-accuracy@0.5>=0.60'
   rscert report run --require 'certified-accuracy@0.5>=0.60' --history gate.jsonl --curve history --plot gate.svg
   rscert report new --baseline released --max-drop 0.01 --radii 0.25,0.5`,
@@ -101,6 +106,12 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.look.Title = given(cmd, "title", &title)
+			if err := o.project.complete(cmd.Flags().Changed("value")); err != nil {
+				return err
+			}
+			if o.project.given() {
+				o.also = append(o.also, o.project.value)
+			}
 			return runReport(cmd.Context(), s, args, o)
 		},
 	}
@@ -121,6 +132,8 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the confidence; for each threshold, bound the error of the answers with at least this confidence")
 	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
+	projectionFlags(cmd, &o.project)
+	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ marks no difference")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
@@ -183,6 +196,12 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		if r.Envelope, err = summary.Envelope(runs); err != nil {
 			return nil, err
 		}
+	}
+	if r.Projection, err = o.project.project(runs); err != nil {
+		return nil, err
+	}
+	if r.Differences, err = o.compareRuns(runs); err != nil {
+		return nil, err
 	}
 	o.shown.write = r.WriteMain
 	if r.Requirements, err = o.checkAll(all); err != nil {

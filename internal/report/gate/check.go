@@ -136,6 +136,29 @@ func (r Requirement) find(s summary.Summary) (f found, err error) {
 	return f, err
 }
 
+// Measure returns the value of the requirement's quantity in a run, rounded to the safe side: an upper bound up, any other
+// value down. If nothing is certified there, the value is nil, and Measure returns the reason.
+func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, err error) {
+	f, err := r.find(s)
+	if err != nil {
+		return nil, "", &NotKnownError{r.text, s.Path, err}
+	}
+	if f.nothing != "" {
+		return nil, f.nothing, nil
+	}
+	x := decimal.Down(f.Rat)
+	if r.metric.upper {
+		x = decimal.Up(f.Rat)
+	}
+	return &x, "", nil
+}
+
+// Share reports whether the values are from 0 to 1.
+func (r Requirement) Share() bool { return r.metric.share }
+
+// Upper reports whether the certified value is an upper bound, so that a smaller value is better.
+func (r Requirement) Upper() bool { return r.metric.upper }
+
 // judge compares a value with the bound.
 func (r Requirement) judge(f found) Outcome {
 	s, v := f.in, f.value

@@ -69,29 +69,53 @@ func Parse(text string) (Requirement, error) {
 	}
 	what, bound = strings.TrimSpace(what), strings.TrimSpace(bound)
 	r.text = what + map[bool]string{true: "<=", false: ">="}[r.atMost] + bound
-	what, r.best = strings.CutPrefix(what, "best:")
-	what, r.certified = strings.CutPrefix(what, "certified:")
-	name, where, at := strings.Cut(what, "@")
-	name, qualifiers, given := strings.Cut(name, ".")
-	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
-	if k < 0 {
-		return r, fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
-	}
-	r.metric = &metrics[k]
-	if err := r.qualify(qualifiers, given); err != nil {
-		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
+	if err := r.parseQuantity(what, text); err != nil {
+		return r, err
 	}
 	var err error
 	if r.bound, err = parseNumber(bound); err != nil {
-		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
-	}
-	if err := r.parseWhere(where, at); err != nil {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
 	}
 	if err := r.meaningful(); err != nil {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
 	}
 	return r, nil
+}
+
+// ParseQuantity reads the quantity of a requirement, such as certified-accuracy@0.5. The result has no bound: only
+// Measure uses it.
+func ParseQuantity(text string) (Requirement, error) {
+	r := Requirement{text: strings.TrimSpace(text)}
+	err := r.parseQuantity(r.text, text)
+	switch {
+	case err != nil:
+		return r, err
+	case r.best:
+		return r, fmt.Errorf("%s: want the value of each run, not of the best one", quote.Field(text))
+	case r.certified && !r.metric.certifiable:
+		return r, fmt.Errorf("%s: nothing is certified of %s", quote.Field(text), r.metric.name)
+	}
+	return r, nil
+}
+
+// parseQuantity reads everything before the comparison. The argument 'text' is the whole text, for errors.
+func (r *Requirement) parseQuantity(what, text string) error {
+	what, r.best = strings.CutPrefix(what, "best:")
+	what, r.certified = strings.CutPrefix(what, "certified:")
+	name, where, at := strings.Cut(what, "@")
+	name, qualifiers, given := strings.Cut(name, ".")
+	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
+	if k < 0 {
+		return fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
+	}
+	r.metric = &metrics[k]
+	if err := r.qualify(qualifiers, given); err != nil {
+		return fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	if err := r.parseWhere(where, at); err != nil {
+		return fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	return nil
 }
 
 // qualify reads the norm and the claim that follow the name.

@@ -150,6 +150,7 @@ func New(s Source, o Options) (Summary, error) {
 	if err := out.describe(radii, out.largestRadius()); err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
+	out.Cautions = out.cautions(o.Radii)
 	out.Columns = out.columns(o.AxesRadius)
 	if err := out.describeSelection(s.Selection); err != nil {
 		return Summary{}, err

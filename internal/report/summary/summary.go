@@ -73,6 +73,9 @@ type Summary struct {
 	// above are then empty.
 	CalibrationError *CalibrationError `json:"-"`
 
+	// Cautions says for what the examples or the samples are too few.
+	Cautions []Caution `json:"cautions,omitempty"`
+
 	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
