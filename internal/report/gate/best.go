@@ -61,7 +61,7 @@ func CheckBest(requirements []Requirement, runs ...summary.Summary) ([]Outcome, 
 // checkBest returns the outcome for the best of the runs.
 func (r Requirement) checkBest(runs []summary.Summary) (Outcome, error) {
 	if len(runs) < 2 {
-		return Outcome{}, &NotKnownError{r.text, runs[0].Path, errOneRun}
+		return Outcome{}, &NotKnownError{r.text, runs[0].Path, errOneRun, false}
 	}
 	if err := r.rankable(runs); err != nil {
 		return Outcome{}, err
@@ -72,9 +72,9 @@ func (r Requirement) checkBest(runs []summary.Summary) (Outcome, error) {
 		f, err := r.find(s)
 		switch {
 		case errors.Is(err, errNoneCertified), errors.Is(err, errNoAnswers): // another run may have a value
-			missing = &NotKnownError{r.text, s.Path, err}
+			missing = &NotKnownError{r.text, s.Path, err, false}
 		case err != nil:
-			return Outcome{}, &NotKnownError{r.text, s.Path, err}
+			return Outcome{}, &NotKnownError{r.text, s.Path, err, false}
 		case best == nil || r.better(f, *best):
 			best = &f
 		}

@@ -31,12 +31,16 @@ type Outcome struct {
 type NotKnownError struct {
 	Requirement, Run string
 	err              error
+	measured         bool // the requirement is only a quantity, which --require does not name
 }
 
 func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }
 
 // Spell returns the text of Error, with the parameter names spelled by s.
 func (e *NotKnownError) Spell(s param.Spelling) string {
+	if e.measured {
+		return param.Textf("%s: %s: %w", e.Run, e.Requirement, e.err).Spell(s)
+	}
 	return param.Textf("%s: %s %s: %w", e.Run, param.Require, e.Requirement, e.err).Spell(s)
 }
 
@@ -69,11 +73,11 @@ func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, erro
 		}
 		for _, r := range requirements {
 			if r.best {
-				return nil, &NotKnownError{r.text, s.Path, errOneRun}
+				return nil, &NotKnownError{r.text, s.Path, errOneRun, false}
 			}
 			o, err := r.check(s)
 			if err != nil {
-				return nil, &NotKnownError{r.text, s.Path, err}
+				return nil, &NotKnownError{r.text, s.Path, err, false}
 			}
 			outcomes = append(outcomes, o)
 		}
@@ -141,7 +145,7 @@ func (r Requirement) find(s summary.Summary) (f found, err error) {
 func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, err error) {
 	f, err := r.find(s)
 	if err != nil {
-		return nil, "", &NotKnownError{r.text, s.Path, err}
+		return nil, "", &NotKnownError{r.text, s.Path, err, true}
 	}
 	if f.nothing != "" {
 		return nil, f.nothing, nil

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,22 +54,12 @@ func adjust(all []Comparison) {
 // null hypothesis holds is among them, also if the tests depend on each other.
 func holm(rows []*AccuracyChange) {
 	sorted := slices.Clone(rows)
-	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return compareFloats(a.P, b.P) })
+	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })
 	least := 0.0
 	for i, row := range sorted {
 		least = max(least, min(1, float64(len(sorted)-i)*row.P))
 		row.Adjusted = least
 	}
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // fewestDifferences returns the smallest number of examples that only one run certifies, with which McNemar's exact

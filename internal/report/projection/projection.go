@@ -3,6 +3,7 @@
 package projection
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -178,18 +179,18 @@ func Keys(cells []Cell, of func(Cell) []string) [][]string {
 	if len(keys) == 0 {
 		return nil
 	}
-	for i := len(keys[0]) - 1; i >= 0; i-- { // stable, so the first parameter decides
-		rank := ranks(keys, i)
-		slices.SortStableFunc(keys, func(a, b []string) int {
-			switch x, y := rank[a[i]], rank[b[i]]; {
-			case x < y:
-				return -1
-			case x > y:
-				return 1
-			}
-			return 0
-		})
+	var rank []map[string]float64
+	for i := range keys[0] {
+		rank = append(rank, ranks(keys, i))
 	}
+	slices.SortStableFunc(keys, func(a, b []string) int {
+		for i := range a {
+			if order := cmp.Compare(rank[i][a[i]], rank[i][b[i]]); order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
 	return keys
 }
 
