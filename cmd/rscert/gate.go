@@ -28,7 +28,7 @@ import (
 type gateOptions struct {
 	required    []gate.Requirement
 	also        []gate.Requirement // quantities that are shown without a bound
-	drop        gate.Drop // only for the command report
+	drop        gate.Drop          // only for the command report
 	junit       string
 	codeQuality string
 	annotations annotations

@@ -36,9 +36,9 @@ type reportOptions struct {
 	project   projectionOptions
 	// differences compares each further run with the first one.
 	differences bool
-	plots     []string
-	curve     curves.Curve
-	look      curves.Options
+	plots       []string
+	curve       curves.Curve
+	look        curves.Options
 }
 
 func newReport(s streams) *cobra.Command {

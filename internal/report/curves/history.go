@@ -13,7 +13,7 @@ import (
 )
 
 // errNoHistory means that there is nothing to draw.
-var errNoHistory = errors.New("the history has no values: requirements and --history FILE make it")
+var errNoHistory = errors.New("the history has no values")
 
 // drawHistory draws the values of requirements by commit. A pale line shows the bound of each requirement.
 func drawHistory(format picture.Format, entries []history.Entry, o Options) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // commitVariables are the variables in which CI systems give the commit: GitHub Actions, GitLab, Jenkins, Azure
@@ -28,7 +29,7 @@ func FindCommit(folder string) (string, error) {
 			return commit, CheckCommit(commit)
 		}
 	}
-	return "", hint.New("the commit is not known: there is no git repository, and no variable of a CI system names the commit", "give it by --commit")
+	return "", hint.Add(errors.New("the commit is not known: there is no git repository, and no variable of a CI system names the commit"), "give it by %s", param.Commit)
 }
 
 var errNoRepository = errors.New("no git repository")

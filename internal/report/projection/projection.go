@@ -40,7 +40,8 @@ type Cell struct {
 
 // New returns the table of the runs. It returns an error if a parameter is unknown, or if two runs belong in one cell.
 func New(runs []summary.Summary, rows, cols []string, value gate.Requirement) (*Projection, error) {
-	p := &Projection{Rows: rows, Cols: cols, Value: value.String(), Quantity: value}
+	// Without rows or without columns, the JSON document has an empty list.
+	p := &Projection{Rows: append([]string{}, rows...), Cols: append([]string{}, cols...), Value: value.String(), Quantity: value}
 	var all []map[string]string
 	for _, s := range runs {
 		all = append(all, parameters(s))
