@@ -197,27 +197,8 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 			return nil, err
 		}
 	}
-	if r.Projection, err = o.project.project(runs); err != nil {
+	if err := o.compareAll(&r, all); err != nil {
 		return nil, err
-	}
-	if r.Differences, err = o.compareRuns(runs); err != nil {
-		return nil, err
-	}
-	o.shown.write = r.WriteMain
-	if r.Requirements, err = o.checkAll(all); err != nil {
-		return nil, err
-	}
-	if baseline != nil {
-		for _, run := range runs {
-			c, err := gate.Compare(*baseline, run)
-			if err != nil {
-				return nil, badInput(err)
-			}
-			r.Comparisons = append(r.Comparisons, c)
-			if o.drop.Given() {
-				r.Requirements = append(r.Requirements, o.drop.Check(c)...)
-			}
-		}
 	}
 	if r.History, err = o.history.record(s, runs, r.Requirements); err != nil {
 		return nil, err
@@ -233,6 +214,31 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	}
 	s.wrote(append(slices.Clone(o.plots), o.page.html)...)
 	return r.Requirements, r.Write(s.out, o.format)
+}
+
+// compareAll arranges the runs, compares them with each other and with the baseline, and checks the requirements.
+func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) {
+	if r.Projection, err = o.project.project(all.runs); err != nil {
+		return err
+	}
+	if r.Differences, err = o.compareRuns(all.runs); err != nil {
+		return err
+	}
+	o.shown.write = r.WriteMain
+	if r.Requirements, err = o.checkAll(all); err != nil || all.baseline == nil {
+		return err
+	}
+	for _, run := range all.runs {
+		c, err := gate.Compare(*all.baseline, run)
+		if err != nil {
+			return badInput(err)
+		}
+		r.Comparisons = append(r.Comparisons, c)
+		if o.drop.Given() {
+			r.Requirements = append(r.Requirements, o.drop.Check(c)...)
+		}
+	}
+	return nil
 }
 
 // warn warns of files that belong to no run, of unfinished runs, and of runs that certify different examples.
