@@ -143,7 +143,7 @@ bounds.csv in this folder.`,
 	integerVar(f, &o.bins, "bins", 15, "number of bins of equal width in the calibration error")
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
-	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii`; default: all radii, each separately")
+	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")
 	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ of the confidence; for each τ, bound the error of a classifier that answers only if its confidence is at least τ")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")

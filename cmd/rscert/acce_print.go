@@ -56,6 +56,13 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	return nil
 }
 
+// writeStudyMarkdown prints the table of results in Markdown.
+func writeStudyMarkdown(w io.Writer, results []acce.Result) error {
+	fmt.Fprintf(w, "**calibration under attack, %d equal-width bins**\n\n", results[0].Bins)
+	t := tabulateStudy(results)
+	return t.WriteMarkdown(w)
+}
+
 // studyColumn is a column of the table of results. A cell is nil where a result lacks the value.
 type studyColumn struct {
 	report.Column

@@ -95,7 +95,7 @@ on the mean score without attack, and z is the mean score under attack:
 	f := cmd.Flags()
 	f.SortFlags = false
 	p := &o.scores.Params
-	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "`radii` of the attack, in the units of the data")
+	orderedRadiiVar(f, &p.Confidence.Radii, "radii", "`radii` of the attack, in the units of the data")
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean of a score: "+names(certify.MeanBounds()))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")

@@ -96,7 +96,7 @@ The scores:
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
 		f.StringVar(&o.out, "out", "", "write the predictor to this JSON `file`")
 		group(cmd, "Inputs and output")
-		f.Float64Var(&radius, "radius", 0, "largest perturbation of an input, in the norm of the noise law and in the "+
+		radiusVar(f, &radius, "radius", "largest perturbation of an input, in the norm of the noise law and in the "+
 			"units of the data; 0 means no attack")
 		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
 		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
@@ -119,7 +119,7 @@ The scores:
 		integerVar(f, &p.Attack.Queries, "queries", 1, "number of variants of one input that an attacker may submit; the "+
 			"guarantee holds for all their sets together")
 		integerVar(f, &p.Poisoned, "poisoned", 0, "number of calibration examples that an attacker may have replaced")
-		f.Float64Var(&p.Attack.PoisonRadius, "poison-radius", 0, "radius within which an attacker may have moved every "+
+		radiusVar(f, &p.Attack.PoisonRadius, "poison-radius", "radius within which an attacker may have moved every "+
 			"calibration example, before its noise was drawn")
 		f.Float64Var(&o.plan.Temperature, "temperature", 1, "temperature of the softmax that turns logits into probabilities")
 		group(cmd, "Prediction sets")

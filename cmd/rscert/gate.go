@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,16 +20,25 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/report/tables"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // gateOptions are the flags for requirements, shared by several commands.
 type gateOptions struct {
 	required    []gate.Requirement
-	drop        gate.Drop // only for the command report
+	also        []gate.Requirement // quantities that are shown without a bound
+	drop        gate.Drop          // only for the command report
 	junit       string
+	codeQuality string
 	annotations annotations
+	several     bool // whether the command takes several runs, so that a requirement can be about the best one
+	// shown holds the main table of the results, for the page of a workflow run. The work of decide sets it.
+	shown *shownTable
 }
+
+// shownTable writes a table in Markdown. The function is nil if there is no table.
+type shownTable struct{ write func(io.Writer) error }
 
 // annotations selects the CI system whose log shows the outcomes.
 type annotations string
@@ -79,19 +89,32 @@ func (requirementList) Type() string { return "requirement" }
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
 	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; the flag can be repeated (docs/gate.md)")
+	o.shown = &shownTable{}
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
+	f.StringVar(&o.codeQuality, "code-quality", "", "write a GitLab code quality `file` (JSON) with one issue for each requirement that is not met")
 	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "also write the result of each requirement to stderr, as an annotation for this CI `system`: "+annotationKinds.Described())
 }
 
 // given reports whether the user gave any requirement.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
-// check checks the flag --junit before any work starts.
+// check checks the flags of output files before any work starts.
 func (o gateOptions) check(inputs ...string) error {
-	if o.junit != "" && !o.given() {
-		return badInputf("--junit: without --require there is nothing to report")
+	for _, f := range []struct{ flag, file string }{{"junit", o.junit}, {"code-quality", o.codeQuality}} {
+		if f.file != "" && !o.given() {
+			return badInputf("--%s: without --require there is nothing to report", f.flag)
+		}
 	}
-	return checkOutput("junit", o.junit, inputs...)
+	if o.junit != "" && o.junit == o.codeQuality {
+		return badInputf("--code-quality %s: is the file of --junit", o.codeQuality)
+	}
+	for _, r := range o.required {
+		if r.Best() && !o.several {
+			return hint.Add(badInputf("--require %s: this command has only one run", r),
+				"'rscert report RUN RUN… --require best:…' checks the best of several runs")
+		}
+	}
+	return errors.Join(checkOutput("junit", o.junit, inputs...), checkOutput("code-quality", o.codeQuality, inputs...))
 }
 
 // names returns the names that the requirements have in a JUnit file.
@@ -108,7 +131,7 @@ func (o gateOptions) names() []string {
 
 // taus returns the thresholds that the requirements need.
 func (o gateOptions) taus() (taus []float64) {
-	for _, r := range o.required {
+	for _, r := range slices.Concat(o.required, o.also) {
 		if tau, ok := r.Tau(); ok {
 			taus = append(taus, tau)
 		}
@@ -118,7 +141,7 @@ func (o gateOptions) taus() (taus []float64) {
 
 // norms returns the norms that the requirements name.
 func (o gateOptions) norms() (norms []law.Norm) {
-	for _, r := range o.required {
+	for _, r := range slices.Concat(o.required, o.also) {
 		if norm, ok := r.Norm(); ok && !slices.Contains(norms, norm) {
 			norms = append(norms, norm)
 		}
@@ -128,20 +151,20 @@ func (o gateOptions) norms() (norms []law.Norm) {
 
 // addSelection certifies the votes of a run for the error among answers, if a requirement limits this error.
 func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (err error) {
-	if slices.ContainsFunc(o.required, gate.Requirement.Selective) {
+	if slices.ContainsFunc(slices.Concat(o.required, o.also), gate.Requirement.Selective) {
 		source.Selection, err = summary.ReadSelection(ctx, source.Path)
 	}
 	return badInput(err)
 }
 
-// errDidNotFinish is the error in the JUnit file that decide writes before the work.
+// errDidNotFinish is the error in the files that decide writes before the work.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all requirements are met. Before the work, it writes a JUnit file
-// which says that rscert did not finish. If the process is killed, this file remains. If the work fails, decide
-// replaces it by a file with the error.
+// decide does the work and returns an error unless all requirements are met. Before the work, it writes files for the CI
+// system (--junit, --code-quality) which say that rscert did not finish. If the process is killed, these files remain.
+// If the work fails, decide replaces them by files with the error.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
-	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
+	if err := o.writeNotChecked(errDidNotFinish); err != nil {
 		return err
 	}
 	outcomes, err := work()
@@ -150,13 +173,13 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(errorText(err))))
 		}
 		summed := o.addStepSummary(func() ([]byte, error) { return gate.MarkdownError(errors.New(errorText(err))), nil })
-		return errors.Join(err, summed, o.writeJUnit(gate.JUnitError(o.names(), errors.New(errorText(err)))))
+		return errors.Join(err, summed, o.writeNotChecked(errors.New(errorText(err))))
 	}
-	if err := o.writeJUnit(gate.JUnit(outcomes)); err != nil {
+	if err := o.writeOutcomes(outcomes); err != nil {
 		return err
 	}
-	s.wrote(o.junit)
-	if err := o.addStepSummary(func() ([]byte, error) { return gate.Markdown(outcomes) }); err != nil {
+	s.wrote(o.junit, o.codeQuality)
+	if err := o.addStepSummary(func() ([]byte, error) { return gate.Markdown(outcomes, o.shown.write) }); err != nil {
 		return err
 	}
 	for _, outcome := range outcomes {
@@ -194,11 +217,28 @@ func (o gateOptions) addStepSummary(section func() ([]byte, error)) (err error) 
 	return errors.Join(err, f.Close())
 }
 
-func (o gateOptions) writeJUnit(doc []byte, err error) error {
-	if o.junit == "" || err != nil {
+// writeOutcomes writes the outcomes to the files for the CI system.
+func (o gateOptions) writeOutcomes(outcomes []gate.Outcome) error {
+	return errors.Join(writeReport(o.junit, func() ([]byte, error) { return gate.JUnit(outcomes) }),
+		writeReport(o.codeQuality, func() ([]byte, error) { return gate.CodeQuality(outcomes) }))
+}
+
+// writeNotChecked writes to the files for the CI system that the requirements were not checked because of err.
+func (o gateOptions) writeNotChecked(err error) error {
+	return errors.Join(writeReport(o.junit, func() ([]byte, error) { return gate.JUnitError(o.names(), err) }),
+		writeReport(o.codeQuality, func() ([]byte, error) { return gate.CodeQualityError(o.names(), err) }))
+}
+
+// writeReport writes a file, if it has a name.
+func writeReport(file string, content func() ([]byte, error)) error {
+	if file == "" {
+		return nil
+	}
+	text, err := content()
+	if err != nil {
 		return err
 	}
-	return durable.WriteFile(o.junit, doc)
+	return durable.WriteFile(file, text)
 }
 
 // requirementError ends the process with exit code 3.
@@ -215,6 +255,24 @@ func (e requirementError) Error() string {
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
+}
+
+// checkAll checks the requirements on each run, and requirements on the best of the runs.
+func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
+	var each, best []gate.Requirement
+	for _, r := range o.required {
+		if r.Best() {
+			best = append(best, r)
+		} else {
+			each = append(each, r)
+		}
+	}
+	outcomes, err := gate.Check(each, all.runs...)
+	if err != nil || len(best) == 0 {
+		return outcomes, badInput(err)
+	}
+	chosen, err := gate.CheckBest(best, all.choice...)
+	return append(outcomes, chosen...), badInput(err)
 }
 
 // checkPath checks the requirements on the run at a path. The groups of a requirement on the worst group are the true
@@ -240,6 +298,7 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 	if err != nil {
 		return nil, err
 	}
+	o.shown.write = tables.Report{Runs: []summary.Summary{s}}.WriteMain
 	return o.checkSummary(s)
 }
 
@@ -252,6 +311,7 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}
+	o.shown.write = func(w io.Writer) error { return writeStudyMarkdown(w, results) }
 	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
 	if b.Alpha > 0 { // the bounds come from a run in which sound methods certified all classes
 		sound := true

@@ -126,7 +126,7 @@ the NLL and the p-values are about each group alone.`,
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their bands together with the probability of --level")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
-	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
+	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file has the columns score and label")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,

@@ -88,7 +88,7 @@ repeats the same answers.`,
 		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes per input of the sequential rule, which abstains if these votes do not decide")
 		integerVar(f, &o.n, "n", 1000, "number of votes per input of the fixed rule; without --run, also the number of samples with which --certify estimates the votes")
 		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input as the run did, with n0 + n fresh samples per input")
-		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
+		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")

@@ -26,11 +26,11 @@ type pythonOptions struct {
 
 var pythonClasses = []pythonOptions{
 	{"CertifyOptions", "certify", []string{
-		"model", "data", "sigma", "out", "check", "check-image", "plan", "deadline", "junit", "annotations", "radii", "norms",
+		"model", "data", "sigma", "out", "check", "check-image", "plan", "deadline", "junit", "code-quality", "annotations", "radii", "norms",
 		"per-class", "json", "quiet",
 	}},
 	{"RadiusOptions", "radius", []string{"sigma", "out", "combine", "temperature", "n0", "radii", "per-class", "json", "quiet"}},
-	{"CceOptions", "acce", []string{"radius", "same-examples", "require", "junit", "annotations", "json", "quiet"}},
+	{"CceOptions", "acce", []string{"radius", "same-examples", "require", "junit", "code-quality", "annotations", "json", "quiet"}},
 	{"MetricsOptions", "metrics", []string{"probabilities", "models", "json", "quiet"}},
 }
 

@@ -74,7 +74,7 @@ the stopping rule assigns to this number of samples.`,
 	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound the margin between two mean scores: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "additional temperature for the saved scores, which already contain the temperature of the run")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
-	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` for which the table shows the certified accuracy; default: round numbers")
+	radiiVar(f, &o.radii, "radii", "`radii` for which the table shows the certified accuracy; default: round numbers")
 	f.BoolVar(&o.perClass, "per-class", false, "also print a table with one row per class for each method")
 	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; allowed only with a single method")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")

@@ -32,13 +32,18 @@ type reportOptions struct {
 	baseline  string
 	audits    []string
 	groups    groupOptions
-	plots     []string
-	curve     curves.Curve
-	look      curves.Options
+	history   historyOptions
+	project   projectionOptions
+	// differences compares each further run with the first one.
+	differences bool
+	plots       []string
+	curve       curves.Curve
+	look        curves.Options
 }
 
 func newReport(s streams) *cobra.Command {
 	o := reportOptions{summary: summary.Default(), format: tables.Text}
+	o.several = true
 	var title string
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
@@ -88,6 +93,10 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
   rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
   rscert report run --curve calibration --plot calibration.svg
   rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
+  rscert report runs/* --rows model --cols sigma --value certified-accuracy@0.5
+  rscert report run-0.25 run-0.5 --differences --radii 0.25,0.5
+  rscert report run-0.25 run-0.5 --require 'best:certified:certified-accuracy@0.5>=0.60'
+  rscert report run --require 'certified-accuracy@0.5>=0.60' --history gate.jsonl --curve history --plot gate.svg
   rscert report new --baseline released --max-drop 0.01 --radii 0.25,0.5`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -97,6 +106,12 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.look.Title = given(cmd, "title", &title)
+			if err := o.project.complete(cmd.Flags().Changed("value")); err != nil {
+				return err
+			}
+			if o.project.given() {
+				o.also = append(o.also, o.project.value)
+			}
 			return runReport(cmd.Context(), s, args, o)
 		},
 	}
@@ -105,10 +120,10 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.SortFlags = false
 	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
 	f.BoolVar(&o.json, "json", false, "print JSON; the same as --format json")
-	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` for which the tables show the certified accuracy; default: round numbers")
+	radiiVar(f, &o.summary.Radii, "radii", "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
-	f.Float64Var(&o.summary.AxesRadius, "axes-radius", 0, "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
+	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
 	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, where 'label' is the true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
@@ -117,6 +132,8 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the confidence; for each threshold, bound the error of the answers with at least this confidence")
 	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
+	projectionFlags(cmd, &o.project)
+	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ marks no difference")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
@@ -129,6 +146,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is lower than the accuracy of the baseline by more than this `loss`, such as 0.01")
+	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd
 }
@@ -141,7 +159,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	if err := o.check(inputs...); err != nil {
 		return err
 	}
-	if err := errors.Join(o.page.check(inputs...), o.groups.check()); err != nil {
+	if err := errors.Join(o.page.check(inputs...), o.groups.check(), o.checkHistory(inputs...)); err != nil {
 		return err
 	}
 	switch {
@@ -164,32 +182,29 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	if o.summary.Groups, err = o.groups.grouping(ctx, s); err != nil {
 		return nil, err
 	}
-	runs, baseline, err := o.read(ctx, paths)
+	all, err := o.read(ctx, paths)
 	if err != nil {
 		return nil, badInput(err)
 	}
+	runs, baseline := all.runs, all.baseline
 	r := tables.Report{Runs: runs, Classes: o.classes}
 	if err := o.warn(s, runs, baseline); err != nil {
 		return nil, err
 	}
 	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {
-		r.Envelope = summary.Envelope(runs)
+		if r.Envelope, err = summary.Envelope(runs); err != nil {
+			return nil, err
+		}
 	}
-	if r.Requirements, err = o.checkSummary(runs...); err != nil {
+	if err := o.compareAll(&r, all); err != nil {
 		return nil, err
 	}
-	if baseline != nil {
-		for _, run := range runs {
-			c, err := gate.Compare(*baseline, run)
-			if err != nil {
-				return nil, badInput(err)
-			}
-			r.Comparisons = append(r.Comparisons, c)
-			if o.drop.Given() {
-				r.Requirements = append(r.Requirements, o.drop.Check(c)...)
-			}
-		}
+	if r.History, err = o.history.record(s, runs, r.Requirements); err != nil {
+		return nil, err
+	}
+	if r.History != nil {
+		o.look.History = r.History.Entries
 	}
 	if err := o.draw(formats, runs); err != nil {
 		return nil, err
@@ -199,6 +214,31 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	}
 	s.wrote(append(slices.Clone(o.plots), o.page.html)...)
 	return r.Requirements, r.Write(s.out, o.format)
+}
+
+// compareAll arranges the runs, compares them with each other and with the baseline, and checks the requirements.
+func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) {
+	if r.Projection, err = o.project.project(all.runs); err != nil {
+		return err
+	}
+	if r.Differences, err = o.compareRuns(all.runs); err != nil {
+		return err
+	}
+	o.shown.write = r.WriteMain
+	if r.Requirements, err = o.checkAll(all); err != nil || all.baseline == nil {
+		return err
+	}
+	for _, run := range all.runs {
+		c, err := gate.Compare(*all.baseline, run)
+		if err != nil {
+			return badInput(err)
+		}
+		r.Comparisons = append(r.Comparisons, c)
+		if o.drop.Given() {
+			r.Requirements = append(r.Requirements, o.drop.Check(c)...)
+		}
+	}
+	return nil
 }
 
 // warn warns of files that belong to no run, of unfinished runs, and of runs that certify different examples.
@@ -253,8 +293,18 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	return nil
 }
 
-// read summarises the runs, and the baseline if there is one. All summaries have the same radii.
-func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary.Summary, baseline *summary.Summary, err error) {
+// summarised holds the summaries of the runs, with the same radii.
+type summarised struct {
+	runs     []summary.Summary
+	baseline *summary.Summary // nil without --baseline
+	// choice holds the summaries of the same runs with δ divided by their number. It is empty if no requirement is about
+	// the best of the runs.
+	choice []summary.Summary
+}
+
+// read summarises the runs, and the baseline if there is one.
+func (o reportOptions) read(ctx context.Context, paths []string) (all summarised, err error) {
+	runs := len(paths)
 	if o.baseline != "" {
 		paths = append(slices.Clone(paths), o.baseline)
 	}
@@ -263,18 +313,18 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	for _, path := range paths {
 		source, err := summary.Read(ctx, path)
 		if err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		most, err := source.Largest()
 		if err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		if err := o.addSelection(ctx, &source); err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		if o.selective && source.Selection == nil {
 			if source.Selection, err = summary.ReadSelection(ctx, path); err != nil {
-				return nil, nil, err
+				return all, err
 			}
 		}
 		sources, largest = append(sources, source), max(largest, most)
@@ -284,19 +334,33 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	}
 	names := nameRuns(paths)
 	copy(names, o.names)
-	for k, source := range sources {
+	if all.runs, err = summarise(sources, names, o.summary); err != nil {
+		return all, err
+	}
+	if o.baseline != "" {
+		all.baseline, all.runs = &all.runs[runs], all.runs[:runs]
+	}
+	if slices.ContainsFunc(o.required, gate.Requirement.Best) {
 		options := o.summary
+		options.Choices = runs
+		if all.choice, err = summarise(sources[:runs], names, options); err != nil {
+			return all, err
+		}
+	}
+	return all, o.addAudits(all.runs)
+}
+
+// summarise summarises each source under its name.
+func summarise(sources []summary.Source, names []string, options summary.Options) (sums []summary.Summary, err error) {
+	for k, source := range sources {
 		options.Name = names[k]
 		sum, err := summary.New(source, options)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		runs = append(runs, sum)
+		sums = append(sums, sum)
 	}
-	if o.baseline != "" {
-		baseline, runs = &runs[len(runs)-1], runs[:len(runs)-1]
-	}
-	return runs, baseline, o.addAudits(runs)
+	return sums, nil
 }
 
 // nameRuns names each run by the last part of its path, or by the whole path if two runs would get the same name.

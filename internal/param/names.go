@@ -18,6 +18,7 @@ const (
 	ClassMethod       Name = "class-method"
 	ClassNames        Name = "class-names"
 	Combine           Name = "combine"
+	Commit            Name = "commit"
 	ConfidenceRadii   Name = "confidence-radii"
 	ConvSearch        Name = "conv-search"
 	Crop              Name = "crop"

@@ -1,5 +1,5 @@
 // Package curves draws summaries of runs as charts: certified accuracy and calibration against the radius, histograms
-// of radii, bounds on the probability of the class, and reliability diagrams.
+// of radii, bounds on the probability of the class, reliability diagrams, and the values of requirements by commit.
 package curves
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/history"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -32,10 +33,11 @@ const (
 	Reliability Curve = "reliability"
 	Radii       Curve = "radii"
 	PA          Curve = "pa"
+	History     Curve = "history"
 )
 
 // Curves lists the names of all charts.
-var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA)
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, History)
 
 func (c Curve) String() string { return string(c) }
 
@@ -65,6 +67,8 @@ type Options struct {
 	Size  picture.Size
 	// Envelope draws the upper envelope of several runs.
 	Envelope bool
+	// History holds the values that the curve History draws.
+	History []history.Entry
 }
 
 // title returns the given title, or the generated one.
@@ -86,6 +90,8 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 		return drawRadii(format, runs, o)
 	case PA:
 		return drawPA(format, runs, o)
+	case History:
+		return drawHistory(format, o.History, o)
 	}
 	return drawAccuracy(format, runs, o)
 }

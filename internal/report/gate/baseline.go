@@ -30,8 +30,12 @@ type Comparison struct {
 	ByHash bool `json:"same_data_by_hash"`
 	// Norm is the norm of all radii.
 	Norm law.Norm `json:"norm"`
+	// Cautions says where the examples are too few.
+	Cautions []summary.Caution `json:"cautions,omitempty"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".
 	RadiusTitle string `json:"-"`
+	// Path is the path of the run.
+	Path string `json:"-"`
 }
 
 // AccuracyChange is the change of the certified accuracy at a radius.
@@ -47,6 +51,10 @@ type AccuracyChange struct {
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).
 	P float64 `json:"p"`
+	// Adjusted is the p-value of Holm's procedure over all rows that the reader sees together (function holm). Differs
+	// means that Adjusted is at most 1 − Level: the data show a difference.
+	Adjusted float64 `json:"adjusted_p"`
+	Differs  bool    `json:"differs"`
 }
 
 // drop returns the exact loss of accuracy.
@@ -103,16 +111,24 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 	if d := differences(baseline, this); len(d) > 0 {
 		return Comparison{}, &IncomparableError{this.Path, baseline.Path, d}
 	}
+	c := compare(baseline, this)
+	all := []Comparison{c}
+	adjust(all)
+	return all[0], nil
+}
+
+// compare compares two runs on the same examples.
+func compare(baseline, this summary.Summary) Comparison {
 	before, after := byIndex(baseline.Rows), byIndex(this.Rows)
 	c := Comparison{Run: this.Name, Baseline: baseline.Name, Examples: this.Examples, Level: this.Level,
-		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle()}
+		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle(), Path: this.Path}
 	for _, p := range this.Curve {
 		c.Accuracy = append(c.Accuracy, c.accuracy(before, after, p.Radius))
 	}
 	c.Radius = c.radius(before, after, baseline.AverageRadius, this.AverageRadius)
 	change := new(big.Rat).Sub(this.SumOfRadii(0), baseline.SumOfRadii(0))
 	c.Radius.Change = decimal.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
-	return c, nil
+	return c
 }
 
 func byIndex(rows []summary.Row) []summary.Row {
@@ -300,7 +316,7 @@ func (d Drop) Check(c Comparison) []Outcome {
 		near, _ := drop.Float64()
 		off := new(big.Rat).Sub(drop, d.most)
 		o := Outcome{Requirement: fmt.Sprintf("drop of certified-accuracy@%v below %s<=%s", a.Radius, c.Baseline, d.text),
-			Run: c.Run, Met: off.Sign() <= 0, Value: &near,
+			Run: c.Run, Path: c.Path, Met: off.Sign() <= 0, Value: &near,
 			Says: fmt.Sprintf("%s (%d lost, %d gained of %d, McNemar's p = %.2g)",
 				decimals(drop, places(off)), a.Lost, a.Gained, c.Examples, a.P)}
 		if !o.Met {

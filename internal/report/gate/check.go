@@ -21,18 +21,26 @@ type Outcome struct {
 	Value *float64 `json:"value"`
 	// Says is a line of text with the value and, for an unmet requirement, how far the value is from the bound.
 	Says string `json:"says"`
+	// Choice is set for a requirement on the best of several runs. Run is then the name of the best run.
+	Choice *Choice `json:"choice,omitempty"`
+	// Path is the path of the run.
+	Path string `json:"-"`
 }
 
 // NotKnownError means that the results do not suffice to check a requirement.
 type NotKnownError struct {
 	Requirement, Run string
 	err              error
+	measured         bool // the requirement is only a quantity, which --require does not name
 }
 
 func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }
 
 // Spell returns the text of Error, with the parameter names spelled by s.
 func (e *NotKnownError) Spell(s param.Spelling) string {
+	if e.measured {
+		return param.Textf("%s: %s: %w", e.Run, e.Requirement, e.err).Spell(s)
+	}
 	return param.Textf("%s: %s %s: %w", e.Run, param.Require, e.Requirement, e.err).Spell(s)
 }
 
@@ -64,9 +72,12 @@ func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, erro
 			return nil, &UnfinishedError{s.Path, s.Examples, s.Selected}
 		}
 		for _, r := range requirements {
+			if r.best {
+				return nil, &NotKnownError{r.text, s.Path, errOneRun, false}
+			}
 			o, err := r.check(s)
 			if err != nil {
-				return nil, &NotKnownError{r.text, s.Path, err}
+				return nil, &NotKnownError{r.text, s.Path, err, false}
 			}
 			outcomes = append(outcomes, o)
 		}
@@ -92,31 +103,73 @@ func (*UnfinishedError) SpellHint(s param.Spelling) string {
 	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }
 
+// found is the value of a requirement in a run. If nothing is certified there, found has a reason and no value.
+type found struct {
+	value
+	in      summary.Summary // the run, with its radii in the norm of the requirement
+	nothing string
+}
+
 func (r Requirement) check(s summary.Summary) (Outcome, error) {
-	o := Outcome{Requirement: r.text, Run: s.Name}
+	f, err := r.find(s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return r.judge(f), nil
+}
+
+// find returns the value of the requirement in a run.
+func (r Requirement) find(s summary.Summary) (f found, err error) {
 	if err := r.checkClaim(s.Conditions.Claim); err != nil {
-		return o, err
+		return f, err
 	}
 	if norm, given := r.Norm(); given {
 		in, ok := s.InNorm(norm)
 		if !ok {
-			return o, fmt.Errorf("the summary has no radii in %s", norm.Title())
+			return f, fmt.Errorf("the summary has no radii in %s", norm.Title())
 		}
 		s = in
 	}
+	f.in = s
 	if r.certified {
-		nothing, err := r.uncertified(s)
-		if err != nil {
-			return o, err
-		}
-		if nothing != "" {
-			o.Says = "nothing is certified: " + nothing
-			return o, nil
+		if f.nothing, err = r.uncertified(s); err != nil || f.nothing != "" {
+			return f, err
 		}
 	}
-	v, err := r.metric.value(s, r)
+	f.value, err = r.metric.value(s, r)
+	return f, err
+}
+
+// Measure returns the value of the requirement's quantity in a run, rounded to the safe side: an upper bound up, any other
+// value down. If nothing is certified there, the value is nil, and Measure returns the reason.
+func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, err error) {
+	f, err := r.find(s)
 	if err != nil {
-		return o, err
+		return nil, "", &NotKnownError{r.text, s.Path, err, true}
+	}
+	if f.nothing != "" {
+		return nil, f.nothing, nil
+	}
+	x := decimal.Down(f.Rat)
+	if r.metric.upper {
+		x = decimal.Up(f.Rat)
+	}
+	return &x, "", nil
+}
+
+// Share reports whether the values are from 0 to 1.
+func (r Requirement) Share() bool { return r.metric.share }
+
+// Upper reports whether the certified value is an upper bound, so that a smaller value is better.
+func (r Requirement) Upper() bool { return r.metric.upper }
+
+// judge compares a value with the bound.
+func (r Requirement) judge(f found) Outcome {
+	s, v := f.in, f.value
+	o := Outcome{Requirement: r.text, Run: s.Name, Path: s.Path}
+	if f.nothing != "" {
+		o.Says = "nothing is certified: " + f.nothing
+		return o
 	}
 	near := decimal.Float(v.Rat)
 	o.Value = &near
@@ -135,12 +188,12 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if r.metric.promised && s.Sets.Unsound > 0 {
 		o.Met = false
 		o.Says += fmt.Sprintf(", but %d of %d sets promise nothing: %s", s.Sets.Unsound, s.Sets.Inputs, s.Sets.Why)
-		return o, nil
+		return o
 	}
 	if !o.Met {
 		o.Says += ", " + decimals(off, places(off)) + map[bool]string{true: " too much", false: " too little"}[r.atMost]
 	}
-	return o, nil
+	return o
 }
 
 // uncertified returns the reason why the run certifies nothing about the requirement, or "" if there is no such reason.

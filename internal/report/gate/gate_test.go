@@ -245,10 +245,10 @@ func TestCheckCalibration(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                "want [certified:]NAME",
-		"acr":                             "want [certified:]NAME",
-		"acr>0.5":                         "want [certified:]NAME",
-		"acr=>0.5":                        "want [certified:]NAME",
+		"":                                "want [best:][certified:]NAME",
+		"acr":                             "want [best:][certified:]NAME",
+		"acr>0.5":                         "want [best:][certified:]NAME",
+		"acr=>0.5":                        "want [best:][certified:]NAME",
 		"accuracy>=0.5":                   "unknown name \"accuracy\"",
 		"acr>=":                           "want a number",
 		"acr>=-1":                         "want a number",

@@ -118,6 +118,7 @@ var (
 	errNoErrorBounds  = errors.New("there are no bounds on the calibration error: 'rscert ce' checks this requirement")
 	errNoGroups       = errors.New("there are no groups of examples")
 	errNoParts        = errors.New("there are no bounds for groups or classes")
+	errOneRun         = errors.New("there is only one run, and the best one is chosen from several")
 	errNoneCertified  = errors.New("no example is certified at this radius, so there are no bounds on the confidence")
 )
 

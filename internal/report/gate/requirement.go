@@ -20,12 +20,14 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/radius"
 )
 
 // Requirement is a condition on a value.
 type Requirement struct {
 	text      string // as the user wrote it
 	metric    *metric
+	best      bool          // applies to the best of several runs; see CheckBest
 	certified bool          // applies to the bound that holds with probability 1 − δ, not to the point value
 	norm      *law.Norm     // norm of the radius; nil: the norm of the run's noise
 	claim     certify.Claim // claim of the certificates, without RejectBelow
@@ -36,7 +38,7 @@ type Requirement struct {
 }
 
 // Syntax is the syntax of a requirement.
-const Syntax = "[certified:]NAME[.NORM][.CLAIM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
+const Syntax = "[best:][certified:]NAME[.NORM][.CLAIM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
 
 // number is a decimal without a sign or an exponent, short enough to compare quickly.
 var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
@@ -67,28 +69,53 @@ func Parse(text string) (Requirement, error) {
 	}
 	what, bound = strings.TrimSpace(what), strings.TrimSpace(bound)
 	r.text = what + map[bool]string{true: "<=", false: ">="}[r.atMost] + bound
-	what, r.certified = strings.CutPrefix(what, "certified:")
-	name, where, at := strings.Cut(what, "@")
-	name, qualifiers, given := strings.Cut(name, ".")
-	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
-	if k < 0 {
-		return r, fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
-	}
-	r.metric = &metrics[k]
-	if err := r.qualify(qualifiers, given); err != nil {
-		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
+	if err := r.parseQuantity(what, text); err != nil {
+		return r, err
 	}
 	var err error
 	if r.bound, err = parseNumber(bound); err != nil {
-		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
-	}
-	if err := r.parseWhere(where, at); err != nil {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
 	}
 	if err := r.meaningful(); err != nil {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
 	}
 	return r, nil
+}
+
+// ParseQuantity reads the quantity of a requirement, such as certified-accuracy@0.5. The result has no bound: only
+// Measure uses it.
+func ParseQuantity(text string) (Requirement, error) {
+	r := Requirement{text: strings.TrimSpace(text)}
+	err := r.parseQuantity(r.text, text)
+	switch {
+	case err != nil:
+		return r, err
+	case r.best:
+		return r, fmt.Errorf("%s: want the value of each run, not of the best one", quote.Field(text))
+	case r.certified && !r.metric.certifiable:
+		return r, fmt.Errorf("%s: nothing is certified of %s", quote.Field(text), r.metric.name)
+	}
+	return r, nil
+}
+
+// parseQuantity reads everything before the comparison. The argument 'text' is the whole text, for errors.
+func (r *Requirement) parseQuantity(what, text string) error {
+	what, r.best = strings.CutPrefix(what, "best:")
+	what, r.certified = strings.CutPrefix(what, "certified:")
+	name, where, at := strings.Cut(what, "@")
+	name, qualifiers, given := strings.Cut(name, ".")
+	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
+	if k < 0 {
+		return fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
+	}
+	r.metric = &metrics[k]
+	if err := r.qualify(qualifiers, given); err != nil {
+		return fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	if err := r.parseWhere(where, at); err != nil {
+		return fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	return nil
 }
 
 // qualify reads the norm and the claim that follow the name.
@@ -174,15 +201,24 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	case !given:
 		return nil
 	}
-	radius, tau, ok := strings.Cut(where, ",")
+	at, tau, ok := strings.Cut(where, ",")
 	if ok != r.metric.tau {
 		return fmt.Errorf("want %s", r.metric.example)
 	}
 	var err error
-	if r.radius, err = parseExact(radius); err == nil && r.metric.tau {
+	if r.radius, err = parseRadius(at); err == nil && r.metric.tau {
 		r.tau, err = parseExact(tau)
 	}
 	return err
+}
+
+// parseRadius reads a radius. A fraction such as 2/255 stands for the same float64 as in a flag.
+func parseRadius(text string) (*big.Rat, error) {
+	if !strings.Contains(text, "/") {
+		return parseExact(text)
+	}
+	x, err := radius.Parse(text)
+	return decimal.Of(x), err
 }
 
 // parseExact reads a radius or a threshold. The results hold radii and thresholds as float64 values, so parseExact
@@ -202,6 +238,9 @@ func parseExact(text string) (*big.Rat, error) {
 func (r *Requirement) meaningful() error {
 	one := big.NewRat(1, 1)
 	switch {
+	case r.best && !r.certified:
+		return fmt.Errorf("the best of several values is chosen after the fact, so it needs a bound that pays for the choice: write best:certified:%s",
+			r.metric.name)
 	case r.metric.share && r.bound.Cmp(one) > 0:
 		return fmt.Errorf("%s is a share from 0 to 1: 60 %% is 0.60", r.metric.name)
 	case r.tau != nil && r.tau.Cmp(one) > 0:
@@ -242,3 +281,6 @@ func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
 
 // Certified reports whether the requirement applies to the bound that holds with probability 1 − δ.
 func (r Requirement) Certified() bool { return r.certified }
+
+// Best reports whether the requirement is about the best of several runs. CheckBest checks such a requirement.
+func (r Requirement) Best() bool { return r.best }

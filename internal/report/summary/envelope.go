@@ -3,6 +3,8 @@ package summary
 import (
 	"maps"
 	"slices"
+
+	"github.com/rscert/rscert/internal/decimal"
 )
 
 // EnvelopePoint is the best certified accuracy of several runs at a radius.
@@ -10,12 +12,16 @@ type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	Run      string  `json:"run"` // name of the first run with this accuracy
+	// Certified is a lower bound on the certified accuracy of the best run for these examples. It holds with probability
+	// 1 − δ, for all radii and for any choice among the k runs together, because the statement about each run uses δ/k.
+	// Certified is nil if no run has such a statement.
+	Certified *float64 `json:"certified,omitempty"`
 }
 
 // Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw it for several values
 // of σ. It does not describe a single classifier, because the best run may change with the radius and the results
 // decide which run is the best.
-func Envelope(runs []Summary) []EnvelopePoint {
+func Envelope(runs []Summary) ([]EnvelopePoint, error) {
 	radii := map[float64]bool{}
 	for _, s := range runs {
 		for _, p := range s.Curve {
@@ -26,7 +32,7 @@ func Envelope(runs []Summary) []EnvelopePoint {
 	for _, r := range slices.Sorted(maps.Keys(radii)) {
 		envelope = append(envelope, EnvelopeAt(runs, r))
 	}
-	return envelope
+	return certifyPoints(envelope, runs)
 }
 
 // EnvelopeAt returns the envelope at a radius.
@@ -34,8 +40,45 @@ func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	var best EnvelopePoint
 	for k, s := range runs {
 		if a := s.At(radius).Accuracy; k == 0 || a.Rat().Cmp(best.Accuracy.Rat()) > 0 {
-			best = EnvelopePoint{radius, a, s.Name}
+			best = EnvelopePoint{Radius: radius, Accuracy: a, Run: s.Name}
 		}
 	}
 	return best
+}
+
+// certifyPoints returns the points with their lower bounds.
+func certifyPoints(points []EnvelopePoint, runs []Summary) ([]EnvelopePoint, error) {
+	for _, s := range runs {
+		failures, known, err := s.failuresOfChoice(len(runs))
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
+		}
+		for i, p := range points {
+			bound := shareLess(s.CertifiedAt(decimal.Of(p.Radius)), failures, s.Examples)
+			if p.Certified == nil || bound > *p.Certified {
+				points[i].Certified = &bound
+			}
+		}
+	}
+	return points, nil
+}
+
+// failuresOfChoice returns the number of certificates that may be wrong, if the run is one of k runs and the best of
+// them is chosen. The second result is false if this number is not known.
+func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
+	d := s.Dataset
+	switch {
+	case d == nil || s.NotCounted:
+		return 0, false, nil
+	case s.Conditions.Deterministic:
+		return 0, true, nil
+	}
+	paid, err := newStatement(d.Examples, d.Alpha, d.Delta/float64(k))
+	if err != nil {
+		return 0, false, err
+	}
+	return paid.Failures, true, nil
 }

@@ -57,11 +57,14 @@ type Options struct {
 	// AxesRadius is the radius of Summary.Columns. If AxesRadius is 0, Columns has the median radius of the correct
 	// examples.
 	AxesRadius float64
-	Level      float64   // confidence level of the intervals
-	Delta      float64   // allowed failure probability of a statement about the dataset
-	Bins       int       // bins of the calibration error
-	Taus       []float64 // thresholds of the confidence-thresholded error
-	Groups     *Grouping // groups of examples; nil: none
+	Level      float64 // confidence level of the intervals
+	Delta      float64 // allowed failure probability of a statement about the dataset
+	// Choices is the number of runs from which the best one is chosen. Each of their summaries gets Delta/Choices, so
+	// that the statements about all these runs hold together with probability 1 − Delta. 0 means that nothing is chosen.
+	Choices int
+	Bins    int       // bins of the calibration error
+	Taus    []float64 // thresholds of the confidence-thresholded error
+	Groups  *Grouping // groups of examples; nil: none
 }
 
 // These are the defaults of Options.
@@ -102,13 +105,16 @@ func New(s Source, o Options) (Summary, error) {
 	if err := o.check(); err != nil {
 		return Summary{}, err
 	}
+	if o.Choices > 1 {
+		o.Delta /= float64(o.Choices)
+	}
 	g, err := s.gather()
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	out := Summary{
 		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(g),
-		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run,
+		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run, Choices: o.Choices, delta: o.Delta,
 	}
 	if s.Run != nil {
 		out.Selected = s.Run.Sampled(out.Examples)
@@ -144,6 +150,7 @@ func New(s Source, o Options) (Summary, error) {
 	if err := out.describe(radii, out.largestRadius()); err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
+	out.Cautions = out.cautions(o.Radii)
 	out.Columns = out.columns(o.AxesRadius)
 	if err := out.describeSelection(s.Selection); err != nil {
 		return Summary{}, err

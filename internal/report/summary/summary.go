@@ -73,8 +73,14 @@ type Summary struct {
 	// above are then empty.
 	CalibrationError *CalibrationError `json:"-"`
 
+	// Cautions says for what the examples or the samples are too few.
+	Cautions []Caution `json:"cautions,omitempty"`
+
 	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
+
+	// Choices is Options.Choices: the statements hold together for so many runs.
+	Choices int `json:"-"`
 
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`
@@ -83,7 +89,11 @@ type Summary struct {
 
 	selection *Selection
 	grouped   *grouped
+	delta     float64 // Options.Delta, divided by Choices
 }
+
+// Delta is the probability with which a statement of the summary about all its examples may be wrong.
+func (s Summary) Delta() float64 { return s.delta }
 
 // CalibrationError holds bounds on the calibration error E|s − P(y=1|s)|.
 type CalibrationError struct {

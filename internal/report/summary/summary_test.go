@@ -328,7 +328,11 @@ func TestEnvelope(t *testing.T) {
 	a := mustNew(t, Source{Path: "a", Certificates: []certify.Certificate{cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0, 0.25}})
 	b := mustNew(t, Source{Path: "b", Certificates: []certify.Certificate{cert(0, 1, 1, 0.8), cert(1, 1, 0, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0.25, 0.5}})
 	var got []string
-	for _, p := range Envelope([]Summary{a, b}) {
+	points, err := Envelope([]Summary{a, b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range points {
 		got = append(got, p.Run)
 		if p.Accuracy.Value != map[float64]float64{0: 1, 0.25: 0.5, 0.5: 0.5}[p.Radius] {
 			t.Errorf("%+v", p)
@@ -338,6 +342,47 @@ func TestEnvelope(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// The lower bound of the envelope pays for the choice. Each of the 2 runs has 100 certificates with α = 0.001. At δ =
+// 0.1, none of them is wrong (P(Bin(100, 0.001) > 0) = 0.095); at δ/2 = 0.05, one may be wrong (P(Bin > 1) = 0.0046). An
+// unsound run has no bound, but it counts as one of the runs.
+func TestEnvelopePays(t *testing.T) {
+	run := func(name string, right int, sound bool) Summary {
+		s := Source{Path: name}
+		for i := range 100 {
+			c := cert(i, 1, 1, 0.5)
+			c.Alpha, c.Sound, c.Sampled = 0.001, sound, 100
+			if i >= right {
+				c.Prediction, c.Correct, c.Radius = certify.Abstained, false, 0
+			}
+			s.Certificates = append(s.Certificates, c)
+		}
+		return mustNew(t, s, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0.5}})
+	}
+	a, b, unsound := run("a", 60, true), run("b", 61, true), run("u", 90, false)
+	if c := *b.At(0.5).Certified; c != 0.61 {
+		t.Fatalf("one run by itself: %v", c)
+	}
+	for _, test := range []struct {
+		runs []Summary
+		want *float64
+	}{
+		{[]Summary{a, b}, ptr(0.6)},
+		{[]Summary{b, a}, ptr(0.6)},
+		{[]Summary{b, unsound}, ptr(0.6)},
+		{[]Summary{unsound, unsound}, nil},
+	} {
+		points, err := Envelope(test.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := points[0].Certified; (got == nil) != (test.want == nil) || got != nil && *got != *test.want {
+			t.Errorf("%v: %v, want %v", test.runs[0].Name, got, test.want)
+		}
+	}
+}
+
+func ptr(x float64) *float64 { return &x }
 
 // SameExamples must be true if the indices and labels of the runs agree and their data are not known to differ.
 func TestSameExamples(t *testing.T) {

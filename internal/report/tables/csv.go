@@ -55,7 +55,7 @@ func (r Report) writeCSV(w io.Writer) error {
 		}
 	}
 	for _, p := range r.Envelope {
-		row := shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil)
+		row := shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, p.Certified)
 		_ = out.Write(row.line(summary.Conditions{Norm: r.Runs[0].Conditions.Norm, Scaled: r.Runs[0].Conditions.Scaled}, groups))
 	}
 	out.Flush()

@@ -14,6 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/history"
+	"github.com/rscert/rscert/internal/report/projection"
 	"github.com/rscert/rscert/internal/report/summary"
 
 	"github.com/rscert/rscert/internal/choice"
@@ -24,7 +26,10 @@ type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
+	Differences  []gate.Comparison       `json:"differences,omitempty"` // of each further run from the first one
+	Projection   *projection.Projection  `json:"projection,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
+	History      *history.Result         `json:"history,omitempty"`
 
 	Classes bool `json:"-"` // whether to print the tables by class as well
 }
@@ -62,6 +67,15 @@ func (r Report) Write(w io.Writer, f Format) error {
 		if err := s.write(out, f); err != nil {
 			return err
 		}
+	}
+	return out.Flush()
+}
+
+// WriteMain prints the table of the certified accuracy in Markdown.
+func (r Report) WriteMain(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	if err := r.accuracy().write(out, Markdown); err != nil {
+		return err
 	}
 	return out.Flush()
 }
@@ -113,6 +127,9 @@ func (s section) write(out *bufio.Writer, f Format) error {
 
 // sections returns the tables in print order.
 func (r Report) sections() []section {
+	if r.Projection != nil {
+		return append([]section{project(*r.Projection)}, r.verdicts()...)
+	}
 	sections := slices.Concat([]section{r.accuracy()}, r.norms(), r.pa())
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
@@ -132,13 +149,26 @@ func (r Report) sections() []section {
 			sections = append(sections, r.columns(s))
 		}
 	}
+	return append(sections, r.verdicts()...)
+}
+
+// verdicts returns the tables of comparisons, conditions and requirements.
+func (r Report) verdicts() (sections []section) {
 	for _, c := range r.Comparisons {
 		caption, table, notes := Comparison(c)
 		sections = append(sections, section{caption, table, notes})
 	}
-	sections = append(sections, r.conditions())
+	if len(r.Differences) > 0 {
+		sections = append(sections, differences(r.Differences))
+	}
+	if r.Projection == nil {
+		sections = append(sections, r.conditions())
+	}
 	if len(r.Requirements) > 0 {
 		sections = append(sections, requirements(r.Requirements))
+	}
+	if r.History != nil {
+		sections = append(sections, trends(*r.History))
 	}
 	return sections
 }
@@ -306,7 +336,16 @@ func (r Report) intervals(s summary.Summary) section {
 		out.notes = append(out.notes, fmt.Sprintf("Average certified %s %s, %g %% interval [%s, %s].", s.Conditions.RadiusTitle(), report.Round(a.Value, report.Down, 0, 4),
 			100*s.Level, report.Round(*a.Low, report.Down, 0, 4), report.Round(*a.High, report.Up, 0, 4)))
 	}
+	out.notes = append(out.notes, says(s.Cautions)...)
 	return out
+}
+
+// says returns the texts of cautions.
+func says(cautions []summary.Caution) (notes []string) {
+	for _, c := range cautions {
+		notes = append(notes, c.Says)
+	}
+	return notes
 }
 
 // classes returns the table of a run by true class, with one row per class.
@@ -371,12 +410,13 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	caption = fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)
 	table.Columns = []report.Column{report.ExactColumn(c.RadiusTitle), percent("baseline", report.Nearest), percent("this", report.Nearest),
 		{Name: "change", Align: report.Right, Decimals: 1, Percent: true, Sign: true}, percent(fmt.Sprintf("%g %% interval", 100*c.Level), report.Nearest),
-		report.ExactColumn("lost"), report.ExactColumn("gained"), report.RoundedColumn("p", report.Up, 4)}
+		report.ExactColumn("lost"), report.ExactColumn("gained"), report.RoundedColumn("p", report.Up, 4), report.TextColumn("")}
 	for _, a := range c.Accuracy {
 		table.AddRow(report.Number(a.Radius), report.Number(a.Baseline), report.Number(a.This), report.Number(a.Change),
-			report.Interval{Low: a.Low, High: a.High}, report.Count(a.Lost), report.Count(a.Gained), report.Number(a.P))
+			report.Interval{Low: a.Low, High: a.High}, report.Count(a.Lost), report.Count(a.Gained), report.Number(a.P), mark(a))
 	}
-	notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided."}
+	notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided.",
+		noDifference(c.Level)}
 	r := c.Radius
 	line := fmt.Sprintf("Average certified %s %.4f after %.4f, a change of %+.4f", c.RadiusTitle, r.This, r.Baseline, r.Change)
 	if r.Low != nil {
@@ -387,7 +427,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	if !c.ByHash {
 		notes = append(notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of them.")
 	}
-	return caption, table, notes
+	return caption, table, append(notes, says(c.Cautions)...)
 }
 
 // conditions returns the table of the conditions, with one row per run.

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/projection"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// projectionOptions are the flags that arrange the runs in a table by their parameters.
+type projectionOptions struct {
+	rows, cols []string
+	value      gate.Requirement // without a bound
+	text       string           // of the value
+}
+
+func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.rows, "rows", nil, "print one table of the runs instead of the tables of each run, with these `parameters` as rows: names of run.json, such as sigma, n and seed, or model, data and run")
+	f.StringSliceVar(&o.cols, "cols", nil, "with --rows or alone, the `parameters` that become the columns of this table")
+	f.StringVar(&o.text, "value", "acr", "with --rows or --cols, the `quantity` in the cells, written as in a requirement: certified-accuracy@0.5")
+}
+
+// given reports whether the user asks for the table.
+func (o projectionOptions) given() bool { return len(o.rows)+len(o.cols) > 0 }
+
+// complete reads the value, and refuses --value without a table.
+func (o *projectionOptions) complete(valueGiven bool) (err error) {
+	if !o.given() {
+		if valueGiven {
+			return badInputf("--value needs --rows or --cols")
+		}
+		return nil
+	}
+	if o.value, err = gate.ParseQuantity(o.text); err != nil {
+		return badInputf("--value %w", err)
+	}
+	return nil
+}
+
+// project arranges the runs. It returns nil without --rows and --cols.
+func (o projectionOptions) project(runs []summary.Summary) (*projection.Projection, error) {
+	if !o.given() {
+		return nil, nil
+	}
+	p, err := projection.New(runs, o.rows, o.cols, o.value)
+	return p, badInput(err)
+}

@@ -1,0 +1,79 @@
+// Package radius reads radii as users write them. Every flag and every requirement with a radius uses it, so that the
+// syntax and the units are the same everywhere.
+//
+// A radius is a decimal from 0, such as 0.25 or 1e-3, or a fraction of two decimals, such as 2/255. It is in the units
+// of the data as read. For images, these units are [0, 1], so a step of one byte is 1/255. A percentage or a unit after
+// the number is no radius.
+package radius
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// part is the numerator or the denominator of a fraction, short enough to compute quickly.
+var part = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
+
+// Parse returns the radius of a text. For a fraction, it returns the smallest float64 whose decimal is at least the
+// fraction. So a certificate for the result is also a certificate for the fraction.
+func Parse(text string) (float64, error) { return parse(text, decimal.Up) }
+
+// ParseWithin returns the radius of a text as Parse does, but rounds a fraction down. So a perturbation within the
+// result is also within the fraction.
+func ParseWithin(text string) (float64, error) { return parse(text, decimal.Down) }
+
+func parse(text string, round func(*big.Rat) float64) (float64, error) {
+	trimmed := strings.TrimSpace(text)
+	if fraction, ok, err := parseFraction(trimmed); ok || err != nil {
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", quote.Field(text), err)
+		}
+		return round(fraction), nil
+	}
+	x, err := strconv.ParseFloat(trimmed, 64)
+	if err != nil || !(x >= 0) || math.IsInf(x, 1) {
+		return 0, fmt.Errorf("%s: want a radius: a number from 0 or a fraction, such as 0.25 or 2/255", quote.Field(text))
+	}
+	return x + 0, nil // -0 becomes 0
+}
+
+// parseFraction returns the exact value of a fraction. The second result is false if the text is no fraction.
+func parseFraction(text string) (*big.Rat, bool, error) {
+	above, below, ok := strings.Cut(text, "/")
+	if !ok {
+		return nil, false, nil
+	}
+	if !part.MatchString(above) || !part.MatchString(below) {
+		return nil, false, fmt.Errorf("want a fraction of two numbers, such as 2/255")
+	}
+	numerator, _ := new(big.Rat).SetString(above) // no error, because both match the regular expression
+	denominator, _ := new(big.Rat).SetString(below)
+	if denominator.Sign() == 0 {
+		return nil, false, fmt.Errorf("the denominator is 0")
+	}
+	return numerator.Quo(numerator, denominator), true, nil
+}
+
+// ParseList returns the radii of a list with commas, in the order of the list. It adds them to earlier radii. A radius
+// that is already in the list is left out.
+func ParseList(earlier []float64, text string) ([]float64, error) {
+	radii := slices.Clone(earlier)
+	for field := range strings.SplitSeq(text, ",") {
+		r, err := Parse(field)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(radii, r) {
+			radii = append(radii, r)
+		}
+	}
+	return radii, nil
+}

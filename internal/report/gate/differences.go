@@ -1,0 +1,99 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// Differences compares each further run with the first one, example by example. The runs may differ in their models
+// and in their conditions, such as σ. They must certify the same examples, with radii in the same norm. The p-values of
+// all comparisons are adjusted together.
+func Differences(runs []summary.Summary) ([]Comparison, error) {
+	for _, s := range runs {
+		if s.Selected > s.Examples {
+			return nil, &UnfinishedError{s.Path, s.Examples, s.Selected}
+		}
+	}
+	var all []Comparison
+	for _, s := range runs[1:] {
+		all = append(all, compare(runs[0], s))
+	}
+	adjust(all)
+	return all, nil
+}
+
+// adjust sets the adjusted p-values and the cautions of comparisons that a reader sees together.
+func adjust(all []Comparison) {
+	var rows []*AccuracyChange
+	for k := range all {
+		for i := range all[k].Accuracy {
+			rows = append(rows, &all[k].Accuracy[i])
+		}
+	}
+	holm(rows)
+	for k := range all {
+		c := &all[k]
+		for i := range c.Accuracy {
+			c.Accuracy[i].Differs = c.Accuracy[i].Adjusted <= 1-c.Level
+		}
+		c.Cautions = c.cautions()
+	}
+}
+
+// holm sets the adjusted p-values of Holm 1979. Sort the p-values of the m rows in ascending order. Then
+//
+//	adjusted p_(i) = max over j ≤ i of min(1, (m − j + 1)·p_(j)).
+//
+// Let the rows with an adjusted p-value of at most a be those that differ. With probability at least 1 − a, no row whose
+// null hypothesis holds is among them, also if the tests depend on each other.
+func holm(rows []*AccuracyChange) {
+	sorted := slices.Clone(rows)
+	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })
+	least := 0.0
+	for i, row := range sorted {
+		least = max(least, min(1, float64(len(sorted)-i)*row.P))
+		row.Adjusted = least
+	}
+}
+
+// fewestDifferences returns the smallest number of examples that only one run certifies, with which McNemar's exact
+// test can show a difference at the level a. If all d of them are on one side, the p-value is 2·2^−d.
+func fewestDifferences(a float64) (d int64) {
+	for d = 1; binomial.McNemar(d, 0) > a; d++ {
+	}
+	return d
+}
+
+// cautions says where the examples are too few for a comparison.
+func (c Comparison) cautions() (all []summary.Caution) {
+	a := 1 - c.Level
+	fewest := fewestDifferences(a)
+	if int64(c.Examples) < fewest {
+		return []summary.Caution{{Code: summary.FewExamples, Says: fmt.Sprintf(
+			"Few examples: at least %d are needed to show a difference at the level %.2g, and the runs have %d.", fewest, a, c.Examples)}}
+	}
+	var few, wide []string
+	for _, row := range c.Accuracy {
+		if n := int64(row.Lost + row.Gained); n > 0 && n < fewest {
+			few = append(few, fmt.Sprint(row.Radius))
+		}
+		if row.Change != 0 && row.High-row.Low > math.Abs(row.Change) {
+			wide = append(wide, fmt.Sprint(row.Radius))
+		}
+	}
+	if len(few) > 0 {
+		all = append(all, summary.Caution{Code: summary.FewDifferences, Says: fmt.Sprintf(
+			"Few differences: at radius %s, fewer than %d examples differ, and no split of so few shows a difference at the level %.2g.", strings.Join(few, ", "), fewest, a)})
+	}
+	if len(wide) > 0 {
+		all = append(all, summary.Caution{Code: summary.IntervalTooWide, Says: fmt.Sprintf(
+			"Wide intervals: at radius %s, the interval of the change is wider than the change, so its size is not well known.", strings.Join(wide, ", "))})
+	}
+	return all
+}

@@ -1,0 +1,292 @@
+// Package history keeps the values of requirements by commit, in a file of JSON lines. Record appends the line of a
+// commit, and says how the values of the commit differ from earlier ones.
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report/gate"
+)
+
+// format is the version of the lines. A version only ever gains members.
+const format = 1
+
+// Entry is a line of a history: the requirements of one commit and their values.
+type Entry struct {
+	Format int       `json:"format"`
+	Commit string    `json:"commit"`
+	Date   time.Time `json:"date"`   // time at which the line was written, in UTC
+	RScert string    `json:"rscert"` // version of rscert
+	// Runs names the runs that the requirements were checked on. ID is the digest of run.json, or "" for a file that
+	// belongs to no run.
+	Runs         []Run         `json:"runs"`
+	Requirements []Requirement `json:"requirements"`
+}
+
+// Run identifies a run.
+type Run struct {
+	Name string `json:"run"`
+	ID   string `json:"id,omitempty"`
+}
+
+// Requirement is the outcome of a requirement.
+type Requirement struct {
+	Requirement string   `json:"requirement"`
+	Run         string   `json:"run"`
+	Met         bool     `json:"met"`
+	Value       *float64 `json:"value"` // nil if nothing is certified
+}
+
+// NewEntry returns the entry of a commit.
+func NewEntry(commit, version string, now time.Time, runs []Run, outcomes []gate.Outcome) Entry {
+	e := Entry{Format: format, Commit: commit, Date: now.UTC().Truncate(time.Second), RScert: version, Runs: runs}
+	for _, o := range outcomes {
+		e.Requirements = append(e.Requirements, Requirement{o.Requirement, o.Run, o.Met, o.Value})
+	}
+	return e
+}
+
+// commitNames are the names of commits that a history accepts.
+var commitNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._/+-]{0,199}$`)
+
+// CheckCommit returns an error if the text is no name of a commit.
+func CheckCommit(commit string) error {
+	if !commitNames.MatchString(commit) {
+		return fmt.Errorf("%s: want the name of a commit: letters, digits and ._/+-", quote.Field(commit))
+	}
+	return nil
+}
+
+// DamagedError means that a line of a history is not the line of a commit.
+type DamagedError struct {
+	Path string
+	Line int
+	err  error
+}
+
+func (e *DamagedError) Error() string { return fmt.Sprintf("%s: line %d: %v", e.Path, e.Line, e.err) }
+
+func (e *DamagedError) Unwrap() error { return e.err }
+
+// Hint returns advice for the user.
+func (*DamagedError) Hint() string {
+	return "restore the file from version control, or remove the line; rscert changes no line of a history"
+}
+
+// Read reads a history. A missing file is an empty history.
+func Read(path string) ([]Entry, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, text)
+}
+
+func parse(path string, text []byte) (entries []Entry, err error) {
+	at := map[string]int{}
+	for len(text) > 0 {
+		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		number := len(entries) + 1
+		e, err := parseLine(line)
+		switch {
+		case err == nil && !ended:
+			err = errors.New("is cut off")
+		case err == nil && at[e.Commit] > 0:
+			err = fmt.Errorf("commit %s is also in line %d", e.Commit, at[e.Commit])
+		}
+		if err != nil {
+			return nil, &DamagedError{path, number, err}
+		}
+		at[e.Commit] = number
+		entries, text = append(entries, e), rest
+	}
+	return entries, nil
+}
+
+func parseLine(line []byte) (e Entry, err error) {
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, errors.New("is no JSON object of a commit")
+	}
+	switch {
+	case e.Format > format:
+		return e, fmt.Errorf("has format %d: a newer version of rscert wrote it", e.Format)
+	case e.Format < 1:
+		return e, errors.New("has no format")
+	case e.Date.IsZero():
+		return e, errors.New("has no date")
+	}
+	for _, r := range e.Requirements {
+		if r.Requirement == "" {
+			return e, errors.New("has a requirement without a text")
+		}
+	}
+	return e, CheckCommit(e.Commit)
+}
+
+// Result says what Record did, and how the values of the commit differ from earlier ones.
+type Result struct {
+	File    string `json:"file"`
+	Commit  string `json:"commit"`
+	Commits int    `json:"commits"` // number of commits in the file
+	// Added is false if the file already had a line of this commit. Line is the number of the commit's line.
+	Added  bool    `json:"added"`
+	Line   int     `json:"line"`
+	Trends []Trend `json:"trends"` // from the lines up to the commit's line
+
+	Entries []Entry `json:"-"`
+}
+
+// Record appends the entry to the history at path, unless the history already has a line of the same commit.
+func Record(path string, e Entry) (*Result, error) {
+	all, earlier, err := add(path, e)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{File: path, Commit: e.Commit, Commits: len(all), Added: earlier == 0, Line: earlier, Entries: all}
+	if r.Added {
+		r.Line = len(all)
+	}
+	r.Trends = trends(all[:r.Line])
+	return r, nil
+}
+
+// add appends the entry to the history at path, and returns all entries. The file appears whole or not at all, so a
+// crash leaves either the earlier lines or all lines. If the history already has a line of the same commit, add changes
+// nothing and returns the number of this line.
+func add(path string, e Entry) (all []Entry, earlier int, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
+	}
+	if all, err = parse(path, text); err != nil {
+		return nil, 0, err
+	}
+	for k, was := range all {
+		if was.Commit == e.Commit {
+			return all, k + 1, nil
+		}
+	}
+	after := bytes.NewBuffer(text)
+	encoder := json.NewEncoder(after)
+	encoder.SetEscapeHTML(false) // keeps radius>=0.5 readable
+	if err := encoder.Encode(e); err != nil {
+		return nil, 0, err
+	}
+	return append(all, e), 0, durable.WriteFile(path, after.Bytes())
+}
+
+// Series is the history of a quantity, such as certified-accuracy@0.5, of a run.
+type Series struct {
+	Quantity string
+	Run      string
+	Commits  []string
+	At       []int // position of each commit in the history
+	Values   []float64
+	AtMost   bool    // the requirement is an upper bound, so a larger value is worse
+	Bound    float64 // bound of the last requirement
+}
+
+// All returns the series of a history, in the order in which they first appear. A change of the bound does not begin a
+// new series. Values that are not known are left out.
+func All(entries []Entry) []Series {
+	var all []Series
+	position := map[string]int{}
+	for k, e := range entries {
+		for _, r := range e.Requirements {
+			quantity, bound, atMost := split(r.Requirement)
+			key := r.Run + "\x00" + quantity
+			if _, ok := position[key]; !ok {
+				position[key] = len(all)
+				all = append(all, Series{Quantity: quantity, Run: r.Run})
+			}
+			s := &all[position[key]]
+			s.AtMost, s.Bound = atMost, bound
+			if r.Value != nil {
+				s.Commits, s.At, s.Values = append(s.Commits, e.Commit), append(s.At, k), append(s.Values, *r.Value)
+			}
+		}
+	}
+	return all
+}
+
+// split divides a requirement into its quantity and its bound.
+func split(requirement string) (quantity string, bound float64, atMost bool) {
+	what, number, ok := strings.Cut(requirement, ">=")
+	if !ok {
+		what, number, atMost = strings.Cut(requirement, "<=")
+	}
+	_, _ = fmt.Sscan(number, &bound) // a text without a number has the bound 0
+	return what, bound, atMost
+}
+
+// worseInARow is the number of successive declines that count as a trend.
+const worseInARow = 3
+
+// Trend compares the last value of a series with the values before it.
+type Trend struct {
+	Quantity string  `json:"quantity"`
+	Run      string  `json:"run"`
+	Commits  int     `json:"commits"` // number of commits with a value
+	Value    float64 `json:"value"`
+	// Previous is the value of the commit before. It is nil for the first commit.
+	Previous *float64 `json:"previous,omitempty"`
+	// WorseInARow is the number of last commits of which each has a worse value than the commit before.
+	WorseInARow int `json:"worse_in_a_row"`
+	// Worst means that no earlier value is as bad.
+	Worst bool `json:"worst"`
+	// Warning says what to look at, or is "".
+	Warning string `json:"warning,omitempty"`
+}
+
+// trends returns the trend of each series with a value in the last entry.
+func trends(entries []Entry) []Trend {
+	all := []Trend{}
+	for _, s := range All(entries) {
+		if n := len(s.At); n > 0 && s.At[n-1] == len(entries)-1 {
+			all = append(all, s.trend())
+		}
+	}
+	return all
+}
+
+func (s Series) trend() Trend {
+	last := len(s.Values) - 1
+	t := Trend{Quantity: s.Quantity, Run: s.Run, Commits: len(s.Values), Value: s.Values[last]}
+	if last == 0 {
+		return t
+	}
+	t.Previous = &s.Values[last-1]
+	for k := last; k > 0 && s.worse(s.Values[k], s.Values[k-1]); k-- {
+		t.WorseInARow++
+	}
+	t.Worst = true
+	for _, was := range s.Values[:last] {
+		t.Worst = t.Worst && s.worse(s.Values[last], was)
+	}
+	if t.WorseInARow >= worseInARow {
+		t.Warning = fmt.Sprintf("worse in each of the last %d commits", t.WorseInARow)
+	}
+	return t
+}
+
+// worse reports whether value a is worse than value b.
+func (s Series) worse(a, b float64) bool {
+	if s.AtMost {
+		a, b = b, a
+	}
+	return cmp.Less(a, b)
+}
