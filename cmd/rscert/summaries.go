@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/report"
@@ -13,19 +14,8 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if len(summaries) == 0 {
 		return nil
 	}
-	first := summaries[0]
-	alpha := fmt.Sprintf("α = %g", first.Alpha)
-	if first.Deterministic {
-		alpha = "deterministic"
-	}
-	if symbol := first.Law.Law().Words().Symbol; first.Scaled {
-		fmt.Fprintf(w, "%s in %%, by scaled %s radius (units of %s, %d examples, %s)\n\n",
-			first.Accuracy(), first.Norm.Title(), symbol, first.Examples, alpha)
-	} else {
-		fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, %s)\n\n",
-			first.Accuracy(), first.Norm.Title(), first.Examples, symbol, first.Sigma, alpha)
-	}
-	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
+	writeSummaryTitle(w, summaries[0], "", false, false)
+	t := report.Table{Columns: summaryColumns(summaries[0].Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
 		name := report.Text(nameMethod(s.Method, s.Sound))
 		t.AddRow(summaryCells(s.Certified, s.AverageRadius, s.Abstained, name)...)
@@ -33,21 +23,68 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
+	writeStatements(w, summaries)
+	return writeSummaryNotes(w, summaries, "")
+}
+
+// writeSummaryTitle prints the title of a table of summaries. The argument 'quantity' names what the columns stand for;
+// it is empty for the radius. The title omits σ if the table has a column for it, and it omits the number of examples and
+// α if they differ between the rows.
+func writeSummaryTitle(w io.Writer, s certify.Summary, quantity string, hasSigma, differ bool) {
+	if quantity == "" {
+		quantity = certify.NormTitle(s.Norm, s.Scaled) + " radius"
+	}
+	symbol := s.Law.Law().Words().Symbol
+	var about []string
+	if s.Scaled {
+		about = append(about, "units of "+symbol)
+	}
+	if !differ {
+		about = append(about, fmt.Sprintf("%d examples", s.Examples))
+	}
+	if !s.Scaled && !hasSigma {
+		about = append(about, fmt.Sprintf("%s = %g", symbol, s.Sigma))
+	}
+	switch {
+	case s.Deterministic:
+		about = append(about, "deterministic")
+	case !differ:
+		about = append(about, fmt.Sprintf("α = %g", s.Alpha))
+	}
+	fmt.Fprintf(w, "%s in %%, by %s", s.Accuracy(), quantity)
+	if len(about) > 0 {
+		fmt.Fprintf(w, " (%s)", strings.Join(about, ", "))
+	}
+	fmt.Fprint(w, "\n\n")
+}
+
+// writeStatements prints what the certificates of each row state together. The rows share the statement, because it
+// depends only on α and the number of examples.
+func writeStatements(w io.Writer, summaries []certify.Summary) {
 	who := ""
 	if len(summaries) > 1 {
 		who = "for each sound method alone: "
 	}
 	for _, s := range summaries {
-		if s.Delta > 0 { // the methods share this statement, because it depends only on α and the number of examples
+		if s.Delta > 0 {
 			writeStatement(w, who, s)
 			break
 		}
 	}
-	if first.Deterministic {
+	if first := summaries[0]; first.Deterministic {
 		fmt.Fprintf(w, "\nthe certificates are deterministic: none of %s is wrong\n", report.Certificates(first.Examples, first.Sampled))
 	}
+}
+
+// writeSummaryNotes prints a warning against a choice by the results, with the line 'more' if it is not empty, and the
+// conditions of the certificates.
+func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) error {
+	first := summaries[0]
 	if len(summaries) > 1 {
 		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")
+	}
+	if more != "" {
+		fmt.Fprintln(w, more)
 	}
 	if !first.Usual() {
 		fmt.Fprintf(w, "what a certificate claims: %s\n", first.Says())
@@ -89,12 +126,21 @@ func writeClasses(w io.Writer, summaries ...certify.Summary) error {
 
 // summaryColumns adds columns for the certified accuracy at each radius, the average radius and the abstentions.
 func summaryColumns(certified []certify.CertifiedAccuracy, columns ...report.Column) []report.Column {
+	var radii []float64
 	for _, c := range certified {
+		radii = append(radii, c.Radius)
+	}
+	return valueColumns(radii, "average radius", columns...)
+}
+
+// valueColumns adds columns for the certified accuracy at each of the values, for an average and for the abstentions.
+func valueColumns(values []float64, average string, columns ...report.Column) []report.Column {
+	for _, x := range values {
 		columns = append(columns, report.Column{
-			Name: fmt.Sprint(c.Radius), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
+			Name: fmt.Sprint(x), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
 		})
 	}
-	return append(columns, report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
+	return append(columns, report.RoundedColumn(average, report.Down, 4), report.ExactColumn("abstained"))
 }
 
 // summaryCells appends to row the cells for the columns that summaryColumns adds.
