@@ -41,7 +41,7 @@ func TestTrace(t *testing.T) {
 		}
 		dece := make([][]string, 2)
 		e, err := p.DECE(t.Context(), o.DECE, admm.Watch{Every: 3, Trace: func(run int, r admm.Residuals) {
-			dece[run] = append(dece[run], fmt.Sprintf("%v,dece,%d,%s,0.05,,,%d,,%v,%v,,,,,,,,,,,", *g.radius, run, []string{"clean", "random 0"}[run], r.Step, r.SoftECE, r.ProjectedECE))
+			dece[run] = append(dece[run], fmt.Sprintf("%v,dece,%d,%s,0.05,,,%d,,%v,%v,,,,,,,,,,,,,,,,,", *g.radius, run, []string{"clean", "random 0"}[run], r.Step, r.SoftECE, r.ProjectedECE))
 		}})
 		if err != nil || e.ECE != *results[j].DECE {
 			t.Errorf("dECE %v, the study's %v (%v)", e.ECE, *results[j].DECE, err)
@@ -57,7 +57,9 @@ func TestTrace(t *testing.T) {
 				for _, n := range []admm.Norms{r.Confidence, r.Binary, r.Unique, r.Valid, r.Box} {
 					row += fmt.Sprintf(",%v,%v", n.Sum, n.Max)
 				}
-				want = append(want, row+fmt.Sprintf(",%v", r.Sphere))
+				l := r.Lagrangian
+				want = append(want, row+fmt.Sprintf(",%v,%v,%v,%v,%v,%v,%v", r.Sphere, l.Objective+l.Box+l.Sphere+l.Unique+l.Valid+l.Confidence,
+					l.Box, l.Sphere, l.Confidence, l.Unique, l.Valid))
 			})
 			best = max(best, e.ECE)
 		}
@@ -74,9 +76,50 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	header := "radius,solver,run,start,learning_rate_z,learning_rate_a,rho_growth,step,rho,relaxed_ece,projected_ece," +
-		"confidence_sum,confidence_max,binary_sum,binary_max,one_bin_sum,one_bin_max,in_reach_sum,in_reach_max,box_sum,box_max,sphere"
+		"confidence_sum,confidence_max,binary_sum,binary_max,one_bin_sum,one_bin_max,in_reach_sum,in_reach_max,box_sum,box_max,sphere," +
+		"lagrangian,box_term,sphere_term,confidence_term,one_bin_term,in_reach_term"
 	if got := strings.Join(rows[0], ","); got != header {
 		t.Errorf("header %s", got)
+	}
+}
+
+// LargestRun returns the run whose traced steps hold the largest calibration error, with the settings of this run.
+func TestLargestRun(t *testing.T) {
+	o := Options{Bins: 4, Solvers: solvers(t, "exact", "admm"), TraceEvery: 1, Radii: []float64{0.5},
+		ADMM: admm.ParamGrid{RatesZ: []float64{1e-9, 0.02}, RatesA: []float64{1e-9, 0.3}, Growths: []float64{1.1}, Steps: 12, Rho: 0.1, MaxRho: 5}}
+	study, results := solve(t, traced, o)
+	got, err := study.LargestRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	largestOf := func(steps []admm.Residuals) (most float64) {
+		for _, r := range steps {
+			most = max(most, r.ProjectedECE)
+		}
+		return most
+	}
+	errors := map[float64]bool{}
+	for _, steps := range study.traces[0].steps {
+		errors[largestOf(steps)] = true
+		if largestOf(steps) > largestOf(got.Steps) {
+			t.Errorf("a run has %v, and the returned run %v", largestOf(steps), largestOf(got.Steps))
+		}
+	}
+	if len(errors) < 2 {
+		t.Error("all runs have the same error, so the test tests nothing")
+	}
+	if *got.Radius != 0.5 || got.N != 3 || got.Bins != 4 || got.Growth != 1.1 || len(got.Steps) != 12 || *got.Exact != *results[0].CCE {
+		t.Errorf("%+v", got)
+	}
+	for want, o := range map[string]Options{
+		"there are 2 radii":           {Bins: 4, Solvers: solvers(t, "admm"), TraceEvery: 1, ADMM: admm.ParamGrid{Steps: 2}},
+		"the solver admm did not run": {Bins: 4, Solvers: solvers(t, "dece"), TraceEvery: 1, Radii: []float64{1}},
+		"ADMM has no traced step":     {Bins: 4, Solvers: solvers(t, "admm"), TraceEvery: 9, Radii: []float64{1}, ADMM: admm.ParamGrid{Steps: 2}},
+	} {
+		study, _ := solve(t, traced, o)
+		if _, err := study.LargestRun(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/history"
+	"github.com/rscert/rscert/internal/report/selection"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -34,10 +35,11 @@ const (
 	Radii       Curve = "radii"
 	PA          Curve = "pa"
 	History     Curve = "history"
+	Pareto      Curve = "pareto"
 )
 
 // Curves lists the names of all charts.
-var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, History)
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, History, Pareto)
 
 func (c Curve) String() string { return string(c) }
 
@@ -48,6 +50,8 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 		return reliability.DefaultSize
 	case Radii:
 		return stacked(len(runs))
+	case Pareto: // the number of radii determines the size
+		return picture.Size{}
 	case Accuracy:
 		if norms := summary.FurtherNorms(runs); len(norms) > 0 {
 			return stacked(1 + len(norms))
@@ -69,6 +73,8 @@ type Options struct {
 	Envelope bool
 	// History holds the values that the curve History draws.
 	History []history.Entry
+	// Models compares the models of the runs. The chart Pareto needs it.
+	Models *selection.Comparison
 }
 
 // title returns the given title, or the generated one.
@@ -92,6 +98,8 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 		return drawPA(format, runs, o)
 	case History:
 		return drawHistory(format, o.History, o)
+	case Pareto:
+		return drawPareto(format, runs, o)
 	}
 	return drawAccuracy(format, runs, o)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/history"
 	"github.com/rscert/rscert/internal/report/projection"
+	"github.com/rscert/rscert/internal/report/selection"
 	"github.com/rscert/rscert/internal/report/summary"
 
 	"github.com/rscert/rscert/internal/choice"
@@ -31,6 +32,8 @@ type Report struct {
 	Projection   *projection.Projection  `json:"projection,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 	History      *history.Result         `json:"history,omitempty"`
+	// Models compares models by these runs. If it is set, its tables replace the tables of the single runs.
+	Models *selection.Comparison `json:"by_model,omitempty"`
 
 	Classes bool `json:"-"` // whether to print the tables by class as well
 }
@@ -58,6 +61,9 @@ func (r Report) Write(w io.Writer, f Format) error {
 	case JSON:
 		return report.WriteJSON(w, "report", r)
 	case CSV:
+		if r.Models != nil {
+			return r.writeModelsCSV(w)
+		}
 		return r.writeCSV(w)
 	}
 	out := bufio.NewWriter(w)
@@ -131,6 +137,14 @@ func (r Report) sections() []section {
 	if r.Projection != nil {
 		return append([]section{project(*r.Projection)}, r.verdicts()...)
 	}
+	if r.Models != nil {
+		return append(r.models(), r.verdicts()...)
+	}
+	return append(r.summaries(), r.verdicts()...)
+}
+
+// summaries returns the tables of all runs together, then the tables of each run.
+func (r Report) summaries() []section {
 	sections := slices.Concat([]section{r.accuracy()}, r.norms(), r.pa())
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
@@ -150,7 +164,7 @@ func (r Report) sections() []section {
 			sections = append(sections, r.columns(s))
 		}
 	}
-	return append(sections, r.verdicts()...)
+	return sections
 }
 
 // verdicts returns the tables of comparisons, conditions and requirements.
