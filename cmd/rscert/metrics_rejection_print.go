@@ -225,16 +225,7 @@ func attackTable(models []modelError) report.Table {
 	t := report.Table{Columns: []report.Column{report.TextColumn("attack")}}
 	var names []string
 	for _, m := range models {
-		for k, p := range m.allPoints() {
-			name := p.name()
-			if k == 0 {
-				name = "τ = 0"
-			}
-			if m.Model != "" {
-				name = m.Model + ": " + name
-			}
-			t.Columns = append(t.Columns, report.RoundedColumn(name, report.Nearest, 4))
-		}
+		t.Columns = append(t.Columns, m.columns()...)
 		for _, name := range m.Attacks {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -263,6 +254,21 @@ func attackTable(models []modelError) report.Table {
 		add("worst of all", func(_ modelError, p thresholdPoint) *report.Number { return p.Robust })
 	}
 	return t
+}
+
+// columns returns a column for each threshold of the model.
+func (m modelError) columns() (columns []report.Column) {
+	for k, p := range m.allPoints() {
+		name := p.name()
+		if k == 0 {
+			name = "τ = 0"
+		}
+		if m.Model != "" {
+			name = m.Model + ": " + name
+		}
+		columns = append(columns, report.RoundedColumn(name, report.Nearest, 4))
+	}
+	return columns
 }
 
 // allPoints returns the point without a threshold, and then the other points.
