@@ -19,14 +19,17 @@ type Fingerprint struct {
 	// ascending order. If another file holds a share of the rows of the fit, the hashes of its rows include about the
 	// same share of Least.
 	Least []string `json:"least"`
+	// Recurrence bounds the probability that an independent row occurs among the rows of the fit. It is 0 if unknown.
+	Recurrence float64 `json:"recurrence,omitempty"`
 }
 
 const fingerprintSize = 64
 
 // Fingerprint returns the fingerprint of the rows.
 func (d Data) Fingerprint() Fingerprint {
-	hashes := slices.Compact(slices.Sorted(slices.Values(d.hashes())))
-	f := Fingerprint{N: d.N()}
+	counts := count(d.hashes())
+	hashes := slices.Sorted(maps.Keys(counts))
+	f := Fingerprint{N: d.N(), Recurrence: recurrence(counts)}
 	for _, h := range hashes[:min(len(hashes), fingerprintSize)] {
 		f.Least = append(f.Least, hexadecimal(h))
 	}
@@ -75,7 +78,11 @@ func (f Fingerprint) In(d Data) Shared {
 			s.Rows++
 		}
 	}
-	return s.judge(recurrence(counts))
+	rate := recurrence(counts)
+	if f.Recurrence > 0 { // the rows of d may be in several copies, for example if d is a bootstrap sample of the fit
+		rate = min(rate, f.Recurrence*growth(d.N(), f.N))
+	}
+	return s.judge(rate)
 }
 
 // SharedWith counts the rows of d that occur among the rows of other.
@@ -87,11 +94,12 @@ func (d Data) SharedWith(other Data) Shared {
 			s.Rows += c
 		}
 	}
-	// If n ≥ m, the probability that a row occurs among n rows is at most n/m times the probability that it occurs among
-	// m rows.
-	scale := max(1, float64(other.N())/float64(d.N()))
-	return s.judge(min(recurrence(counts), scale*recurrence(own)))
+	return s.judge(min(recurrence(counts), growth(other.N(), d.N())*recurrence(own)))
 }
+
+// growth returns max(1, n/m). The probability that a row occurs among n rows is at most growth(n, m) times the
+// probability that it occurs among m rows.
+func growth(n, m int) float64 { return max(1, float64(n)/float64(m)) }
 
 func count(hashes []uint64) map[uint64]int {
 	counts := map[uint64]int{}

@@ -101,6 +101,21 @@ func TestSharedRows(t *testing.T) {
 	if s := concat(repeated(fit, 2), firstRows(fit, 250)).SharedWith(fit); s.ByChance || !s.All() {
 		t.Errorf("a test in 2 and 3 copies: %+v", s)
 	}
+	rng := rand.New(rand.NewPCG(8, 8))
+	bootstrap := Data{Input: fit.Input, Columns: 1, Classes: fit.Classes}
+	for range 600 {
+		bootstrap.Values = append(bootstrap.Values, fit.Values[rng.IntN(500)])
+	}
+	for what, test := range map[string]Data{"2 and 3 copies": concat(repeated(fit, 2), firstRows(fit, 250)), "a bootstrap sample": bootstrap} {
+		if s := fit.Fingerprint().In(test); s.ByChance || s.Rows < 30 {
+			t.Errorf("%s, fingerprint: %+v", what, s)
+		}
+		old := fit.Fingerprint()
+		old.Recurrence = 0
+		if s := old.In(test); !s.ByChance {
+			t.Errorf("%s, a fingerprint that does not know how often rows recur: %+v", what, s)
+		}
+	}
 	// Outputs of few values agree by chance.
 	for levels := 2; levels < 3000; levels *= 3 {
 		for seed := range uint64(20) {
@@ -110,6 +125,9 @@ func TestSharedRows(t *testing.T) {
 			}
 			if s := fit.Fingerprint().In(test); !s.ByChance {
 				t.Errorf("%d levels, fingerprint: %+v", levels, s)
+			}
+			if s := fit.Fingerprint().In(repeated(test, 30)); !s.ByChance {
+				t.Errorf("%d levels, 30 copies, fingerprint: %+v", levels, s)
 			}
 			if s := repeated(test, 2).SharedWith(repeated(fit, 3)); !s.ByChance && levels < 50 {
 				t.Errorf("%d levels, copied: %+v", levels, s)
