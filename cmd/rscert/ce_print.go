@@ -144,21 +144,11 @@ func (r *ceReport) countSound() (sound, unsound int) {
 
 // describeTerms writes the terms of a bound as a sum, without the rounding term.
 func describeTerms(terms calib.Terms) string {
-	var sum strings.Builder
+	var sum []string
 	for _, term := range terms {
-		sign, value := "+", report.Round(term.Value, report.Up, 0, 4)
-		if term.Value < 0 {
-			sign, value = "−", report.Round(-term.Value, report.Down, 0, 4)
+		if term.Name != "rounding" {
+			sum = append(sum, strings.ReplaceAll(term.Name, "_", " ")+" "+report.Round(term.Value, report.Up, 0, 4))
 		}
-		switch {
-		case term.Name == "rounding":
-			continue
-		case sum.Len() > 0:
-			sum.WriteString(" " + sign + " ")
-		case sign == "−":
-			sum.WriteString(sign)
-		}
-		sum.WriteString(strings.ReplaceAll(term.Name, "_", " ") + " " + value)
 	}
-	return sum.String()
+	return strings.Join(sum, " + ")
 }

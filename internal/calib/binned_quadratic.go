@@ -56,7 +56,7 @@ import (
 // approximation of quadraticForecast. This approximation uses the scores alone. quadraticBin.peak bounds the maximum
 // over q, also between the points that it evaluates.
 //
-// The field OfSample of the result omits step 4.
+// The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The field OfSample omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 	return s.boundQuadratic(delta, variation, math.Inf(1))
 }
@@ -65,8 +65,8 @@ func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 // hardly gains.
 const pathFrom = 2000
 
-// boundQuadratic returns BinnedQuadratic. It leaves out quadraticPath if the result is above twice the rival without it.
-// quadraticPath gains less than a third.
+// boundQuadratic returns BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound without it is above
+// twice the rival. quadraticPath lowers the bound by 10 to 15 % near calibration.
 func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
@@ -81,7 +81,9 @@ func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) 
 			at, paths = better, 1
 		}
 	}
-	terms := Terms{{"gap", at.gap}, {"variation", at.jumps}, {"population", d.population(at.sum, delta) - at.sum}}
+	scores := math.Log(1/(quadraticScores*delta)) / (n * d.kappa)
+	scale := d.scale(at.sum + scores)
+	terms := Terms{{"gap", scale * at.gap}, {"variation", scale * at.jumps}, {"population", scale * scores}}
 	chosen := Terms{{"bins", float64(len(plan.bins))}, {"lambda", plan.lambda}, {"mu", at.mu}, {"kappa", d.kappa}, {"paths", paths}}
 	eps := binnedRoundoff(n)
 	b, err := newBound(terms, chosen, delta, eps, true)

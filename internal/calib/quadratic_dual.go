@@ -77,9 +77,11 @@ func (d *quadraticDual) at(mu float64) dualPoint {
 	return at
 }
 
-// population returns the bound of step 4 of BinnedQuadratic on CE, where sum bounds (1/n)Σ|d_i| + ωκ(1/n)Σd_i².
-func (d *quadraticDual) population(sum, delta float64) float64 {
-	n := d.bins[0].m / d.bins[0].share
-	r := sum + math.Log(1/(quadraticScores*delta))/(n*d.kappa)
-	return -math.Expm1(-d.kappa*r) / d.kappa
+// scale returns (1−e^{−κR})/(κR), the factor from R to the bound of step 4 of BinnedQuadratic.
+func (d *quadraticDual) scale(r float64) float64 {
+	x := d.kappa * r
+	if math.Abs(x) < 1e-12 {
+		return 1
+	}
+	return -math.Expm1(-x) / x
 }

@@ -230,7 +230,8 @@ func checkPathCoverage(t *testing.T, sizes []int, trials int) {
 					x := math.Log(1 / ((1 - quadraticScores) * delta))
 					d := newQuadraticDual(s, s.planQuadratic(x, l.variation), x, l.variation)
 					mu := d.minimise().mu
-					if d.population(newQuadraticPath(d, mu).minimise(mu).sum, delta) < l.truth-1e-9 {
+					r := newQuadraticPath(d, mu).minimise(mu).sum + math.Log(1/(quadraticScores*delta))/(float64(n)*d.kappa)
+					if r*d.scale(r) < l.truth-1e-9 {
 						missed++
 					}
 				}
@@ -255,7 +256,8 @@ func TestQuadraticPathGains(t *testing.T) {
 	if got := path.minimise(plain.mu); got.sum > 0.93*plain.sum {
 		t.Errorf("%v, plain %v", got.sum, plain.sum)
 	}
-	// Step 4: R is sum + ln(1/δ_b)/(nκ), and CE ≤ (1−e^{−κR})/κ.
-	r := 0.2 + math.Log(1/(0.1*0.05))/(10_000*d.kappa)
-	same(t, "population", d.population(0.2, 0.05), (1-math.Exp(-d.kappa*r))/d.kappa, 1e-12)
+	same(t, "step 4 at 0", d.scale(0), 1, 0)
+	for _, r := range []float64{-0.1, 0.2, 1} { // step 4: CE ≤ (1−e^{−κR})/κ
+		same(t, "step 4", r*d.scale(r), (1-math.Exp(-d.kappa*r))/d.kappa, 1e-12)
+	}
 }

@@ -237,12 +237,14 @@ func TestBinnedQuadraticFromTheFormulas(t *testing.T) {
 				jump = jumps[0] + jumps[1] + jumps[2]/2
 			}
 			r := got.OfSample + math.Log(1/(0.1*delta))/(n*kappa)
+			scale := (1 - math.Exp(-kappa*r)) / (kappa * r)
 			for _, c := range []struct {
 				what            string
 				got, want, over float64
 			}{
-				{"gap", got.Terms.Get("gap"), gap, 0.01 * gap}, // the tolerance of the search and the knots of f_b
-				{"variation", got.Terms.Get("variation"), jump, 1e-6},
+				{"gap", got.Terms.Get("gap") / scale, gap, 0.01 * gap}, // the tolerance of the search and the knots of f_b
+				{"variation", got.Terms.Get("variation") / scale, jump, 1e-6},
+				{"population", got.Terms.Get("population") / scale, math.Log(1/(0.1*delta)) / (n * kappa), 1e-6},
 				{"value", got.Value, (1 - math.Exp(-kappa*r)) / kappa, 1e-6},
 				{"of sample", got.OfSample, min(1, gap+jump), 0.01*gap + 1e-6},
 			} {
