@@ -122,7 +122,8 @@ With a column weight, the bounds are about the population Q that the weights des
 a row's weight is the density of Q with respect to the population of the rows. The
 command keeps each row with probability weight/W, where W (--weight-bound, or the
 column weight_bound) is at least as large as every weight in the whole population. The
-kept rows are independent draws from Q. The method 'binned-tv-weighted' uses all rows
+kept rows are independent draws from Q. The bounds for --group and --classes use the kept
+rows, and need exact weights. The method 'binned-tv-weighted' uses all rows
 instead. This method needs weights whose mean in the population is 1. It beats the
 rejection of rows only if the mean of the squared weights is below about W/5. Choose
 the method before you look at the bounds. The command treats the weights as inexact if
@@ -367,13 +368,14 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 		}
 	}
 	r.N = table.N
-	if err := r.divide(ctx, s, table, score, label, o); err != nil {
+	kept, err := r.weighRows(table, score, label, o)
+	if err != nil {
 		return nil, err
 	}
-	if score, label, err = r.weighSample(table, score, label, o); err != nil {
+	if err := r.divide(ctx, s, table, kept, score, label, o); err != nil {
 		return nil, err
 	}
-	sample, err := calib.NewSample(score, label)
+	sample, err := calib.NewSample(selectRows(score, kept), selectRows(label, kept))
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}

@@ -58,8 +58,11 @@ type ceClasses struct {
 	MeanAtLeast  float64            `json:"mean_at_least"`
 }
 
-// divide divides the rows into groups, and makes the binary problem of each class, if the user wants them.
-func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, score, label []float64, o *ceOptions) error {
+// divide divides the rows into groups, and makes the binary problem of each class, if the user wants them. It uses only
+// the kept rows. If w = dQ/dP, the kept rows of a group are independent draws from Q restricted to this group: a row of
+// the group is kept with probability w/W, so no other factor depends on the row. So the bounds for groups without
+// weights hold. A method that uses the weights of all rows would have to know E[w] within each group.
+func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, kept []int, score, label []float64, o *ceOptions) error {
 	groups, err := o.groups.split(ctx, s, o.quiet, t)
 	if err != nil {
 		return err
@@ -68,21 +71,27 @@ func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, score,
 		r.Groups = &ceGroups{}
 	}
 	for _, g := range groups {
-		var s, y []float64
-		for _, i := range g.Value.Rows {
-			s, y = append(s, score[i]), append(y, label[i])
+		rows := slices.DeleteFunc(slices.Clone(g.Value.Rows), func(i int) bool {
+			_, found := slices.BinarySearch(kept, i)
+			return !found
+		})
+		if len(rows) == 0 {
+			return badInputf("%s: %s: rejection kept none of its %d rows", t.Path, g.Name(), len(g.Value.Rows))
 		}
-		sample, err := calib.NewSample(s, y)
+		sample, err := calib.NewSample(selectRows(score, rows), selectRows(label, rows))
 		if err != nil {
-			return badInput(predictions.LocateRow(t.Select(g.Value.Rows), err))
+			return badInput(predictions.LocateRow(t.Select(rows), err))
 		}
-		r.Groups.Groups = append(r.Groups.Groups, &ceGroup{g, cePart{name: g.Name(), N: len(s), sample: sample}})
+		r.Groups.Groups = append(r.Groups.Groups, &ceGroup{g, cePart{name: g.Name(), N: len(rows), sample: sample}})
 	}
 	if !o.classes {
 		return nil
 	}
 	if o.Bandwidth != 0 {
 		return badInputf("%s: --classes cannot be combined with perturbed scores", t.Path)
+	}
+	if len(kept) < t.N {
+		t = t.Select(kept)
 	}
 	r.Classes, err = divideClasses(t)
 	return err
@@ -167,6 +176,12 @@ func (r *ceReport) computeParts(ctx context.Context, path string, plan calib.Bou
 
 func computeParts(ctx context.Context, path string, plan calib.BoundPlan, parts []*cePart) ([]calib.ErrorBounds, error) {
 	plan.Done = nil
+	plan.Methods = slices.DeleteFunc(slices.Clone(plan.Methods), func(m calib.BoundMethod) bool {
+		return m.Assumption == calib.BoundedWeightedVariation
+	})
+	if len(plan.Methods) == 0 {
+		return nil, badInputf("--method: groups and classes need a method other than binned-tv-weighted")
+	}
 	var samples []*calib.Sample
 	for _, part := range parts {
 		samples = append(samples, part.sample)

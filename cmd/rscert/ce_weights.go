@@ -60,29 +60,45 @@ func (o weightOptions) readWeights(t *table.Table) (*predictions.Weights, calib.
 	return w, known, nil
 }
 
-// weighSample reads the weights, if there are any. It sets o.Weighted and returns the rows that rejection keeps.
-func (r *ceReport) weighSample(t *table.Table, score, label []float64, o *ceOptions) (keptScore, keptLabel []float64, err error) {
+// weighRows reads the weights, if there are any. It sets o.Weighted and returns the numbers of the rows that rejection
+// keeps. Without weights it returns all rows.
+func (r *ceReport) weighRows(t *table.Table, score, label []float64, o *ceOptions) (kept []int, err error) {
 	w, known, err := o.weights.readWeights(t)
 	switch {
-	case err != nil || w == nil:
-		return score, label, err
-	case o.groups.given() || o.classes:
-		return nil, nil, badInputf("%s: --group and --classes cannot be combined with weights", t.Path)
+	case err != nil:
+		return nil, err
+	case w == nil:
+		for i := range score {
+			kept = append(kept, i)
+		}
+		return kept, nil
 	}
 	if o.Weighted, err = calib.NewWeightedSample(score, label, w.Value, known); err != nil {
-		return nil, nil, badInput(predictions.LocateRow(t, err))
+		return nil, badInput(predictions.LocateRow(t, err))
 	}
 	for i, keep := range calib.KeepByWeight(w.Value, known.Bound, o.Seed) {
 		if keep {
-			keptScore, keptLabel = append(keptScore, score[i]), append(keptLabel, label[i])
+			kept = append(kept, i)
 		}
 	}
-	r.Weights = &ceWeights{Bound: known.Bound, Kept: len(keptScore), EffectiveSize: calib.EffectiveSize(w.Value),
+	r.Weights = &ceWeights{Bound: known.Bound, Kept: len(kept), EffectiveSize: calib.EffectiveSize(w.Value),
 		Estimated: known.Estimated, Sensitivity: known.Sensitivity}
-	if len(keptScore) == 0 {
-		return nil, nil, badInputf("%s: with --weight-bound %g, none of the %d rows was kept", t.Path, known.Bound, t.N)
+	switch {
+	case len(kept) == 0:
+		return nil, badInputf("%s: with --weight-bound %g, none of the %d rows was kept", t.Path, known.Bound, t.N)
+	case (o.groups.given() || o.classes) && !r.Weights.exact():
+		return nil, badInputf("%s: --group and --classes need exact weights, and these weights are not exact", t.Path)
 	}
-	return keptScore, keptLabel, nil
+	return kept, nil
+}
+
+// selectRows returns the values of some rows.
+func selectRows(value []float64, rows []int) []float64 {
+	out := make([]float64, len(rows))
+	for k, i := range rows {
+		out[k] = value[i]
+	}
+	return out
 }
 
 // exact reports whether the weights are exact. It is true if there are no weights.

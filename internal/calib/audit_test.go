@@ -5,6 +5,8 @@ package calib
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -54,10 +56,45 @@ func TestAuditAtom(t *testing.T) {
 	}
 }
 
-// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes.
+// auditTrials returns the number of samples of a simulation: the given number, or the environment variable AUDIT_TRIALS
+// for a shorter simulation.
+func auditTrials(t *testing.T, trials int) int {
+	t.Helper()
+	text := os.Getenv("AUDIT_TRIALS")
+	if text == "" {
+		return trials
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("AUDIT_TRIALS=%s: want a number of samples", text)
+	}
+	return min(n, trials)
+}
+
+// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. The samples of 3,000 pairs use
+// quadraticPath.
 func TestAuditBinnedCoverage(t *testing.T) {
-	checkBinnedCoverage(t, []int{6, 20, 400, 3000}, 2000)
-	checkSecondOrderCoverage(t, 30_000, 1000)
+	checkBinnedCoverage(t, []int{6, 20, 400, 3000}, auditTrials(t, 2000))
+}
+
+// TestAuditSecondOrderCoverage is TestSecondOrderCoverage with more samples.
+func TestAuditSecondOrderCoverage(t *testing.T) {
+	checkSecondOrderCoverage(t, 30_000, auditTrials(t, 1000))
+}
+
+// TestAuditPathCoverage is TestQuadraticPathCoverage with more samples and more sample sizes.
+func TestAuditPathCoverage(t *testing.T) {
+	checkPathCoverage(t, []int{6, 20, 400}, auditTrials(t, 2000))
+}
+
+// TestAuditGroupCoverage is TestGroupCoverage for more methods, with more and larger samples.
+func TestAuditGroupCoverage(t *testing.T) {
+	for _, n := range []int{20, 400, 3000} {
+		for _, delta := range []float64{0.5, 0.05} {
+			checkGroupCoverage(t, "binned-tv", LowerBetting, n, auditTrials(t, 2000), delta)
+			checkGroupCoverage(t, "binned-best", LowerMixture, n, auditTrials(t, 2000), delta)
+		}
+	}
 }
 
 // TestAuditGaps prints the table of docs/calibration-error.md about calibrated classifiers: the mean distance between

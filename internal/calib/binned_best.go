@@ -9,7 +9,7 @@ func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
 	if err != nil {
 		return Bound{}, err
 	}
-	quadratic, err := BinnedQuadratic(s, delta/2, variation)
+	quadratic, err := s.boundQuadratic(delta/2, variation, best.Value)
 	if err != nil {
 		return Bound{}, err
 	}

@@ -33,14 +33,15 @@ import (
 // at most e_b·V_b (see BinnedVariation). By the same argument, their variance is at most e_b·V_b²/2.
 //
 // 4. Let κ ∈ (0, 1) and ω = (−ln(1−κ)−κ)/κ². Then e^{−u−ωu²} ≤ 1−u for 0 ≤ u ≤ κ, because (−ln(1−u)−u)/u²
-// increases in u. So E e^{−κ|d|−ωκ²d²} ≤ 1−κ·CE ≤ e^{−κ·CE}, and by Markov's inequality, with probability ≥ 1−δ_b,
+// increases in u. So E e^{−κ|d|−ωκ²d²} ≤ 1−κ·CE, and by Markov's inequality, with probability ≥ 1−δ_b,
 //
-//	CE ≤ (1/n)Σ|d_i| + ωκ(1/n)Σd_i² + ln(1/δ_b)/(nκ).
+//	−ln(1−κ·CE)/κ ≤ R,  R = (1/n)Σ|d_i| + ωκ(1/n)Σd_i² + ln(1/δ_b)/(nκ).
 //
-// The scores are random in this step, so κ must not depend on them. quadraticKappa depends on n only.
+// So CE ≤ (1−e^{−κR})/κ, which is about R − κR²/2. The scores are random in this step, so κ must not depend on them.
+// quadraticKappa depends on n only.
 //
 // 5. Steps 1 and 2 limit the η̄ and V_b that the data allow; steps 3 and 4 bound CE in terms of them. For every μ ≥ 0,
-// Lagrange's weak duality bounds CE by
+// Lagrange's weak duality bounds R by
 //
 //	μ(X + x/λ) + ln(1/δ_b)/(nκ) + Σ_b max_q {u_b(q) + (μ/λ) ln A_b(q)} + Σ_b J_b(V_b)
 //	u_b(q) = p[f_b(q) + ωκ((q−s̄)² + sd_b²)]
@@ -48,14 +49,25 @@ import (
 //
 // J_b is convex and J_b(0) = 0. Because V_b ≤ 1 and ΣV_b ≤ V, ΣJ_b(V_b) is at most the sum of the ⌊V⌋ largest J_b(1)
 // plus V−⌊V⌋ times the next (V·max J_b(V)/V for V < 1). The code searches for the μ with the smallest bound. No union
-// bound is needed for μ, because every μ gives a valid bound.
+// bound is needed for μ, because every μ gives a valid bound. From pathFrom scores on, quadraticPath gives a second bound
+// on R from the same steps 1 to 4. The result uses the smaller of the two.
 //
 // x = ln(1/0.9δ) and δ_b = 0.1δ. λ and the number of bins are the best ones for a calibrated classifier, by the normal
 // approximation of quadraticForecast. This approximation uses the scores alone. quadraticBin.peak bounds the maximum
 // over q, also between the points that it evaluates.
 //
-// The field OfSample of the result omits step 4.
+// The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The field OfSample omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
+	return s.boundQuadratic(delta, variation, math.Inf(1))
+}
+
+// pathFrom is the smallest number of scores for which boundQuadratic uses quadraticPath. For fewer scores, quadraticPath
+// hardly gains.
+const pathFrom = 2000
+
+// boundQuadratic returns BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound without it is above
+// twice the rival. quadraticPath lowers the bound by 10 to 15 % near calibration.
+func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
 	}
@@ -63,12 +75,19 @@ func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 	x := math.Log(1 / ((1 - quadraticScores) * delta))
 	plan := s.planQuadratic(x, variation)
 	d := newQuadraticDual(s, plan, x, variation)
-	at, scores := d.minimise(), math.Log(1/(quadraticScores*delta))/(n*d.kappa)
-	terms := Terms{{"gap", at.gap}, {"variation", at.jumps}, {"population", scores}}
-	chosen := Terms{{"bins", float64(len(plan.bins))}, {"lambda", plan.lambda}, {"mu", at.mu}, {"kappa", d.kappa}}
+	at, paths := d.minimise(), 0.0
+	if s.N() >= pathFrom && at.sum <= 2*rival {
+		if better := newQuadraticPath(d, at.mu).minimise(at.mu); better.sum < at.sum {
+			at, paths = better, 1
+		}
+	}
+	scores := math.Log(1/(quadraticScores*delta)) / (n * d.kappa)
+	scale := d.scale(at.sum + scores)
+	terms := Terms{{"gap", scale * at.gap}, {"variation", scale * at.jumps}, {"population", scale * scores}}
+	chosen := Terms{{"bins", float64(len(plan.bins))}, {"lambda", plan.lambda}, {"mu", at.mu}, {"kappa", d.kappa}, {"paths", paths}}
 	eps := binnedRoundoff(n)
 	b, err := newBound(terms, chosen, delta, eps, true)
-	b.OfSample = min(1, max(0, b.Sum()-scores))
+	b.OfSample = min(1, max(0, at.sum+eps))
 	b.Value = max(0, b.Value)
 	return b, err
 }

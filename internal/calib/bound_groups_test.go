@@ -47,8 +47,10 @@ func TestComputeGroups(t *testing.T) {
 
 // The largest upper bound covers the error of every mixture of the groups, and the largest lower bound is at most the
 // error of the worst group. The groups err in opposite directions, so a mixture can be calibrated.
-func TestGroupCoverage(t *testing.T) {
-	const n, trials, delta = 150, 60, 0.2
+func TestGroupCoverage(t *testing.T) { checkGroupCoverage(t, "binned-tv", LowerBetting, 150, 60, 0.2) }
+
+func checkGroupCoverage(t *testing.T, method string, lowerMethod LowerMethod, n, trials int, delta float64) {
+	t.Helper()
 	etas := []func(float64) float64{always(0.5), func(s float64) float64 { return 2*s - 0.5 }, uniform01}
 	score := func(r *rand.Rand) float64 { return 0.3 + 0.4*float64(r.IntN(2)) }
 	truth := func(share [3]float64) float64 {
@@ -62,7 +64,12 @@ func TestGroupCoverage(t *testing.T) {
 		}
 		return sum
 	}
-	plan := BoundPlan{Methods: BoundMethods[:1], Params: BoundParams{CrossFit: CrossFit{Delta: delta, Folds: 2}, Variation: 0.8}}
+	plan := BoundPlan{Lower: lowerMethod, Params: BoundParams{CrossFit: CrossFit{Delta: delta, Folds: 2}, Variation: 0.8}}
+	for _, m := range BoundMethods {
+		if m.Name == method {
+			plan.Methods = append(plan.Methods, m)
+		}
+	}
 	upper, lower := 0, 0
 	rng := rand.New(rand.NewPCG(6, 6))
 	for trial := range uint64(trials) {
@@ -74,7 +81,7 @@ func TestGroupCoverage(t *testing.T) {
 		w := WorstOfGroups(must(plan.ComputeGroups(t.Context(), groups)))
 		a, b := rng.Float64(), rng.Float64()
 		for _, share := range [][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0.5, 0.5, 0}, {a * b, a * (1 - b), 1 - a}} {
-			if w.Upper["binned-tv"] < truth(share)-1e-9 {
+			if w.Upper[method] < truth(share)-1e-9 {
 				upper++
 				break
 			}
@@ -83,6 +90,7 @@ func TestGroupCoverage(t *testing.T) {
 			lower++
 		}
 	}
+	t.Logf("%s and %s, n %d, δ %v, %d samples: %d false upper bounds, %d false lower bounds", method, lowerMethod, n, delta, trials, upper, lower)
 	if tooMany(upper, trials, delta) || tooMany(lower, trials, delta) {
 		t.Errorf("of %d: %d upper and %d lower bounds are false", trials, upper, lower)
 	}

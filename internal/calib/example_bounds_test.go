@@ -47,7 +47,7 @@ func ExampleBoundMethods() {
 	// binned-lipschitz 0.052 sound: true
 	// binned-best      0.054 sound: true
 	// binned-bentkus   0.053 sound: true
-	// binned-quadratic 0.057 sound: true
+	// binned-quadratic 0.052 sound: true
 	// tv               0.331 sound: true
 	// nw               0.134 sound: true
 	// nw-second-order  0.093 sound: true

@@ -18,8 +18,7 @@ type quadraticBin struct {
 	observed float64 // X_b
 	knot     [5]float64
 	distance [5]float64 // f_b at the knots
-	cells    []peakCell // in ascending order of q, from 0 to 1
-	peaks    []float64  // the bounds of the cells for the current price
+	cells    peakCells  // from 0 to 1
 }
 
 // quadraticPoint holds u_b(q) and ln A_b(q), both rounded up.
@@ -53,11 +52,11 @@ func newQuadraticBin(s *Sample, from *bin, lambda, kappa float64) quadraticBin {
 	for _, a := range angles {
 		if q := min(1, math.Pow(math.Sin(a), 2)); a > 0 && a < math.Pi/2 && q > last.q && q < 1 {
 			at := b.point(q)
-			b.cells = append(b.cells, b.cell(last, at))
+			b.cells.list = append(b.cells.list, b.cell(last, at))
 			last = at
 		}
 	}
-	b.cells = append(b.cells, b.cell(last, b.point(1)))
+	b.cells.list = append(b.cells.list, b.cell(last, b.point(1)))
 	return b
 }
 
@@ -176,27 +175,38 @@ func (b *quadraticBin) value(q float64) float64 {
 	return b.share * (b.distanceFrom(q) + b.squares*(d*d+b.variance))
 }
 
-// peak returns an upper bound on the maximum over q of u_b(q) + price·ln A_b(q). It divides the cell with the largest
-// bound again and again, until this bound exceeds the largest value found by at most the tolerance. The bound is valid
-// whenever the division stops.
+// peak returns an upper bound on the maximum over q of u_b(q) + price·ln A_b(q), see peakOf.
 func (b *quadraticBin) peak(price, tolerance float64) float64 {
+	return b.peakOf(&b.cells, b.point, price, tolerance)
+}
+
+// peakCells are neighbouring cells of a bin in ascending order of q.
+type peakCells struct {
+	list  []peakCell
+	peaks []float64 // the bounds of the cells for the current price
+}
+
+// peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function point gives
+// u and ln A_b. It divides the cell with the largest bound again and again, until this bound exceeds the largest value
+// found by at most the tolerance. The bound is valid whenever the division stops. It is −∞ for no cells.
+func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoint, price, tolerance float64) float64 {
 	const mostCells = 400
 	found := math.Inf(-1)
-	b.peaks = b.peaks[:0]
-	for i := range b.cells {
-		most, _ := b.cells[i].peak(price, b.m)
-		b.peaks = append(b.peaks, most)
-		found = max(found, b.cells[i].low(price), b.cells[i].high(price))
+	in.peaks = in.peaks[:0]
+	for i := range in.list {
+		most, _ := in.list[i].peak(price, b.m)
+		in.peaks = append(in.peaks, most)
+		found = max(found, in.list[i].low(price), in.list[i].high(price))
 	}
-	for {
+	for len(in.list) > 0 {
 		worst := 0
-		for i, most := range b.peaks {
-			if most > b.peaks[worst] {
+		for i, most := range in.peaks {
+			if most > in.peaks[worst] {
 				worst = i
 			}
 		}
-		c, most := b.cells[worst], b.peaks[worst]
-		if most <= found+tolerance || len(b.cells) >= mostCells {
+		c, most := in.list[worst], in.peaks[worst]
+		if most <= found+tolerance || len(in.list) >= mostCells {
 			return most
 		}
 		_, q := c.peak(price, b.m)
@@ -206,15 +216,16 @@ func (b *quadraticBin) peak(price, tolerance float64) float64 {
 		if q <= c.from.q || q >= c.to.q { // the cell is as narrow as float64s allow
 			return most
 		}
-		mid := b.point(q)
+		mid := point(q)
 		left, right := b.cell(c.from, mid), b.cell(mid, c.to)
-		b.cells[worst] = left
-		b.cells = slices.Insert(b.cells, worst+1, right)
+		in.list[worst] = left
+		in.list = slices.Insert(in.list, worst+1, right)
 		found = max(found, left.high(price))
-		b.peaks[worst], _ = left.peak(price, b.m)
+		in.peaks[worst], _ = left.peak(price, b.m)
 		above, _ := right.peak(price, b.m)
-		b.peaks = slices.Insert(b.peaks, worst+1, above)
+		in.peaks = slices.Insert(in.peaks, worst+1, above)
 	}
+	return math.Inf(-1)
 }
 
 // A peakCell is the range between two neighbouring points of a bin, with bounds on u_b and ln A_b in the cell.

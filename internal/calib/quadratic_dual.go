@@ -76,3 +76,12 @@ func (d *quadraticDual) at(mu float64) dualPoint {
 	at.sum = at.gap + at.jumps
 	return at
 }
+
+// scale returns (1−e^{−κR})/(κR), the factor from R to the bound of step 4 of BinnedQuadratic.
+func (d *quadraticDual) scale(r float64) float64 {
+	x := d.kappa * r
+	if math.Abs(x) < 1e-12 {
+		return 1
+	}
+	return -math.Expm1(-x) / x
+}

@@ -1,10 +1,10 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
-// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1). The second is how
-// bounds and AUROC depend on the bandwidth h on real data.
+// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1), also near calibration.
+// The second is how bounds and AUROC depend on the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
-//	go run ./studies/calibration -parts real      one of the parts real and gaps
+//	go run ./studies/calibration -parts near      one of the parts real, gaps and near
 //	go run ./studies/calibration -parts figure    the figure, from the table of gaps in the page
 //
 // The paper shows its four calibration functions only in the headings of a figure. The four functions here have the
@@ -321,11 +321,12 @@ func main() {
 	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
 	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
 	page := flag.String("page", "docs/calibration-error.md", "page with the table of gaps, for -parts figure")
-	parts := flag.String("parts", "real,gaps", "what to make")
+	parts := flag.String("parts", "real,gaps,near", "what to make")
 	flag.Parse()
 	programs := map[string]func() error{
 		"real": func() error { return realData(*scores) },
 		"gaps": func() error { return measureGaps(max(4, *maxPower)) },
+		"near": func() error { return nearCalibration(*maxPower) },
 		"figure": func() error {
 			curves, err := readGaps(*page)
 			if err != nil {
@@ -336,7 +337,7 @@ func main() {
 	}
 	for part := range strings.SplitSeq(*parts, ",") {
 		if programs[part] == nil {
-			log.Fatalf("-parts %s: want real, gaps or figure", part)
+			log.Fatalf("-parts %s: want real, gaps, near or figure", part)
 		}
 		if err := programs[part](); err != nil {
 			log.Fatal(err)

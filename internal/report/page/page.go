@@ -81,6 +81,7 @@ type view struct {
 	Comparisons         []comparison
 	Charts              []chart
 	Classes             []classTable
+	Groups              []groupTables
 	Parameters          group
 	Legend              string
 	Assumptions         []assumption
@@ -106,7 +107,7 @@ func (p Page) Write(ctx context.Context, w io.Writer) error {
 	}
 	v := view{
 		Title: p.title(), Lead: p.lead(), Cautions: p.cautions(),
-		Measures: p.measures(), Requirements: p.requirements(), Comparisons: p.comparisons(), Charts: p.charts(), Classes: p.classTables(),
+		Measures: p.measures(), Requirements: p.requirements(), Comparisons: p.comparisons(), Charts: p.charts(), Classes: p.classTables(), Groups: p.groupTables(),
 		Parameters:  group{Caption: "Parameters of the run", Rows: p.parameters(), Plain: true},
 		Legend:      p.legend(),
 		Assumptions: p.assumptions(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -300,5 +301,44 @@ func TestDeterministic(t *testing.T) {
 	}
 	if got := p.assumptions()[1].Answer + p.failures(); !strings.HasPrefix(got, "The certificates hold with certainty: no perturbation") || strings.Contains(got, "α") {
 		t.Error(got)
+	}
+}
+
+// The page shows the numbers of the groups as the text report does: the accuracy, both lower bounds and the worst group.
+func TestGroups(t *testing.T) {
+	p := manyExamples(t, 40)
+	if p.groupTables() != nil {
+		t.Error("tables without groups")
+	}
+	points := func(values ...float64) (curve []summary.GroupPoint) {
+		for range p.Runs[0].Curve {
+			curve = append(curve, summary.GroupPoint{Accuracy: summary.Share{Value: values[0]}, Certified: &values[1], Population: &values[2]})
+		}
+		return curve
+	}
+	group := predictions.RowGroup{Column: "<i>sex"}
+	p.Runs[0].ByGroup = &summary.ByGroup{Delta: 0.05, Groups: []summary.Group{
+		{RowGroup: group, Examples: 30, Curve: points(0.9, 0.8, 0.7)}, {RowGroup: group, Examples: 10, Curve: points(0.6, 0.5, 0.41)}},
+		Worst: points(0.6, 0.5, 0.41)}
+	tables := p.groupTables()
+	if len(tables) != 1 || tables[0].Groups != 2 || len(tables[0].Tables) != 3 {
+		t.Fatalf("%+v", tables)
+	}
+	for k, want := range [][]string{{"90.0\u00a0%", "60.0\u00a0%"}, {"80.0\u00a0%", "50.0\u00a0%"}, {"70.0\u00a0%", "41.0\u00a0%"}} {
+		rows := tables[0].Tables[k].Rows
+		if len(rows) != 3 || rows[0].Cells[0] != want[0] || rows[1].Cells[0] != want[1] || rows[2].Cells[0] != want[1] ||
+			rows[0].Examples != "30" || rows[2].Name != "worst group" || len(rows[2].Cells) != len(p.Runs[0].Curve) {
+			t.Errorf("table %d: %+v", k, rows)
+		}
+	}
+	var page bytes.Buffer
+	if err := p.Write(t.Context(), &page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<h2 id="h-groups">By group</h2>`, "&lt;i&gt;sex = ", "with probability 1 − 0.05 for all 2 groups together",
+		"Every mixture of the groups has at least the accuracy of the worst group."} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 }
