@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
@@ -15,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/sweep"
 	"github.com/rscert/rscert/internal/warning"
 )
 
@@ -27,6 +30,7 @@ type certifyOptions struct {
 	from        fromRun
 	check       bool
 	checkImage  string
+	point       string
 	plan        bool
 	deadline    time.Duration
 	quiet, json bool
@@ -74,22 +78,25 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, idle := range o.Settle() {
-				if !cmd.Flags().Changed(idle.Flag) {
-					continue
-				}
-				if err := s.warnf(warning.FlagWithoutEffect, "--%s has no effect without --%s", idle.Flag, idle.Without); err != nil {
+			warned := map[string]bool{}
+			ready := func() error { return o.ready(cmd, s, settle, warned) }
+			grid, err := sweptGrid(cmd.Flags())
+			switch {
+			case err != nil:
+				return err
+			case grid == nil && o.point != "":
+				return errNoSweep
+			case grid == nil:
+				if err := ready(); err != nil {
 					return err
 				}
+				return runCertify(cmd.Context(), s, o)
 			}
-			if err := settle(); err != nil {
+			points, err := o.sweep(cmd.Flags(), grid, ready)
+			if err != nil {
 				return err
 			}
-			if (o.check || o.plan) && fromSettings(cmd, "require") {
-				o.gate.required = nil // requirements from a config file apply only to a run
-			}
-			o.Preset, o.Expected = o.preset.String(), o.from.expect()
-			return runCertify(cmd.Context(), s, o)
+			return runSweep(cmd.Context(), s, points)
 		},
 	}
 	f := cmd.Flags()
@@ -104,6 +111,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out; if the folder holds no run, start one")
+	sweepPointFlag(cmd, &o.point)
 	f.BoolVar(&o.check, "check", false, "without sampling, check the shapes and ranges of the data, the accuracy of the model on 200 examples and its speed")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
 	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run takes")
@@ -118,7 +126,55 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "Output")
+	sweepFlags(f)
 	return cmd
+}
+
+// ready completes the options after the flags are parsed. It warns once of each flag without effect; the map 'warned'
+// holds the flags of earlier warnings.
+func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() error, warned map[string]bool) error {
+	for _, idle := range o.Settle() {
+		if !cmd.Flags().Changed(idle.Flag) || warned[idle.Flag] {
+			continue
+		}
+		warned[idle.Flag] = true
+		if err := s.warnf(warning.FlagWithoutEffect, "--%s has no effect without --%s", idle.Flag, idle.Without); err != nil {
+			return err
+		}
+	}
+	if err := settle(); err != nil {
+		return err
+	}
+	if (o.check || o.plan) && fromSettings(cmd, "require") {
+		o.gate.required = nil // requirements from a config file apply only to a run
+	}
+	o.Version, o.Preset, o.Expected = version(), o.preset.String(), o.from.expect()
+	return nil
+}
+
+// sweep returns the sweep of the grid. It gives the flags the values of each point in turn, and calls ready to complete
+// the options of the point.
+func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() error) (sweepOptions, error) {
+	given := *o
+	all := grid.Points()
+	numbers, err := chooseNumbers(o.point, o.Shard, all)
+	if err != nil {
+		return sweepOptions{}, err
+	}
+	var points []run.SweepPoint
+	for _, k := range numbers {
+		*o = given
+		if err := choosePoint(f, all[k]); err != nil {
+			return sweepOptions{}, badInput(err)
+		}
+		if err := ready(); err != nil {
+			return sweepOptions{}, fmt.Errorf("%s: %w", all[k].Name, err)
+		}
+		plan := o.Plan
+		plan.Out = filepath.Join(o.Out, all[k].Name)
+		points = append(points, run.SweepPoint{Point: all[k], Plan: plan})
+	}
+	return sweepOptions{certifyOptions: *o, grid: grid, points: points}, nil
 }
 
 // addSamplingFlags adds the flags for sampling and certificates.
@@ -147,7 +203,6 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 }
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
-	o.Version = version()
 	if o.check {
 		if o.gate.given() {
 			return badInputf("--require: --check certifies nothing")
@@ -166,7 +221,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		}
 		return runPlan(ctx, s, o)
 	}
-	if err := errors.Join(o.gate.check(append(o.Models(), o.Data)...), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
+	if err := errors.Join(o.gate.check(append(o.Models(), o.Data)...), o.gate.needRadii(o.ConfidenceRadii), checkNoSweep(o.Out)); err != nil {
 		return err
 	}
 	var err error

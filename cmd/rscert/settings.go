@@ -76,10 +76,15 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 		if f.Changed {
 			continue
 		}
-		if len(s.values[name]) > 1 && !repeats(f) {
+		values := s.values[name]
+		switch {
+		case len(values) < 2 || repeats(f):
+		case takesList(f):
+			values = []string{strings.Join(values, ",")}
+		default:
 			return nil, fmt.Errorf("%s: %s takes one value", s.source, name)
 		}
-		for _, value := range s.values[name] {
+		for _, value := range values {
 			if err := cmd.Flags().Set(name, value); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.source, explainFlag(cmd, err))
 			}
@@ -107,7 +112,7 @@ func isDefault(f *pflag.Flag, value string) bool {
 
 // repeats reports whether a flag may be given several times, each with a further value.
 func repeats(f *pflag.Flag) bool {
-	switch f.Value.(type) {
+	switch inner(f).(type) {
 	case pflag.SliceValue, requirementList, models:
 		return true
 	}

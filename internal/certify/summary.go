@@ -12,6 +12,11 @@ import (
 const ChooseFirst = "alpha holds for each sound method by itself. Choose one method before you see the votes or scores. If you choose the\n" +
 	"best of several methods by these results, a certificate can be wrong with a probability above alpha"
 
+// ChoosePoint is the warning that certificates of several points of a sweep need not hold simultaneously.
+const ChoosePoint = "alpha holds for each point by itself. If you choose the best point by these results, a certificate of the point can\n" +
+	"be wrong with a probability above alpha. Then certify the chosen point again with a new seed, or choose alpha so small\n" +
+	"that alpha times the number of points is small enough"
+
 // Summary summarises the certificates of one method.
 type Summary struct {
 	Method string `json:"method"`

@@ -66,6 +66,24 @@ func (r Report) Write(w io.Writer, f Format) error {
 	return out.Flush()
 }
 
+// WriteOverview prints only the table with one row for each run and, if there are any, the requirements, as text.
+func (r Report) WriteOverview(w io.Writer) error {
+	sections := []section{r.accuracy()}
+	if len(r.Requirements) > 0 {
+		sections = append(sections, requirements(r.Requirements))
+	}
+	out := bufio.NewWriter(w)
+	for k, s := range sections {
+		if k > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := s.write(out, Text); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
 // section is a table with a caption and notes.
 type section struct {
 	caption string
