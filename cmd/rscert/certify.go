@@ -71,6 +71,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --sign minisign.key
   rscert certify --from run --out again
+  rscert certify --from run --only abstained=run --n 1e6 --out second
   rscert certify --from run/run.json --sigma 1 --out run-1
   rscert certify --config run.yaml --out run
   rscert certify --preset cohen2019 --model cnn.onnx --data mnist/ --sigma 0.5 --out run
@@ -106,6 +107,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only examples that another run abstained on (abstained=RUN) or failed on (failed=RUN), with new noise; 'failed' also includes wrong answers; no rate of these examples is a rate of the dataset (docs/only.md)")
 	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
@@ -221,6 +223,9 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		}
 		return runPlan(ctx, s, o)
 	}
+	if err := o.refuseGate(); err != nil {
+		return err
+	}
 	if err := errors.Join(o.gate.check(append(o.Models(), o.Data)...), o.gate.needRadii(o.ConfidenceRadii), checkNoSweep(o.Out)); err != nil {
 		return err
 	}
@@ -268,6 +273,9 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	writeTangentSamples(s.out, outcome.TangentSamples, o.N)
 	if err := writeClasses(s.out, outcome.Summary); err != nil {
 		return err
+	}
+	if outcome.Only != "" {
+		fmt.Fprintf(s.out, "\n%s\n%s\n", quote.Line(outcome.Only), certify.BetterOfTwo)
 	}
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {

@@ -71,6 +71,9 @@ func runSweep(ctx context.Context, s streams, o sweepOptions) error {
 	if o.check || o.plan || o.deadline != 0 {
 		return o.look(ctx, s)
 	}
+	if err := o.refuseGate(); err != nil {
+		return err
+	}
 	if err := o.gate.check(append(o.inputs(), o.Data)...); err != nil {
 		return err
 	}

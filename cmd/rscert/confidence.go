@@ -119,6 +119,9 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	if q.Evidence, err = runfolder.Find(path); err != nil {
 		return badInput(err)
 	}
+	if err := warnChosen(s, path, q.Evidence.Run); err != nil {
+		return err
+	}
 	if q.Params.Target, err = q.Evidence.Target(g); err != nil {
 		return badInput(err)
 	}

@@ -102,6 +102,9 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 	if err != nil {
 		return badInput(err)
 	}
+	if err := warnChosen(s, path, evidence.Run); err != nil {
+		return err
+	}
 	target, err := evidence.ClassTarget(g)
 	if err != nil {
 		return badInput(err)

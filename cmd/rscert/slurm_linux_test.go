@@ -205,7 +205,7 @@ func TestSlurm(t *testing.T) {
 	if err := waiting.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, said.Bytes())
 	}
-	for _, want := range []string{"shard 1: cancelled", "shard 2: failed", "60 examples of 3 shards are in "} {
+	for _, want := range []string{"shard 1: cancelled", "shard 2: failed", "60 examples from 3 shards are in "} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("no %q in\n%s", want, said.Bytes())
 		}

@@ -17,6 +17,10 @@ const ChoosePoint = "alpha holds for each point by itself. If you choose the bes
 	"be wrong with a probability above alpha. Then certify the chosen point again with a new seed, or choose alpha so small\n" +
 	"that alpha times the number of points is small enough"
 
+// BetterOfTwo says what holds if a second run certifies examples that a first run selected by its results.
+const BetterOfTwo = "The noise of this run is new, so each certificate holds with probability at least 1 − alpha. If you take the better of\n" +
+	"an example's certificates of both runs, it can be wrong with a probability up to the sum of both alphas"
+
 // Summary summarises the certificates of one method.
 type Summary struct {
 	Method string `json:"method"`

@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
@@ -262,18 +263,5 @@ func (a *Array) tasks(shards []int) string {
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)
-	var parts []string
-	for i := 0; i < len(sorted); {
-		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
-			j++
-		}
-		part := fmt.Sprint(sorted[i])
-		if j > i {
-			part = fmt.Sprintf("%d-%d", sorted[i], sorted[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
+	return spec.Indices(sorted).String()
 }
