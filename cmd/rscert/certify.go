@@ -54,6 +54,12 @@ confidence under attack at these radii. The confidence is the mean score of the 
 (see 'rscert acce'). If you also give --scores, or a --method for scores, the class is
 certified by the scores, not by the votes.
 
+A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value, and
+with several lists one run for each combination. The folder of --out then holds one run
+folder per point, and the command prints one table (docs/sweeps.md). Most flags that
+take one value take a list. With --model, a list makes a sweep of single models, and a
+repeated flag makes one average of models.
+
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
 byte for byte, for every --batch and --threads, and after --resume. --sign signs the
@@ -73,6 +79,8 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
   rscert certify --from run --out again
   rscert certify --from run --only abstained=run --n 1e6 --out second
   rscert certify --from run/run.json --sigma 1 --out run-1
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.25,0.5,1 --out sweep
+  rscert certify --model a.onnx,b.onnx --data mnist/ --sigma 0.25,0.5 --law gaussian,laplace --out grid
   rscert certify --config run.yaml --out run
   rscert certify --preset cohen2019 --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --require 'certified:certified-accuracy@0.5>=0.9'`,

@@ -140,7 +140,7 @@ func pythonType(f *pflag.Flag) string {
 	if word, _ := pflag.UnquoteUsage(f); slices.Contains([]string{"file", "folder", "path"}, word) {
 		one = "StrPath"
 	}
-	kind := fmt.Sprintf("%T", f.Value)
+	kind := fmt.Sprintf("%T", inner(f))
 	if strings.Contains(kind, "choiceValue[") || strings.Contains(kind, "choiceList[") {
 		one = fmt.Sprintf(`Literal["%s"]`, strings.Join(choicesOf(f), `", "`))
 	}
