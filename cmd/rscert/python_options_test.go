@@ -26,7 +26,7 @@ type pythonOptions struct {
 
 var pythonClasses = []pythonOptions{
 	{"CertifyOptions", "certify", []string{
-		"model", "data", "sigma", "out", "check", "check-image", "plan", "deadline", "junit", "annotations", "radii", "norms",
+		"model", "data", "sigma", "out", "point", "check", "check-image", "plan", "deadline", "junit", "annotations", "radii", "norms",
 		"per-class", "json", "quiet",
 	}},
 	{"RadiusOptions", "radius", []string{"sigma", "out", "combine", "temperature", "n0", "radii", "per-class", "json", "quiet"}},
