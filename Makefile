@@ -152,7 +152,7 @@ protocol: tools ## generate the Go code of the server's gRPC protocol from its .
 .PHONY: slurm
 slurm: onnxruntime tools ## run a job array on a real Slurm, installing it if need be (as root, on Debian)
 	@command -v slurmctld slurmd munged >/dev/null || { apt-get update -qq && apt-get install -y -qq slurm-wlm munge; }
-	RSCERT_TEST_SLURM=1 $(GO) test -count 1 -v -run 'TestSlurm$$' ./cmd/rscert
+	RSCERT_TEST_SLURM=1 $(GO) test -count 1 -v -run '^TestSlurm' ./cmd/rscert
 
 .PHONY: kubernetes
 kubernetes: build ## check the manifests against the types of Kubernetes' API, strictly

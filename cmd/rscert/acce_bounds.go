@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -35,7 +36,7 @@ func findBounds(ctx context.Context, path string, s streams) (runfolder.Bounds, 
 	if err != nil {
 		return runfolder.Bounds{}, badInput(err)
 	}
-	return bounds, warnOfBounds(s, path, evidence.Run != nil, bounds)
+	return bounds, errors.Join(warnChosen(s, path, evidence.Run), warnOfBounds(s, path, evidence.Run != nil, bounds))
 }
 
 // warnOfBounds warns of the limitations of bounds. The argument ofRun tells whether a run folder says how the noise was

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
@@ -15,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/sweep"
 	"github.com/rscert/rscert/internal/warning"
 )
 
@@ -27,6 +30,7 @@ type certifyOptions struct {
 	from        fromRun
 	check       bool
 	checkImage  string
+	point       string
 	plan        bool
 	deadline    time.Duration
 	quiet, json bool
@@ -50,6 +54,12 @@ confidence under attack at these radii. The confidence is the mean score of the 
 (see 'rscert acce'). If you also give --scores, or a --method for scores, the class is
 certified by the scores, not by the votes.
 
+A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value, and
+with several lists one run for each combination. The folder of --out then holds one run
+folder per point, and the command prints one table (docs/sweeps.md). Most flags that
+take one value take a list. With --model, a list makes a sweep of single models, and a
+repeated flag makes one average of models.
+
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
 byte for byte, for every --batch and --threads, and after --resume. --sign signs the
@@ -67,29 +77,35 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --sign minisign.key
   rscert certify --from run --out again
+  rscert certify --from run --only abstained=run --n 1e6 --out second
   rscert certify --from run/run.json --sigma 1 --out run-1
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.25,0.5,1 --out sweep
+  rscert certify --model a.onnx,b.onnx --data mnist/ --sigma 0.25,0.5 --law gaussian,laplace --out grid
   rscert certify --config run.yaml --out run
   rscert certify --preset cohen2019 --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --require 'certified:certified-accuracy@0.5>=0.9'`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, idle := range o.Settle() {
-				if !cmd.Flags().Changed(idle.Flag) {
-					continue
-				}
-				if err := s.warnf(warning.FlagWithoutEffect, "--%s has no effect without --%s", idle.Flag, idle.Without); err != nil {
+			warned := map[string]bool{}
+			ready := func() error { return o.ready(cmd, s, settle, warned) }
+			grid, err := sweptGrid(cmd.Flags())
+			switch {
+			case err != nil:
+				return err
+			case grid == nil && o.point != "":
+				return errNoSweep
+			case grid == nil:
+				if err := ready(); err != nil {
 					return err
 				}
+				return runCertify(cmd.Context(), s, o)
 			}
-			if err := settle(); err != nil {
+			points, err := o.sweep(cmd.Flags(), grid, ready)
+			if err != nil {
 				return err
 			}
-			if (o.check || o.plan) && fromSettings(cmd, "require") {
-				o.gate.required = nil // requirements from a config file apply only to a run
-			}
-			o.Preset, o.Expected = o.preset.String(), o.from.expect()
-			return runCertify(cmd.Context(), s, o)
+			return runSweep(cmd.Context(), s, points)
 		},
 	}
 	f := cmd.Flags()
@@ -99,11 +115,13 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only examples that another run abstained on (abstained=RUN) or failed on (failed=RUN), with new noise; 'failed' also includes wrong answers; no rate of these examples is a rate of the dataset (docs/only.md)")
 	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out; if the folder holds no run, start one")
+	sweepPointFlag(cmd, &o.point)
 	f.BoolVar(&o.check, "check", false, "without sampling, check the shapes and ranges of the data, the accuracy of the model on 200 examples and its speed")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
 	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run takes")
@@ -118,7 +136,55 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "Output")
+	sweepFlags(f)
 	return cmd
+}
+
+// ready completes the options after the flags are parsed. It warns once of each flag without effect; the map 'warned'
+// holds the flags of earlier warnings.
+func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() error, warned map[string]bool) error {
+	for _, idle := range o.Settle() {
+		if !cmd.Flags().Changed(idle.Flag) || warned[idle.Flag] {
+			continue
+		}
+		warned[idle.Flag] = true
+		if err := s.warnf(warning.FlagWithoutEffect, "--%s has no effect without --%s", idle.Flag, idle.Without); err != nil {
+			return err
+		}
+	}
+	if err := settle(); err != nil {
+		return err
+	}
+	if (o.check || o.plan) && fromSettings(cmd, "require") {
+		o.gate.required = nil // requirements from a config file apply only to a run
+	}
+	o.Version, o.Preset, o.Expected = version(), o.preset.String(), o.from.expect()
+	return nil
+}
+
+// sweep returns the sweep of the grid. It gives the flags the values of each point in turn, and calls ready to complete
+// the options of the point.
+func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() error) (sweepOptions, error) {
+	given := *o
+	all := grid.Points()
+	numbers, err := chooseNumbers(o.point, o.Shard, all)
+	if err != nil {
+		return sweepOptions{}, err
+	}
+	var points []run.SweepPoint
+	for _, k := range numbers {
+		*o = given
+		if err := choosePoint(f, all[k]); err != nil {
+			return sweepOptions{}, badInput(err)
+		}
+		if err := ready(); err != nil {
+			return sweepOptions{}, fmt.Errorf("%s: %w", all[k].Name, err)
+		}
+		plan := o.Plan
+		plan.Out = filepath.Join(o.Out, all[k].Name)
+		points = append(points, run.SweepPoint{Point: all[k], Plan: plan})
+	}
+	return sweepOptions{certifyOptions: *o, grid: grid, points: points}, nil
 }
 
 // addSamplingFlags adds the flags for sampling and certificates.
@@ -147,7 +213,6 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 }
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
-	o.Version = version()
 	if o.check {
 		if o.gate.given() {
 			return badInputf("--require: --check certifies nothing")
@@ -166,7 +231,10 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		}
 		return runPlan(ctx, s, o)
 	}
-	if err := errors.Join(o.gate.check(append(o.Models(), o.Data)...), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
+	if err := o.refuseGate(); err != nil {
+		return err
+	}
+	if err := errors.Join(o.gate.check(append(o.Models(), o.Data)...), o.gate.needRadii(o.ConfidenceRadii), checkNoSweep(o.Out)); err != nil {
 		return err
 	}
 	var err error
@@ -213,6 +281,9 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	writeTangentSamples(s.out, outcome.TangentSamples, o.N)
 	if err := writeClasses(s.out, outcome.Summary); err != nil {
 		return err
+	}
+	if outcome.Only != "" {
+		fmt.Fprintf(s.out, "\n%s\n%s\n", quote.Line(outcome.Only), certify.BetterOfTwo)
 	}
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {

@@ -22,6 +22,11 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if o.json {
 		return report.WriteJSON(s.out, "check", c)
 	}
+	return o.printCheck(s, c)
+}
+
+// printCheck prints the findings about the set-up.
+func (o certifyOptions) printCheck(s streams, c run.Check) error {
 	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn("")}, Flush: true}
 	add := func(name, format string, args ...any) {
 		t.AddRow(report.Text(name), report.Text(fmt.Sprintf(format, args...)))

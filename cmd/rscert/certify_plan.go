@@ -11,11 +11,8 @@ import (
 
 // runPlan estimates how long certify would take.
 func runPlan(ctx context.Context, s streams, o certifyOptions) error {
-	switch {
-	case !o.plan:
-		return hint.Add(badInputf("--deadline needs --plan"), "add --plan; a run has no deadline")
-	case o.deadline < 0:
-		return badInputf("--deadline %v: want a time above 0", o.deadline)
+	if err := o.checkDeadline(); err != nil {
+		return err
 	}
 	f, err := run.PlanRun(ctx, o.Plan, o.deadline, s.console(o.quiet))
 	if err != nil {
@@ -40,4 +37,15 @@ func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 		add("shards", "%d for %v, on machines like this one: %s%s each", f.Shards, o.deadline, atMost, run.Duration(f.ShardSeconds))
 	}
 	return t.WriteText(s.out)
+}
+
+// checkDeadline checks the flag --deadline.
+func (o certifyOptions) checkDeadline() error {
+	switch {
+	case !o.plan:
+		return hint.Add(badInputf("--deadline needs --plan"), "add --plan; a run has no deadline")
+	case o.deadline < 0:
+		return badInputf("--deadline %v: want a time above 0", o.deadline)
+	}
+	return nil
 }

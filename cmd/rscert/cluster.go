@@ -42,7 +42,8 @@ type sharded struct {
 	out     string
 	seed    *uint64
 	resume  bool
-	threads bool // --threads is given
+	threads bool     // --threads is given
+	points  []string // names of the points of a sweep; nil for a single run
 }
 
 // splitShards parses a command line 'certify …' whose run is split into shards.
@@ -69,7 +70,7 @@ func splitShards(words []string) (s sharded, err error) {
 	}
 	for _, f := range given {
 		switch f.Name {
-		case "shard", "check", "check-image", "plan", "deadline", "require", "junit", "annotations":
+		case "shard", "point", "check", "check-image", "plan", "deadline", "require", "junit", "annotations":
 			return s, hint.Add(badInputf("--%s does not work in a run split into shards", f.Name), "leave it out")
 		case "sign", "sign-password-file":
 			return s, hint.Add(badInputf("--%s does not work in a run split into shards", f.Name), "leave it out; 'rscert certify … --resume --sign' signs the merged run")
@@ -84,6 +85,15 @@ func splitShards(words []string) (s sharded, err error) {
 	}
 	s.out = cmd.Flags().Lookup("out").Value.String()
 	s.resume = cmd.Flags().Changed("resume")
+	grid, err := sweptGrid(cmd.Flags())
+	if err != nil {
+		return s, err
+	}
+	if grid != nil {
+		for _, p := range grid.Points() {
+			s.points = append(s.points, p.Name)
+		}
+	}
 	if cmd.Flags().Changed("seed") {
 		seed, err := strconv.ParseUint(cmd.Flags().Lookup("seed").Value.String(), 10, 64)
 		if err != nil {

@@ -137,6 +137,9 @@ func (o confidenceOptions) evidence(path string, g runfolder.Given, class *class
 	if q.Evidence, err = runfolder.Find(path); err != nil {
 		return q, badInput(err)
 	}
+	if err := warnChosen(s, path, q.Evidence.Run); err != nil {
+		return err
+	}
 	if q.Params.Target, err = q.Evidence.Target(g); err != nil {
 		return q, badInput(err)
 	}

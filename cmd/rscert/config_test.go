@@ -84,7 +84,7 @@ func configTypes(f *pflag.Flag) []string {
 	if f.Value.Type() == "bool" {
 		types = []string{"boolean"}
 	}
-	if repeats(f) {
+	if repeats(f) || takesList(f) {
 		types = append(types, "array")
 	}
 	return types

@@ -60,6 +60,11 @@ func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	if cmd.Flags().Changed("model") {
 		delete(s.values, "seed")
 	}
+	if cmd.Flags().Changed("only") { // the selected examples need new noise; the old choice of examples is part of the selection
+		for _, name := range []string{"seed", "skip", "max", "select", "shard"} {
+			delete(s.values, name)
+		}
+	}
 	return s, nil
 }
 
@@ -93,6 +98,10 @@ func recordedFlags(run runfolder.Run) map[string][]string {
 	maps.Copy(values, map[string]string{"data": run.Data.File, "device": run.Runtime.Device})
 	if d := run.Model.Denoiser; d != nil {
 		values["denoiser"] = d.File
+	}
+	delete(values, "only")
+	if only := run.Parameters.Only; only.Given() {
+		values["only"] = only.Choice.String() + "=" + run.Data.OnlyRun
 	}
 	delete(values, "select")
 	if run.Parameters.Max > 0 { // --select matters only with --max

@@ -253,6 +253,11 @@ func (e requirementError) Error() string {
 
 // checkSummary checks the requirements on summaries of runs.
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
+	for _, s := range all {
+		if s.Conditions.Only != "" && len(o.required) > 0 {
+			return nil, hint.Add(badInputf("--require: %s: %s", s.Path, s.Conditions.Only), "check the requirement on a run of all examples")
+		}
+	}
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
 }

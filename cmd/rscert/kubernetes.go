@@ -45,7 +45,8 @@ the command prints the Job that merges the finished shards.
 
 All pods mount one volume with the model, the data and the results. If the pods run on
 several nodes, the volume must be ReadWriteMany. Relative paths in the flags of
-certify start at the root of the volume. If a shard fails, it starts again and
+certify start at the root of the volume. If a flag of certify has a list of values
+(docs/sweeps.md), the Job runs all shards of all points. If a shard fails, it starts again and
 continues where it stopped. If a shard ends with exit code 2 (wrong input), it does
 not start again. If a node fails, its pods do not count as failed. The Job needs
 Kubernetes 1.29 or later (backoffLimitPerIndex).`,
@@ -65,7 +66,7 @@ Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Shards, "shards", 0, "number of pods; each runs one shard of the run")
+	f.IntVar(&o.Shards, "shards", 0, "number of pods, each of which runs one shard of the run; in a sweep, number of pods for each point")
 	f.StringVar(&o.Image, "image", "", "container `image` with rscert on its PATH")
 	f.StringVar(&o.Claim, "claim", "", "name of the PersistentVolumeClaim for the volume with the model, the data and the results")
 	f.StringVar(&o.Mount, "mount", "/work", "`path` at which the pods mount the volume")
@@ -89,7 +90,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 	if err != nil {
 		return err
 	}
-	o.Out, o.Certify, o.OwnThreads = certify.out, certify.flags, certify.threads
+	o.Out, o.Certify, o.OwnThreads, o.Points = certify.out, certify.flags, certify.threads, len(certify.points)
 	manifest := o.Merge()
 	if !o.merge {
 		if o.Seed, err = certify.chooseSeed(); err != nil {

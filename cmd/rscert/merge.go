@@ -14,7 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/signature"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/sweep"
 	"github.com/rscert/rscert/internal/warning"
 )
 
@@ -42,11 +44,15 @@ software. With --allow-gaps, it joins the given shards even if other shards are
 missing. Then run.json lists the joined shards, and the run counts as unfinished.
 Shards may differ in size: the shards 0/2, 1/4 and 3/4 also form a whole run.
 
+The folders may also hold the shards of a sweep. Then the command merges point by
+point: every point gets one run folder in the folder of --out.
+
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,
 		Example: `  rscert merge part0 part1 part2 part3 --out run
   rscert merge part* --out run --allow-gaps
-  rscert merge part* --out run --sign minisign.key`,
+  rscert merge part* --out run --sign minisign.key
+  rscert merge sweep0 sweep1 --out sweep`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return badInput(errors.New("want the run folders to merge"))
@@ -90,22 +96,42 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	if err != nil {
 		return err
 	}
-	shards, err := runfolder.OpenShards(dirs)
-	var failed *fs.PathError
-	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return err // the disk or the network failed; the shards may be intact
-	}
+	sweeps, err := sweep.ReadParts(dirs)
 	if err != nil {
-		return badInput(explainShard(err))
+		return badInput(err)
+	}
+	if sweeps != nil {
+		return o.mergeSweep(ctx, s, *sweeps, key)
+	}
+	done, err := o.mergeRun(ctx, s, dirs, o.out, key)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "merge", done)
+	}
+	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), quote.Line(o.out))
+	if done.SignedBy != "" {
+		fmt.Fprintf(s.out, "signed by the key %s\n", done.SignedBy)
+	}
+	return nil
+}
+
+// mergeRun joins the shards of one run in the folder out.
+func (o mergeOptions) mergeRun(ctx context.Context, s streams, dirs []string, out string, key *signature.SecretKey) (mergeReport, error) {
+	done := mergeReport{Out: out}
+	shards, err := openShards(dirs)
+	if err != nil {
+		return done, err
 	}
 	defer shards.Close()
-	done := mergeReport{Out: o.out, Examples: shards.Examples()}
+	done.Examples = shards.Examples()
 	if gap := shards.Gaps(); gap != nil {
 		if !o.allowGaps {
-			return badInput(explainGap(gap))
+			return done, badInput(explainGap(gap))
 		}
 		if err := s.warnf(warning.RunUnfinished, "%v", gap); err != nil {
-			return err
+			return done, err
 		}
 		done.Missing, done.Absent = gap.Missing, gap.Examples
 	}
@@ -120,12 +146,27 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		err := s.warnf(warning.OtherConditions, "the shards ran with %d libraries of ONNX Runtime %s, of SHA-256 %s: votes near ties may differ",
 			len(libraries), shards.Run().Runtime.Library, strings.Join(libraries, ", "))
 		if err != nil {
-			return err
+			return done, err
 		}
 	}
 	bar := progress.Start(s.progress(o.quiet), "merge", shards.Steps(), 0)
-	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
+	err = shards.Merge(ctx, out, func(n int64) { bar.Add(n, "") })
 	bar.Finish()
+	return done, explainMerge(err)
+}
+
+// openShards opens the shards of one run.
+func openShards(dirs []string) (*runfolder.Shards, error) {
+	shards, err := runfolder.OpenShards(dirs)
+	var failed *fs.PathError
+	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return nil, err // the disk or the network failed; the shards may be intact
+	}
+	return shards, badInput(explainShard(err))
+}
+
+// explainMerge adds a hint to an error of merging.
+func explainMerge(err error) error {
 	var damaged *runfolder.ShardError
 	var taken *runfolder.DamageError // damage in the folder where Merge writes
 	switch {
@@ -135,17 +176,8 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		return badInput(explainShard(err))
 	case errors.As(err, &taken):
 		return badInput(err)
-	case err != nil:
-		return err
 	}
-	if o.json {
-		return report.WriteJSON(s.out, "merge", done)
-	}
-	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), quote.Line(o.out))
-	if done.SignedBy != "" {
-		fmt.Fprintf(s.out, "signed by the key %s\n", done.SignedBy)
-	}
-	return nil
+	return err
 }
 
 // explainShard adds a hint to an error about a shard: the command that finishes this shard.

@@ -33,6 +33,12 @@ func (m models) Set(path string) error {
 	return nil
 }
 
+// replace makes the path the only model.
+func (m models) replace(path string) error {
+	*m.first, *m.further = path, nil
+	return nil
+}
+
 func (m models) String() string {
 	if m.first == nil { // pflag calls String on a zero value
 		return ""

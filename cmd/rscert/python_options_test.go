@@ -26,7 +26,7 @@ type pythonOptions struct {
 
 var pythonClasses = []pythonOptions{
 	{"CertifyOptions", "certify", []string{
-		"model", "data", "sigma", "out", "check", "check-image", "plan", "deadline", "junit", "code-quality", "annotations", "radii", "norms",
+		"model", "data", "sigma", "out", "point", "check", "check-image", "plan", "deadline", "junit", "code-quality", "annotations", "radii", "norms",
 		"per-class", "json", "quiet",
 	}},
 	{"RadiusOptions", "radius", []string{
@@ -143,7 +143,7 @@ func pythonType(f *pflag.Flag) string {
 	if word, _ := pflag.UnquoteUsage(f); slices.Contains([]string{"file", "folder", "path"}, word) {
 		one = "StrPath"
 	}
-	kind := fmt.Sprintf("%T", f.Value)
+	kind := fmt.Sprintf("%T", inner(f))
 	if strings.Contains(kind, "choiceValue[") || strings.Contains(kind, "choiceList[") {
 		one = fmt.Sprintf(`Literal["%s"]`, strings.Join(choicesOf(f), `", "`))
 	}

@@ -222,23 +222,23 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 }
 
 // sweep returns the settings to certify.
-func (o radiusOptions) sweep(path string) (run.Sweep, error) {
+func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
-		return run.Sweep{}, badInput(err)
+		return run.RecertificationGrid{}, badInput(err)
 	}
-	sweep := run.Sweep{
+	grid := run.RecertificationGrid{
 		Evidence: evidence, Methods: o.methods, Combines: o.combines, Temperatures: o.temperatures,
 		N0: o.n0, Sizes: o.sizes, Repeats: o.repeats,
 	}
 	if o.seed != nil {
-		sweep.Seed = *o.seed
+		grid.Seed = *o.seed
 	}
 	if len(o.temperatures) == 0 {
-		sweep.Temperatures = []float64{1}
+		grid.Temperatures = []float64{1}
 	}
 	if len(o.combines) == 0 {
-		sweep.Combines = []certify.Combine{evidence.Combine(nil)}
+		grid.Combines = []certify.Combine{evidence.Combine(nil)}
 	}
 	margins := []*certify.MarginKind{nil} // the margin of the run
 	if len(o.margins) > 0 {
@@ -252,24 +252,27 @@ func (o radiusOptions) sweep(path string) (run.Sweep, error) {
 		g.Margin = m
 		target, err := evidence.ClassTarget(g)
 		if err != nil {
-			return sweep, badInput(err)
+			return grid, badInput(err)
 		}
-		sweep.Targets = append(sweep.Targets, target)
+		grid.Targets = append(grid.Targets, target)
 	}
-	return sweep, nil
+	return grid, nil
 }
 
 // certify certifies a run or a file and returns a row for each setting. The argument 'name' is the name of the run in
 // the table, or empty.
 func (o radiusOptions) certify(ctx context.Context, s streams, path, name string) ([]*comparison.Row, error) {
-	sweep, err := o.sweep(path)
+	grid, err := o.grid(path)
 	if err != nil {
 		return nil, err
 	}
+	if err := warnChosen(s, path, grid.Evidence.Run); err != nil {
+		return nil, err
+	}
 	var rows []*comparison.Row
-	for _, p := range sweep.Points() {
+	for _, p := range grid.Points() {
 		row := &comparison.Row{Setting: comparison.Setting{File: name, Size: p.Size}}
-		if len(sweep.Targets) > 1 {
+		if len(grid.Targets) > 1 {
 			row.MarginKind = p.Target.Margin
 		}
 		if len(o.temperatures) > 0 {
@@ -277,12 +280,12 @@ func (o radiusOptions) certify(ctx context.Context, s streams, path, name string
 		}
 		rows = append(rows, row)
 	}
-	err = sweep.Certify(ctx, s.progress(o.quiet), func(point int, certs []certify.Certificate) error {
-		rows[point].Add(certs, sweep.Evidence.Sampled(len(certs)))
+	err = grid.Certify(ctx, s.progress(o.quiet), func(point int, certs []certify.Certificate) error {
+		rows[point].Add(certs, grid.Evidence.Sampled(len(certs)))
 		if o.out == "" {
 			return nil
 		}
-		return runfolder.WriteCertificates(o.out, sweep.Evidence.CountSampled(certs))
+		return runfolder.WriteCertificates(o.out, grid.Evidence.CountSampled(certs))
 	})
 	return rows, err
 }

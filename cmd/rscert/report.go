@@ -55,8 +55,9 @@ smoothed accuracy, the average certified radius and the abstentions. If a run bo
 the confidence, the summary includes calibration under attack and the certified error
 of confident answers. Several runs appear side by side, with their upper envelope.
 
-A RUN is a run folder, a file certificates.jsonl, or a log with the columns idx,
-label, predict, radius and correct (Cohen et al. 2019).
+A RUN is a run folder, a folder of run folders such as a sweep's, a file
+certificates.jsonl, or a log with the columns idx, label, predict, radius and correct
+(Cohen et al. 2019).
 
 If a run was audited ('rscert audit'), the summary also has its accuracy under attack.
 
@@ -96,6 +97,7 @@ delta/k for each of the k runs, and hold for all runs together.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
+  rscert report sweep
   rscert report run --groups patients.csv --group sex,region
   rscert report run --group label --require 'certified:worst-group-accuracy@0.25>=0.5'
   rscert report run-0.25 run-0.5 --html runs.html --data mnist/
@@ -167,6 +169,10 @@ delta/k for each of the k runs, and hold for all runs together.`,
 func runReport(ctx context.Context, s streams, paths []string, o reportOptions) error {
 	if o.json {
 		o.format = tables.JSON
+	}
+	paths, err := expandSweeps(s, paths, o.given())
+	if err != nil {
+		return err
 	}
 	inputs := append(slices.Clone(paths), o.baseline)
 	if err := o.check(inputs...); err != nil {

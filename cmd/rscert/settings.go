@@ -76,10 +76,11 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 		if f.Changed {
 			continue
 		}
-		if len(s.values[name]) > 1 && !repeats(f) {
+		values := s.of(f)
+		if len(values) > 1 && !repeats(f) {
 			return nil, fmt.Errorf("%s: %s takes one value", s.source, name)
 		}
-		for _, value := range s.values[name] {
+		for _, value := range values {
 			if err := cmd.Flags().Set(name, value); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.source, explainFlag(cmd, err))
 			}
@@ -90,6 +91,15 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 		}
 	}
 	return taken, nil
+}
+
+// of returns the values of a flag. A list that makes a sweep is one value with commas.
+func (s settings) of(f *pflag.Flag) []string {
+	values := s.values[f.Name]
+	if len(values) > 1 && takesList(f) {
+		return []string{strings.Join(values, ",")}
+	}
+	return values
 }
 
 // settingKey is the key of the annotation that marks a flag whose value comes from a source of settings.
@@ -107,7 +117,7 @@ func isDefault(f *pflag.Flag, value string) bool {
 
 // repeats reports whether a flag may be given several times, each with a further value.
 func repeats(f *pflag.Flag) bool {
-	switch f.Value.(type) {
+	switch inner(f).(type) {
 	case pflag.SliceValue, requirementList, models:
 		return true
 	}
@@ -118,8 +128,9 @@ func repeats(f *pflag.Flag) bool {
 func (s settings) line(cmd *cobra.Command, flags []string) string {
 	var words []string
 	for _, name := range flags {
-		for _, value := range s.values[name] {
-			if f := cmd.Flags().Lookup(name); !isDefault(f, value) {
+		f := cmd.Flags().Lookup(name)
+		for _, value := range s.of(f) {
+			if !isDefault(f, value) {
 				words = append(words, "--"+name+" "+quote.Shell(value))
 			}
 		}

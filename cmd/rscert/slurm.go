@@ -31,7 +31,7 @@ type slurmOptions struct {
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.IntVar(&o.shards, "shards", 0, "number of tasks; each runs one shard of the run")
+	f.IntVar(&o.shards, "shards", 0, "number of tasks, each of which runs one shard of the run; in a sweep, number of tasks for each point")
 	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means that only Slurm limits this number")
 	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed shards, and merge all shards")
 	f.IntVar(&o.retries, "retries", 2, "with --wait, maximum number of times that a failed shard is submitted again")
@@ -58,11 +58,15 @@ which continue where they stopped. At the end it merges all shards into RUN, as
 'rscert merge' does. The command does not resubmit a shard that ends with exit code 2
 (wrong input). Without --wait, or after an interruption, add --resume to the flags of
 certify to continue. Queued tasks then stay in the queue, finished tasks do not run
-again, and the command submits the other shards.`,
+again, and the command submits the other shards.
+
+If a flag of certify has a list of values (docs/sweeps.md), the array runs all shards
+of all points of the sweep, and RUN becomes the folder of the sweep.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \
       certify --model resnet.onnx --data imagenet/ --sigma 0.5 --device cuda --out run
+  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.25,0.5,1 --out sweep
   rscert slurm --shards 8 --dry-run -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run`,
 		DisableFlagParsing: true, // rscert does not know the options of sbatch
 	}
@@ -92,6 +96,7 @@ type slurmReport struct {
 	Out       string        `json:"out"`
 	Script    string        `json:"script"`
 	Shards    int           `json:"shards"`
+	Points    []string      `json:"points,omitempty"` // names of the points of a sweep, each of which has all shards
 	Seed      uint64        `json:"seed"`
 	Submitted []int         `json:"submitted,omitempty"`
 	Jobs      []cluster.Job `json:"jobs,omitempty"`
@@ -103,7 +108,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 		return err
 	}
 	w := o.watch(s, a)
-	done := slurmReport{Out: a.Out, Script: a.Script(), Shards: a.Shards, Seed: a.Seed}
+	done := slurmReport{Out: a.Out, Script: a.Script(), Shards: a.Shards, Points: a.Points, Seed: a.Seed}
 	if !resumed && !o.quiet {
 		fmt.Fprintf(s.err, "seed: %d for all shards; --seed %d repeats the noise\n", a.Seed, a.Seed)
 	}
@@ -116,7 +121,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 			if err != nil {
 				return hint.Add(err, "nothing was submitted: fix the cause and continue with --resume")
 			}
-			w.Note("job %s: %d shards", job.ID, len(done.Submitted))
+			w.Note("job %s: %d %s", job.ID, len(done.Submitted), a.Noun())
 		}
 	}
 	done.Jobs = a.Jobs
@@ -130,8 +135,8 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 		fmt.Fprintf(s.out, "%s\nnext: sbatch %s\n", quote.Line(done.Script), quote.Shell(done.Script))
 		return nil
 	}
-	fmt.Fprintf(s.out, "%d of %d shards were submitted; their folders are in %s\nnext: the same command with --wait, and --resume at its end\n",
-		len(done.Submitted), a.Shards, quote.Line(a.Folder()))
+	fmt.Fprintf(s.out, "%d of %d %s were submitted; their folders are in %s\nnext: the same command with --wait, and --resume at its end\n",
+		len(done.Submitted), a.Tasks(), a.Noun(), quote.Line(a.Folder()))
 	return nil
 }
 
@@ -178,7 +183,7 @@ func (o slurmOptions) check(options []string) error {
 
 // newArray describes the array of a command line, without its seed.
 func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Array, err error) {
-	a = &cluster.Array{Shards: o.shards, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
+	a = &cluster.Array{Shards: o.shards, Points: certify.points, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
 	if a.Out, err = filepath.Abs(certify.out); err != nil {
 		return nil, err
 	}
@@ -231,7 +236,7 @@ func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 		Note: s.console(o.quiet).Notef, Warn: s.console(o.quiet).Warnf,
 		Show: func(done, total int, note string) {
 			if bar == nil && total > 0 {
-				bar = progress.Start(s.progress(o.quiet), fmt.Sprintf("%d shards", a.Shards), int64(total), int64(done))
+				bar = progress.Start(s.progress(o.quiet), fmt.Sprintf("%d %s", a.Tasks(), a.Noun()), int64(total), int64(done))
 				shown = done
 			}
 			if bar != nil {

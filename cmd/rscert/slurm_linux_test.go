@@ -205,7 +205,7 @@ func TestSlurm(t *testing.T) {
 	if err := waiting.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, said.Bytes())
 	}
-	for _, want := range []string{"shard 1: cancelled", "shard 2: failed", "60 examples of 3 shards are in "} {
+	for _, want := range []string{"shard 1: cancelled", "shard 2: failed", "60 examples from 3 shards are in "} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("no %q in\n%s", want, said.Bytes())
 		}
@@ -217,6 +217,51 @@ func TestSlurm(t *testing.T) {
 	for name, data := range results(t, whole) {
 		if !bytes.Equal(got[name], data) {
 			t.Errorf("%s differs from that of the run that was never split", name)
+		}
+	}
+	t.Logf("%s", said.Bytes())
+}
+
+// TestSlurmSweep runs a sweep on a real Slurm, with every shard of every point in one job array. It kills one task. The
+// merged points must have the bytes of an unsplit sweep.
+func TestSlurmSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20 seconds")
+	}
+	startSlurm(t)
+	dir := t.TempDir()
+	whole, out := filepath.Join(dir, "whole"), filepath.Join(dir, "sweep")
+	more := []string{"--n", "4000", "--sigma", "0.5,1"} // the last --sigma counts
+	if text, err := program(t, append(certifyArgs(whole), more...)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	words := slices.Concat([]string{"slurm", "--shards", "2", "--every", "200ms", "--time", "10", "--wait", "--"}, certifyArgs(out), more)
+	var said bytes.Buffer
+	waiting := program(t, words...)
+	waiting.Stdout, waiting.Stderr = &said, &said
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a := cluster.Array{Shards: 2, Points: []string{"sigma-0.5", "sigma-1"}, Out: out}
+	last := filepath.Join(a.Part(3), "sigma-1")
+	await(t, "result of the last task", func() bool { x, err := runfolder.ReadExtent(last); return err == nil && x.Done > 0 })
+	if err := syscall.Kill(certifying(t, a.Part(3)), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, said.Bytes())
+	}
+	for _, want := range []string{"4 tasks", "task 3 (sigma-1, shard 1): failed", "60 examples from 2 shards are in " + filepath.Join(out, "sigma-1")} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in\n%s", want, said.Bytes())
+		}
+	}
+	for _, point := range a.Points {
+		got := results(t, filepath.Join(out, point))
+		for name, data := range results(t, filepath.Join(whole, point)) {
+			if !bytes.Equal(got[name], data) {
+				t.Errorf("%s of %s differs from that of the sweep that was never split", name, point)
+			}
 		}
 	}
 	t.Logf("%s", said.Bytes())

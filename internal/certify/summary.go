@@ -12,6 +12,15 @@ import (
 const ChooseFirst = "alpha holds for each sound method by itself. Choose one method before you see the votes or scores. If you choose the\n" +
 	"best of several methods by these results, a certificate can be wrong with a probability above alpha"
 
+// ChoosePoint is the warning that certificates of several points of a sweep need not hold simultaneously.
+const ChoosePoint = "alpha holds for each point by itself. If you choose the best point by these results, a certificate of the point can\n" +
+	"be wrong with a probability above alpha. Then certify the chosen point again with a new seed, or choose alpha so small\n" +
+	"that alpha times the number of points is small enough"
+
+// BetterOfTwo says what holds if a second run certifies examples that a first run selected by its results.
+const BetterOfTwo = "The noise of this run is new, so each certificate holds with probability at least 1 − alpha. If you take the better of\n" +
+	"an example's certificates of both runs, it can be wrong with a probability up to the sum of both alphas"
+
 // Summary summarises the certificates of one method.
 type Summary struct {
 	Method string `json:"method"`

@@ -15,13 +15,16 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
 // run folder RUN. The folder holds the Array as array.json, the script array.sh, the shards' run folders part0, part1…
-// and the logs.
+// and the logs. In the array of a sweep, each task runs one shard of one point, and its folder part0, part1… is the
+// folder of a sweep.
 type Array struct {
-	Shards  int      `json:"shards"`
+	Shards  int      `json:"shards"`           // number of shards of the run or, in a sweep, of each point
+	Points  []string `json:"points,omitempty"` // names of the points of a sweep; empty for a single run
 	Seed    uint64   `json:"seed"`
 	Out     string   `json:"out"`     // absolute path of the merged run folder
 	Dir     string   `json:"dir"`     // absolute path of the tasks' working directory
@@ -47,18 +50,45 @@ func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
 // Folder returns the array's own folder.
 func (a *Array) Folder() string { return ShardsFolder(a.Out) }
 
-// Part returns the run folder of a shard.
-func (a *Array) Part(shard int) string {
-	return filepath.Join(a.Folder(), fmt.Sprintf("part%d", shard))
+// Tasks returns the number of tasks. In a sweep, task number t runs shard t mod Shards of point ⌊t/Shards⌋.
+func (a *Array) Tasks() int { return a.Shards * max(1, len(a.Points)) }
+
+// Part returns the folder that a task writes: a run folder or, in a sweep, the folder of a sweep with one point.
+func (a *Array) Part(task int) string {
+	return filepath.Join(a.Folder(), fmt.Sprintf("part%d", task))
 }
 
-// Parts returns the run folders of all shards.
+// Parts returns the folders of all tasks.
 func (a *Array) Parts() []string {
-	parts := make([]string, a.Shards)
+	parts := make([]string, a.Tasks())
 	for i := range parts {
 		parts[i] = a.Part(i)
 	}
 	return parts
+}
+
+// run returns the run folder of a task.
+func (a *Array) run(task int) string {
+	if len(a.Points) == 0 {
+		return a.Part(task)
+	}
+	return filepath.Join(a.Part(task), a.Points[task/a.Shards])
+}
+
+// describe names the shard of a task.
+func (a *Array) describe(task int) string {
+	if len(a.Points) == 0 {
+		return fmt.Sprintf("shard %d", task)
+	}
+	return fmt.Sprintf("task %d (%s, shard %d)", task, a.Points[task/a.Shards], task%a.Shards)
+}
+
+// Noun names what the tasks run: the shards of a run, or the tasks of a sweep.
+func (a *Array) Noun() string {
+	if len(a.Points) == 0 {
+		return "shards"
+	}
+	return "tasks"
 }
 
 // Script returns the path of the script for sbatch.
@@ -147,6 +177,7 @@ func (a *Array) Same(other *Array) error {
 	}{
 		{param.Shards, fmt.Sprint(a.Shards), fmt.Sprint(other.Shards)},
 		{param.Seed, fmt.Sprint(a.Seed), fmt.Sprint(other.Seed)},
+		{"the points", strings.Join(a.Points, " "), strings.Join(other.Points, " ")},
 		{"the certify flags", strings.Join(a.Certify, " "), strings.Join(other.Certify, " ")},
 	} {
 		if c.then != c.today {
@@ -172,7 +203,7 @@ func (a *Array) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("#!/bin/sh")
-	line("# Shard SLURM_ARRAY_TASK_ID of %d; written by 'rscert slurm'.", a.Shards)
+	line("# %s", a.headline())
 	line("#SBATCH --job-name=rscert")
 	line("#SBATCH --array=%s", a.tasks(nil))
 	escaped := Array{Out: strings.ReplaceAll(a.Out, "%", "%%")}
@@ -187,9 +218,9 @@ func (a *Array) Text() string {
 	for _, flag := range a.Certify {
 		words = append(words, quote.Shell(flag))
 	}
-	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed %d", a.Seed),
-		fmt.Sprintf(`--shard "$SLURM_ARRAY_TASK_ID/%d"`, a.Shards),
-		"--out "+quote.Shell(filepath.Join(a.Folder(), "part"))+`"$SLURM_ARRAY_TASK_ID"`)
+	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed %d", a.Seed))
+	words = append(words, a.choice()...)
+	words = append(words, "--out "+quote.Shell(filepath.Join(a.Folder(), "part"))+`"$SLURM_ARRAY_TASK_ID"`)
 	if !a.OwnThreads { // some clusters do not confine a task to its processors
 		words = append(words, `--threads "${SLURM_CPUS_ON_NODE:-0}"`)
 	}
@@ -197,9 +228,28 @@ func (a *Array) Text() string {
 	return b.String()
 }
 
+// headline is the comment of the script.
+func (a *Array) headline() string {
+	if len(a.Points) == 0 {
+		return fmt.Sprintf("Shard SLURM_ARRAY_TASK_ID of %d; written by 'rscert slurm'.", a.Shards)
+	}
+	return fmt.Sprintf("Task SLURM_ARRAY_TASK_ID of %d: %d points, each in %d shards; written by 'rscert slurm'.", a.Tasks(), len(a.Points), a.Shards)
+}
+
+// choice returns the words of the script that choose the point and the shard of a task.
+func (a *Array) choice() []string {
+	if len(a.Points) == 0 {
+		return []string{fmt.Sprintf(`--shard "$SLURM_ARRAY_TASK_ID/%d"`, a.Shards)}
+	}
+	return []string{
+		fmt.Sprintf(`--point "$((SLURM_ARRAY_TASK_ID / %d))"`, a.Shards),
+		fmt.Sprintf(`--shard "$((SLURM_ARRAY_TASK_ID %% %d))/%d"`, a.Shards, a.Shards),
+	}
+}
+
 // tasks returns the value of sbatch's --array for the given shards, or for all shards if shards is nil.
 func (a *Array) tasks(shards []int) string {
-	list := fmt.Sprintf("0-%d", a.Shards-1)
+	list := fmt.Sprintf("0-%d", a.Tasks()-1)
 	if len(shards) > 0 {
 		list = ranges(shards)
 	}
@@ -213,18 +263,5 @@ func (a *Array) tasks(shards []int) string {
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)
-	var parts []string
-	for i := 0; i < len(sorted); {
-		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
-			j++
-		}
-		part := fmt.Sprint(sorted[i])
-		if j > i {
-			part = fmt.Sprintf("%d-%d", sorted[i], sorted[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
+	return spec.Indices(sorted).String()
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,47 @@ func TestTasks(t *testing.T) {
 	a.AtOnce = 3
 	if got := a.tasks([]int{2, 5}); got != "2,5%3" {
 		t.Error(got)
+	}
+}
+
+// TestSweepScript checks that the tasks of a sweep run every shard of every point once, in their own folders.
+func TestSweepScript(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "print")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s ' \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := &Array{Shards: 2, Points: []string{"sigma-1", "sigma-2", "sigma-4"}, Seed: 18, Out: filepath.Join(dir, "runs"), Dir: dir, Program: program,
+		Certify: []string{"--sigma=1,2,4"}, OwnThreads: true}
+	if err := a.Create(); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.tasks(nil); got != "0-5" || a.Tasks() != 6 || len(a.Parts()) != 6 {
+		t.Errorf("tasks %s, %d, %d", got, a.Tasks(), len(a.Parts()))
+	}
+	for task, want := range []string{"0 0/2", "0 1/2", "1 0/2", "1 1/2", "2 0/2", "2 1/2"} {
+		cmd := exec.Command("/bin/sh", a.Script())
+		cmd.Env = []string{fmt.Sprintf("SLURM_ARRAY_TASK_ID=%d", task)}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		point, shard, _ := strings.Cut(want, " ")
+		line := strings.Join([]string{"certify", "--sigma=1,2,4", "--quiet", "--resume", "--seed", "18", "--point", point, "--shard", shard, "--out", a.Part(task), ""}, " ")
+		if string(out) != line {
+			t.Errorf("task %d: %s\nwant %s", task, out, line)
+		}
+	}
+	if got, want := a.run(3), filepath.Join(a.Folder(), "part3", "sigma-2"); got != want {
+		t.Errorf("task 3 writes %s, want %s", got, want)
+	}
+	if got, want := a.describe(3), "task 3 (sigma-2, shard 1)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	other := *a
+	other.Points = []string{"sigma-1", "sigma-2", "sigma-3"}
+	if err := a.Same(&other); err == nil || !strings.Contains(err.Error(), "the points: was sigma-1 sigma-2 sigma-4") {
+		t.Errorf("error %v", err)
 	}
 }
 

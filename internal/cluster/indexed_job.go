@@ -13,12 +13,13 @@ type IndexedJob struct {
 	Image   string // container image with rscert on its PATH
 	Claim   string // PersistentVolumeClaim for model, data and results
 	Mount   string // mount path of the volume, and the pods' working directory
-	Shards  int
-	AtOnce  int // number of pods that run simultaneously; 0 means all
-	Retries int // number of attempts after the first, for each shard
-	CPUs    int // CPUs per pod
-	GPUs    int // GPUs per pod
-	FSGroup int // group that owns the volume; 0 leaves the owner unchanged
+	Shards  int    // number of shards of the run or, in a sweep, of each point
+	Points  int    // number of points of a sweep; 0 for a single run
+	AtOnce  int    // number of pods that run simultaneously; 0 means all
+	Retries int    // number of attempts after the first, for each shard
+	CPUs    int    // CPUs per pod
+	GPUs    int    // GPUs per pod
+	FSGroup int    // group that owns the volume; 0 leaves the owner unchanged
 	Memory  string
 	Seed    uint64
 	Out     string   // path of the merged run folder in the pods
@@ -137,35 +138,43 @@ func (j IndexedJob) Manifest() Manifest {
 	for _, flag := range j.Certify {
 		words = append(words, literal(flag))
 	}
-	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed=%d", j.Seed), "--shard=auto",
-		"--out="+literal(j.part())+"$(JOB_COMPLETION_INDEX)")
+	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed=%d", j.Seed))
+	env := []variable{{ShardsVariable, fmt.Sprint(j.Shards)}}
+	if j.Points > 0 {
+		words = append(words, "--point=auto")
+		env = append(env, variable{PointsVariable, fmt.Sprint(j.Points)})
+	}
+	words = append(words, "--shard=auto", "--out="+literal(j.part())+"$(JOB_COMPLETION_INDEX)")
 	if !j.OwnThreads {
 		words = append(words, fmt.Sprintf("--threads=%d", j.CPUs))
 	}
 	m := j.job(j.Name, words, j.GPUs)
-	m.Spec.CompletionMode, m.Spec.Completions, m.Spec.Parallelism = "Indexed", j.Shards, j.Shards
+	m.Spec.CompletionMode, m.Spec.Completions, m.Spec.Parallelism = "Indexed", j.tasks(), j.tasks()
 	if j.AtOnce > 0 {
-		m.Spec.Parallelism = min(j.AtOnce, j.Shards)
+		m.Spec.Parallelism = min(j.AtOnce, j.tasks())
 	}
 	m.Spec.BackoffLimitPerIndex = &j.Retries
 	m.Spec.PodFailurePolicy = &podFailurePolicy{[]failureRule{
 		{Action: "FailIndex", OnExitCodes: &exitCodes{containerName, "In", []int{wrongInput}}},
 		{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
 	}}
-	m.Spec.Template.Spec.Containers[0].Env = []variable{{ShardsVariable, fmt.Sprint(j.Shards)}}
+	m.Spec.Template.Spec.Containers[0].Env = env
 	return m
 }
 
 // Merge returns the Job that merges the shards.
 func (j IndexedJob) Merge() Manifest {
 	words := []string{"rscert", "merge"}
-	for i := range j.Shards {
+	for i := range j.tasks() {
 		words = append(words, literal(fmt.Sprint(j.part(), i)))
 	}
 	m := j.job(j.Name+"-merge", append(words, "--quiet", "--out="+literal(path.Clean(j.Out))), 0)
 	m.Spec.BackoffLimit = new(int)
 	return m
 }
+
+// tasks returns the number of pods. In a sweep, pod number t runs shard t mod Shards of point ⌊t/Shards⌋.
+func (j IndexedJob) tasks() int { return j.Shards * max(1, j.Points) }
 
 // part returns the run folder of a shard, without the shard's number.
 func (j IndexedJob) part() string { return path.Clean(j.Out) + ".shards/part" }

@@ -17,17 +17,63 @@ import (
 // not the number of completions. A Slurm array that repeats only some tasks has fewer tasks than the run has shards.
 const ShardsVariable = "RSCERT_SHARDS"
 
+// PointsVariable names the environment variable with the number of points of a sweep. If it is set, the tasks of an array
+// run all shards of all points. With K shards (ShardsVariable; 1 if it is not set), task number t runs shard t mod K of
+// point ⌊t/K⌋.
+const PointsVariable = "RSCERT_POINTS"
+
 // Schedulers set these environment variables for their tasks.
 const (
 	kubernetesIndex = "JOB_COMPLETION_INDEX"
 	slurmTask       = "SLURM_ARRAY_TASK_ID"
 )
 
-// TaskShard returns the shard of a task from the task's environment. The task belongs to a Slurm job array or a
+// TaskShard returns the shard of a task from the task's environment. If PointsVariable is set, it returns the shard of
+// the task's point.
+func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
+	e := environment{lookup: lookup}
+	if points, ok := e.optional(PointsVariable); ok {
+		s, err := e.pointTask(points)
+		return spec.Shard{I: s.I % s.K, K: s.K}, err
+	}
+	return taskOfArray(lookup)
+}
+
+// TaskPoint returns the number of a task's point in a sweep with the given number of points. Without PointsVariable,
+// the array has one task for each point, and each task runs its point whole.
+func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard) (int, error) {
+	e := environment{lookup: lookup}
+	said, ok := e.optional(PointsVariable)
+	switch {
+	case ok && said != points:
+		return 0, fmt.Errorf("%s is %d, and the sweep has %d points", PointsVariable, said, points)
+	case ok:
+		s, err := e.pointTask(points)
+		return s.I / s.K, err
+	case shard != spec.Whole:
+		return 0, hint.Add(param.Errorf("%s %s: the task's number does not say which point it runs", param.Shard, shard),
+			"set %s to the number of points and %s to the number of shards", PointsVariable, ShardsVariable)
+	}
+	if _, kubernetes := lookup(kubernetesIndex); kubernetes {
+		s := spec.Shard{I: e.number(kubernetesIndex), K: points}
+		if e.err == nil && (s.I < 0 || s.I >= s.K) {
+			e.err = fmt.Errorf("task %d: the sweep has %d points, from 0", s.I, points)
+		}
+		return s.I, e.err
+	}
+	s, err := taskOfArray(lookup)
+	if err == nil && s.K != points {
+		err = hint.Add(fmt.Errorf("the array has %d tasks, and the sweep has %d points", s.K, points),
+			"set %s to the number of points and %s to the number of shards", PointsVariable, ShardsVariable)
+	}
+	return s.I, err
+}
+
+// taskOfArray returns the shard of a task that runs a shard of a single run. The task belongs to a Slurm job array or a
 // Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a Kubernetes job,
 // or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the position of the task
 // in the array is the number of the shard.
-func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
+func taskOfArray(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)
 	switch {
@@ -58,6 +104,35 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 type environment struct {
 	lookup func(string) (string, bool)
 	err    error
+}
+
+// optional returns the number in a variable, and whether the variable is set.
+func (e *environment) optional(name string) (int, bool) {
+	if _, set := e.lookup(name); !set {
+		return 0, false
+	}
+	return e.number(name), true
+}
+
+// pointTask returns the number of the task and the number of shards of each point. The array runs all shards of the
+// given number of points.
+func (e *environment) pointTask(points int) (spec.Shard, error) {
+	s := spec.Shard{K: 1}
+	if shards, ok := e.optional(ShardsVariable); ok {
+		s.K = shards
+	}
+	variable := slurmTask
+	if _, kubernetes := e.lookup(kubernetesIndex); kubernetes {
+		variable = kubernetesIndex
+	}
+	s.I = e.number(variable)
+	if e.err == nil && (s.K < 1 || s.I < 0 || s.I >= s.K*points) {
+		e.err = fmt.Errorf("task %d: want an index from 0 that is below %d points × %d shards", s.I, points, s.K)
+	}
+	if e.err != nil {
+		return spec.Shard{K: 1}, e.err
+	}
+	return s, nil
 }
 
 func (e *environment) number(name string) int {

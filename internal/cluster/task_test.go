@@ -34,10 +34,43 @@ func TestTaskShard(t *testing.T) {
 		"Kubernetes":                  {map[string]string{"JOB_COMPLETION_INDEX": "2", "RSCERT_SHARDS": "3"}, spec.Shard{I: 2, K: 3}},
 		"Kubernetes, count unknown":   {map[string]string{"JOB_COMPLETION_INDEX": "2"}, bad},
 		"Kubernetes, beyond":          {map[string]string{"JOB_COMPLETION_INDEX": "3", "RSCERT_SHARDS": "3"}, bad},
+		"a shard of a point":          {map[string]string{"JOB_COMPLETION_INDEX": "7", "RSCERT_SHARDS": "3", "RSCERT_POINTS": "4"}, spec.Shard{I: 1, K: 3}},
+		"a point without shards":      {map[string]string{"SLURM_ARRAY_TASK_ID": "3", "RSCERT_POINTS": "4"}, spec.Shard{I: 0, K: 1}},
+		"beyond the points":           {map[string]string{"JOB_COMPLETION_INDEX": "12", "RSCERT_SHARDS": "3", "RSCERT_POINTS": "4"}, bad},
 		"both":                        {with(array("0", "0", "7", "8", "1"), "JOB_COMPLETION_INDEX", "0"), bad},
 		"neither, a number of shards": {map[string]string{"RSCERT_SHARDS": "3"}, bad},
 	} {
 		got, err := TaskShard(func(name string) (string, bool) { v, ok := test.env[name]; return v, ok })
+		if (err != nil) != (test.want == bad) || err == nil && got != test.want {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, test.want)
+		}
+	}
+}
+
+func TestTaskPoint(t *testing.T) {
+	const bad = -1
+	array := map[string]string{"SLURM_ARRAY_TASK_ID": "5", "SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_MAX": "6", "SLURM_ARRAY_TASK_COUNT": "4"}
+	for name, test := range map[string]struct {
+		env    map[string]string
+		points int
+		shard  spec.Shard
+		want   int // the value 'bad' stands for an error
+	}{
+		"one task for each point":   {array, 4, spec.Whole, 2},
+		"another number of tasks":   {array, 3, spec.Whole, bad},
+		"unknown shards":            {array, 4, spec.Shard{I: 1, K: 2}, bad},
+		"shards of points":          {map[string]string{"SLURM_ARRAY_TASK_ID": "7", "RSCERT_SHARDS": "3", "RSCERT_POINTS": "4"}, 4, spec.Shard{I: 1, K: 3}, 2},
+		"the last task":             {map[string]string{"JOB_COMPLETION_INDEX": "11", "RSCERT_SHARDS": "3", "RSCERT_POINTS": "4"}, 4, spec.Whole, 3},
+		"beyond the last task":      {map[string]string{"JOB_COMPLETION_INDEX": "12", "RSCERT_SHARDS": "3", "RSCERT_POINTS": "4"}, 4, spec.Whole, bad},
+		"another number of points":  {map[string]string{"JOB_COMPLETION_INDEX": "1", "RSCERT_POINTS": "5"}, 4, spec.Whole, bad},
+		"Kubernetes, a point a pod": {map[string]string{"JOB_COMPLETION_INDEX": "3"}, 4, spec.Whole, 3},
+		"Kubernetes, beyond":        {map[string]string{"JOB_COMPLETION_INDEX": "4"}, 4, spec.Whole, bad},
+		"no array":                  {nil, 4, spec.Whole, bad},
+		"no array, points":          {map[string]string{"RSCERT_POINTS": "4"}, 4, spec.Whole, bad},
+		"no number":                 {map[string]string{"JOB_COMPLETION_INDEX": "1", "RSCERT_POINTS": "x"}, 4, spec.Whole, bad},
+		"no shards":                 {map[string]string{"JOB_COMPLETION_INDEX": "1", "RSCERT_POINTS": "4", "RSCERT_SHARDS": "0"}, 4, spec.Whole, bad},
+	} {
+		got, err := TaskPoint(func(name string) (string, bool) { v, ok := test.env[name]; return v, ok }, test.points, test.shard)
 		if (err != nil) != (test.want == bad) || err == nil && got != test.want {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, test.want)
 		}

@@ -62,8 +62,8 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 		return nil, err
 	}
 	var left []int
-	for i, dir := range a.Parts() {
-		x, err := w.Extent(dir)
+	for i := range a.Tasks() {
+		x, err := w.Extent(a.run(i))
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 
 // tasks returns each shard's latest task.
 func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
-	last := make([]int, a.Shards) // latest job of each shard, counted from 1
+	last := make([]int, a.Tasks()) // latest job of each shard, counted from 1
 	for j, job := range jobs {
 		for _, shard := range job.Shards {
 			last[shard] = j + 1
@@ -112,7 +112,7 @@ type watched struct {
 // Run waits until all shards are finished. If a shard fails, Run submits it again, at most Retries times. If Run gives
 // up a shard, it still waits for the other shards and then returns an error.
 func (w *Watch) Run(ctx context.Context, a *Array) error {
-	shards := make([]watched, a.Shards)
+	shards := make([]watched, a.Tasks())
 	for silent := 0; ; {
 		tasks, err := w.tasks(ctx, a, a.Jobs)
 		switch {
@@ -149,7 +149,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 			continue
 		}
 		s.task = tasks[i]
-		if s.extent, err = w.Extent(a.Part(i)); err != nil {
+		if s.extent, err = w.Extent(a.run(i)); err != nil {
 			return false, err
 		}
 		switch {
@@ -161,13 +161,13 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 		case s.retries < w.Retries && s.task.Exit != wrongInput:
 			s.retries++
 			again = append(again, i)
-			w.Note("shard %d: %s; submitting it again (%d of %d times)", i, s.task, s.retries, w.Retries)
+			w.Note("%s: %s; submitting it again (%d of %d times)", a.describe(i), s.task, s.retries, w.Retries)
 		default:
 			s.over, s.failed = true, true
-			w.Note("shard %d: %s%s", i, s.task, a.lastWords(i))
+			w.Note("%s: %s%s", a.describe(i), s.task, a.lastWords(i))
 		}
 	}
-	w.show(shards)
+	w.show(a, shards)
 	if len(again) == 0 {
 		return over, nil
 	}
@@ -175,8 +175,8 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 	return false, err
 }
 
-// show reports the progress of all shards.
-func (w *Watch) show(shards []watched) {
+// show reports the progress of all shards. All points of a sweep have the same number of examples.
+func (w *Watch) show(a *Array, shards []watched) {
 	var done, total, running, waiting int
 	reason := ""
 	for _, s := range shards {
@@ -194,7 +194,7 @@ func (w *Watch) show(shards []watched) {
 	if waiting > 0 {
 		note += fmt.Sprintf(", %d waiting%s", waiting, reason)
 	}
-	w.Show(done, total, note)
+	w.Show(done, total*max(1, len(a.Points)), note)
 }
 
 // verdict returns an error if any shard failed. Each shard must be finished or given up.
@@ -209,7 +209,7 @@ func (w *Watch) verdict(a *Array, shards []watched) error {
 		return nil
 	}
 	first := failed[0]
-	err := fmt.Errorf("%d of %d shards failed: %s; shard %d: %s%s", len(failed), a.Shards, ranges(failed), first, shards[first].task, a.lastWords(first))
+	err := fmt.Errorf("%d of %d %s failed: %s; %s: %s%s", len(failed), a.Tasks(), a.Noun(), ranges(failed), a.describe(first), shards[first].task, a.lastWords(first))
 	return hint.Add(err, "the logs are in %s; mend it and go on with %s", a.Folder()+"/log", param.Resume)
 }
 

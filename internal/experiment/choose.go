@@ -43,14 +43,17 @@ func DrawSeed() (uint64, error) {
 // chooseSelection chooses how examples are selected if Max limits their number. It selects the first examples or, if
 // the data are sorted by class, some examples of every class.
 func (e *Experiment) chooseSelection() {
-	s := &e.Spec
+	s, listed := &e.Spec, e.data.Len()
+	if s.Only.Given() {
+		listed = len(s.Only.Examples)
+	}
 	if s.FixedSelect != nil {
 		s.Select = *s.FixedSelect
 		return
 	}
-	if s.Max > 0 && e.data.SortedByLabel() && (e.data.Len()-1)/s.Skip+1 > s.Max {
+	if s.Max > 0 && e.data.SortedByLabel() && (listed-1)/s.Skip+1 > s.Max {
 		s.Select = spec.Spread
 		e.console.Notef("examples: %d spread over all of %d, which stand class by class; %s first takes the first ones",
-			s.Max, e.data.Len(), param.Select)
+			s.Max, listed, param.Select)
 	}
 }

@@ -226,6 +226,9 @@ func (e *Experiment) report() {
 
 // chooseExamples chooses the examples of the experiment. If it finds none, it returns an error.
 func (e *Experiment) chooseExamples() error {
+	if err := e.Spec.Only.Check(e.data.Len()); err != nil {
+		return spec.BadInputf("%s: %w", param.Only, err)
+	}
 	e.chooseSelection()
 	e.positions = e.Spec.Positions(e.data.Len())
 	if len(e.positions) > 0 {

@@ -56,6 +56,7 @@ const (
 	ONNXRuntime       Name = "onnxruntime"
 	NoisyColumns      Name = "noisy-columns"
 	OffLattice        Name = "off-lattice"
+	Only              Name = "only"
 	Out               Name = "out"
 	Outputs           Name = "outputs"
 	Precision         Name = "precision"

@@ -41,6 +41,8 @@ type Outcome struct {
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
+	// Only describes the examples if another run selected them. Only is empty for a run of all examples.
+	Only string `json:"only,omitempty"`
 }
 
 // Certify carries out a plan. Errors in the user's input are InputErrors. An interrupted run can be resumed.
@@ -77,11 +79,18 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	if err := p.keepResumed(); err != nil {
 		return nil, err
 	}
+	selecting, err := p.selectExamples()
+	if err != nil {
+		return nil, err
+	}
 	e, err := experiment.Open(ctx, p.Spec, console)
 	if err != nil {
 		return nil, err
 	}
 	p.Spec = e.Spec
+	if err := selecting.check(e); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	if w := e.Evaluations(); w > 0 {
 		p.N = w
 	}
@@ -141,6 +150,7 @@ func (r *running) describe() runfolder.Run {
 	description.Parameters.Certification = r.plan.Certification
 	description.TangentSamples = r.plan.TangentSamples()
 	description.Preset = r.plan.Preset
+	description.Data.OnlyRun = r.plan.OnlyOf.Run
 	return description
 }
 
@@ -215,6 +225,9 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none, Compared: r.compared,
 		TangentSamples: r.plan.TangentSamples(), SignedBy: signedBy,
 		Denoiser: r.experiment.Denoiser(),
+	}
+	if r.plan.Only.Given() {
+		outcome.Only = r.plan.Only.Says()
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share

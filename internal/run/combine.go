@@ -121,6 +121,9 @@ func (c *combining) read(ctx context.Context, path string) error {
 		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and certificates of scores cannot be recomputed from votes", path, m.run.Parameters.Method),
 			"certify again with a method for votes")
 	}
+	if only := m.run.Parameters.Only; only.Given() {
+		return fmt.Errorf("%s: %s; combined runs certify all examples", path, only.Says())
+	}
 	records, err := evidence.Records(ctx)
 	if err != nil {
 		return err

@@ -34,6 +34,9 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 	if err != nil {
 		return nil, spec.BadInput(err)
 	}
+	if run := evidence.Run; run != nil && run.Parameters.Only.Given() {
+		return nil, hint.Add(spec.BadInputf("%s: %s", p.Saved, run.Parameters.Only.Says()), "calibrate on examples that were drawn at random, not selected by results")
+	}
 	scores, err := evidence.Scores()
 	if err != nil {
 		return nil, spec.BadInput(err)

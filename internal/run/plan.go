@@ -28,6 +28,9 @@ type Plan struct {
 	// Sign signs the finished run. If Sign is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
 
+	// OnlyOf names the run whose results select the examples. Certify fills in Spec.Only from this run.
+	OnlyOf OnlyOf
+
 	// Radii are the radii of the summary. If Radii is nil, the radii are chosen automatically. PerClass adds the
 	// accuracy of each class to the summary, and Norms adds the accuracy in further norms. The run's record contains
 	// none of these three fields.

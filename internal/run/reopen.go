@@ -42,7 +42,7 @@ func reopen(recorded runfolder.Run, given spec.Spec, round bool) (s spec.Spec, e
 	}
 	s.Data, s.Library, s.Threads, s.KeepOutputs = given.Data, given.Library, given.Threads, true
 	s.FixedSeed, s.Skip, s.Max, s.Shard = given.FixedSeed, given.Skip, given.Max, given.Shard
-	s.FixedSelect = given.FixedSelect
+	s.FixedSelect, s.Only = given.FixedSelect, given.Only
 	s.Batch = given.Batch
 	if given.Model != "" {
 		s.Model, s.Further = given.Model, given.Further

@@ -2,141 +2,152 @@ package run
 
 import (
 	"context"
-	"slices"
+	"fmt"
+	"math"
+	"os"
+	"time"
 
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/builtin"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/progress"
-	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/sweep"
 )
 
-// Sweep certifies the saved votes or scores of a run or a file again, once for each combination of its lists.
-type Sweep struct {
-	Evidence *runfolder.Evidence
-	Targets  []certify.Target
-	Methods  []runfolder.Method // none: as for Recertification
-	// Combines and Temperatures apply to methods for scores.
-	Combines     []certify.Combine
-	Temperatures []float64
-	N0           int64
-	// Sizes are the numbers of estimation samples to use. None stands for all samples.
-	Sizes []int64
-	// Repeats is the number of subsamples that Certify draws from the votes for each size. Seed is the seed of the
-	// subsamples.
-	Repeats int
-	Seed    uint64
-}
-
-// SweepPoint is a combination of the lists of a Sweep.
+// SweepPoint is a point of a sweep with the plan of its run. Plan.Out is the run folder of the point.
 type SweepPoint struct {
-	Target certify.Target
-	Method string // name in certificates
-	Size   int64  // 0: all samples
-	// Temperature is 0 for a method for votes.
-	Temperature float64
+	sweep.Point
+	Plan Plan
 }
 
-// Points returns the combinations in order: by target, then by size, and then by method. With several targets, it leaves
-// out the combination taylor for the first margin.
-func (s *Sweep) Points() []SweepPoint {
-	var points []SweepPoint
-	s.each(func(p SweepPoint, _ Recertification) { points = append(points, p) })
-	return points
+// SweptOutcome is the outcome of a point's run.
+type SweptOutcome struct {
+	sweep.Point
+	Outcome
 }
 
-// each calls the function 'visit' for each combination.
-func (s *Sweep) each(visit func(SweepPoint, Recertification)) {
-	base := Recertification{Evidence: s.Evidence, Methods: s.Methods, N0: s.N0, Seed: s.Seed}
-	base.settle()
-	sizes := s.Sizes
-	if len(sizes) == 0 {
-		sizes = []int64{0}
-	}
-	for _, target := range s.Targets {
-		for _, size := range sizes {
-			for _, m := range base.Methods {
-				q := base
-				q.Target, q.Size, q.Methods = target, size, []runfolder.Method{m}
-				p := SweepPoint{Target: target, Method: m.String(), Size: size}
-				if bound, byScores := m.Scores(); byScores {
-					s.eachOfScores(p, q, bound, visit)
-				} else {
-					visit(p, q)
-				}
-			}
-		}
-	}
-}
-
-// eachOfScores calls the function 'visit' for each combination and temperature of a method for scores.
-func (s *Sweep) eachOfScores(p SweepPoint, q Recertification, bound certify.MeanBound, visit func(SweepPoint, Recertification)) {
-	for _, q.Combine = range s.Combines {
-		if q.Combine == certify.Taylor && p.Target.Margin != certify.SecondMargin && len(s.Targets) > 1 {
-			continue // defined for the second margin alone
-		}
-		for _, q.Temperature = range s.Temperatures {
-			p.Method = certify.ScoreParams{Bound: bound, Combine: q.Combine}.Name()
-			p.Temperature = q.Temperature
-			visit(p, q)
-		}
-	}
-}
-
-// Certify calls the function 'take' with the number of each combination in Points and its certificates. For a method
-// for votes with Sizes, Certify calls it Repeats times.
-func (s *Sweep) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
-	if err := s.check(); err != nil {
+// CertifySweep carries out the plans of a sweep, one after the other. The caller has checked the plans with
+// ValidateSweep.
+func CertifySweep(ctx context.Context, points []SweepPoint, console experiment.Console) ([]SweptOutcome, error) {
+	var outcomes []SweptOutcome
+	err := eachPoint(points, console, func(p SweepPoint) error {
+		outcome, err := Certify(ctx, p.Plan, console)
+		outcomes = append(outcomes, SweptOutcome{p.Point, outcome})
 		return err
-	}
-	var all []Recertification
-	s.each(func(_ SweepPoint, q Recertification) { all = append(all, q) })
-	var saved *savedVotes
-	for point, q := range all {
-		repeats := 1
-		if _, byVotes := q.Methods[0].Votes(); byVotes {
-			if saved == nil {
-				first := q
-				first.Size = slices.Max(append([]int64{0}, s.Sizes...))
-				var err error
-				if saved, err = first.readVotes(); err != nil {
-					return err
-				}
+	})
+	return outcomes, err
+}
+
+// ValidateSweep checks everything in the plans of all points that can be checked without opening models and data. It
+// also checks that all models exist. So a wrong value of the last point is found before the first point is sampled.
+func ValidateSweep(points []SweepPoint) error {
+	for _, p := range points {
+		plan := p.Plan
+		plan.Settle()
+		err := plan.validate()
+		for _, model := range plan.Models() {
+			if _, own := builtin.Name(model); err == nil && !own {
+				_, err = os.Stat(model)
+				err = spec.BadInput(err)
 			}
-			repeats = max(1, s.Repeats)
 		}
-		q.saved = saved
-		for q.Turn = range repeats {
-			sets, err := q.Certify(ctx, show)
-			if err == nil {
-				err = take(point, sets[0])
-			}
-			if err != nil {
-				return err
-			}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
-// check returns an error unless the evidence allows the sizes.
-func (s *Sweep) check() error {
-	if len(s.Sizes) == 0 {
-		return nil
-	}
-	if r := s.Evidence.Run; r != nil && r.Parameters.Stop.Given() {
-		return spec.BadInputf("%s: the run has %s %s: the number of samples of an example depends on its votes, so the first samples are no sample of a fixed size",
-			param.Sizes, param.Stop, r.Parameters.Stop)
-	}
-	if s.Repeats < 2 {
-		return nil
-	}
-	base := Recertification{Evidence: s.Evidence, Methods: s.Methods}
-	base.settle()
-	for _, m := range base.Methods {
-		if _, byScores := m.Scores(); byScores {
-			return spec.BadInputf("%s %d: method %s takes the first samples of scores.npz, which are the same each time", param.Repeats, s.Repeats, m)
+// eachPoint calls do for each point, and puts the name of the point into an error.
+func eachPoint(points []SweepPoint, console experiment.Console, do func(SweepPoint) error) error {
+	for k, p := range points {
+		console.Notef("point %d of %d: %s", k+1, len(points), p.Name)
+		if err := do(p); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	return nil
+}
+
+// SweepForecast is the result of certify --plan for a sweep.
+type SweepForecast struct {
+	Points []PointForecast `json:"points"`
+	// These are the sums over all points. The points run one after the other in one process.
+	Samples   int64   `json:"samples"`
+	Seconds   float64 `json:"seconds"`
+	Hours     float64 `json:"hours"`
+	CoreHours float64 `json:"core_hours"`
+	// If there is a deadline, Shards is the smallest number of shards of each point with which the sweep meets the
+	// deadline if all shards of all points run at the same time. Tasks is the number of these shards in total, and
+	// TaskSeconds is the time of the longest one.
+	Deadline    float64 `json:"deadline_seconds,omitempty"`
+	Shards      int     `json:"shards,omitempty"`
+	Tasks       int     `json:"tasks,omitempty"`
+	TaskSeconds float64 `json:"task_seconds,omitempty"`
+}
+
+// PointForecast is the forecast of a point's run.
+type PointForecast struct {
+	sweep.Point
+	Forecast
+}
+
+// PlanSweep forecasts the time of each point's run, as PlanRun does, and the time of the whole sweep.
+func PlanSweep(ctx context.Context, points []SweepPoint, deadline time.Duration, console experiment.Console) (f SweepForecast, err error) {
+	for k := range points {
+		points[k].Plan.Out = "-" // PlanRun chooses a folder of its own
+	}
+	if err := ValidateSweep(points); err != nil {
+		return f, err
+	}
+	err = eachPoint(points, console, func(p SweepPoint) error {
+		of, err := PlanRun(ctx, p.Plan, deadline, console)
+		f.Points = append(f.Points, PointForecast{p.Point, of})
+		return err
+	})
+	if err != nil {
+		return f, err
+	}
+	f.add(deadline.Seconds())
+	return f, nil
+}
+
+// add computes the sums over all points. With a deadline, every point gets the number of shards that the slowest point
+// needs.
+func (f *SweepForecast) add(deadline float64) {
+	for _, p := range f.Points {
+		f.Samples, f.Seconds, f.Hours, f.CoreHours = f.Samples+p.Samples, f.Seconds+p.Seconds, f.Hours+p.Hours, f.CoreHours+p.CoreHours
+		f.Shards = max(f.Shards, p.Shards)
+	}
+	if deadline <= 0 {
+		return
+	}
+	f.Deadline, f.Tasks = deadline, f.Shards*len(f.Points)
+	for _, p := range f.Points {
+		perExample := float64(p.Samples) / float64(p.Examples) / p.SamplesPerSecond
+		f.TaskSeconds = max(f.TaskSeconds, p.StartSeconds+math.Ceil(float64(p.Examples)/float64(f.Shards))*perExample)
+	}
+}
+
+// PointCheck is the check of a point's set-up.
+type PointCheck struct {
+	sweep.Point
+	Check
+}
+
+// CheckSweep briefly tests the experiment of each point, as CheckRun does.
+func CheckSweep(ctx context.Context, points []SweepPoint, spell param.Spelling, console experiment.Console) ([]PointCheck, error) {
+	for k := range points {
+		points[k].Plan.Out = "-" // a check writes no folder
+	}
+	if err := ValidateSweep(points); err != nil {
+		return nil, err
+	}
+	var checks []PointCheck
+	err := eachPoint(points, console, func(p SweepPoint) error {
+		c, err := CheckRun(ctx, p.Plan, "", spell, console)
+		checks = append(checks, PointCheck{p.Point, c})
+		return err
+	})
+	return checks, err
 }

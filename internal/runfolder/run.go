@@ -192,6 +192,7 @@ type Data struct {
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
+	OnlyRun          string          `json:"only-run,omitempty"`           // path of the run in Parameters.Only
 }
 
 // Reading describes how rscert interpreted the data file. The description contains no paths.
@@ -393,6 +394,9 @@ func (r Run) validate() error {
 	if err := r.validateColumns(); err != nil {
 		return err
 	}
+	if err := p.Only.Check(r.Data.Examples); err != nil {
+		return err
+	}
 	if err := r.checkMembers(); err != nil {
 		return err
 	}
@@ -493,7 +497,7 @@ const NoiseOnFlag = "--" + string(param.NoiseOn)
 // aspect returns the kind of a parameter.
 func aspect(name param.Name) Aspect {
 	switch name {
-	case "skip", "max", "select", "shard", "save-scores":
+	case "skip", "max", "select", "shard", "only", "save-scores":
 		return OfExtent
 	case "precision", "prefer-nhwc", "conv-search":
 		return OfComputation

@@ -41,13 +41,30 @@ type Conditions struct {
 	DenoiserRange     []float64          `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
 
+	// Only selects examples by the results of another run. It is absent for a run of all examples.
+	Only Only `json:"only,omitzero"`
+
 	// Average says what an ensemble averages. It is absent if there is only one model.
 	Average graph.Average `json:"average,omitempty"`
 }
 
 // Positions returns the positions of the experiment's examples in a dataset with the given number of examples. The
-// positions are in ascending order.
+// positions are in ascending order. If Only selects examples, Skip, Max, Select and Shard apply to the list of the
+// selected examples.
 func (c Conditions) Positions(examples int) []int {
+	if !c.Only.Given() {
+		return c.turns(examples)
+	}
+	turns := c.turns(len(c.Only.Examples))
+	positions := make([]int, len(turns))
+	for i, turn := range turns {
+		positions[i] = c.Only.Examples[turn]
+	}
+	return positions
+}
+
+// turns applies Skip, Max, Select and Shard to a list with the given number of examples.
+func (c Conditions) turns(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
 		return nil // run folders of the first format may lack these values
 	}

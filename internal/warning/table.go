@@ -26,6 +26,7 @@ const (
 	RunTruncated
 	RunUnbound
 	DifferentExamples
+	ChosenExamples
 	FloatNoise
 	LabelBounds
 	FittedRows
@@ -121,6 +122,10 @@ var table = [...]entry{
 	RunUnbound: {"run-unbound", "the lines of an old run do not name their run", param.Textf(
 		"Runs of format 2 do not record in each line to which run it belongs, so rscert cannot notice lines that were copied from " +
 			"another run. Check where the files come from, or certify again for the present format.")},
+	ChosenExamples: {"chosen-examples", "another run selected the examples by its results", param.Textf(
+		"The run certifies only examples on which another run abstained or failed (%s). Each certificate holds. But an accuracy or a "+
+			"calibration error of these examples says nothing about the whole dataset. Read the run beside the other run (docs/only.md).",
+		param.Only)},
 	DifferentExamples: {"different-examples", "the compared runs have different examples", param.Textf(
 		"An upper envelope is meaningful only over the same examples. Certify the same examples in all runs (%s, %s, %s).",
 		param.Skip, param.Max, param.Select)},

@@ -161,6 +161,9 @@ func (p Page) cautions() (lines []string) {
 		if r.Selected > r.Examples {
 			add("the run is not finished: %d of %d examples.", r.Examples, r.Selected)
 		}
+		if c.Only != "" {
+			add("%s.", c.Only)
+		}
 		switch {
 		case r.Kind == summary.LogKind:
 			add("a log from elsewhere, which does not say its σ, its α or its method: nothing here is certified by " +

@@ -241,6 +241,9 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 	if len(r.Data.Shards) > 0 { // a merge with missing shards
 		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
 	}
+	if p.Only.Given() {
+		c.Only = p.Only.Says()
+	}
 	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
 	c.Denoiser, c.Average, c.Members = r.Model.Denoiser, r.Parameters.Average, r.Model.Members
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version

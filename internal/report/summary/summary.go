@@ -166,9 +166,12 @@ type Conditions struct {
 	Composition string `json:"composition,omitempty"`
 	Data        *File  `json:"data,omitempty"`
 	Shard       string `json:"shard,omitempty"` // set if the run is a shard of a larger run
-	Provider    string `json:"provider,omitempty"`
-	Device      string `json:"device,omitempty"`
-	Version     string `json:"rscert,omitempty"`
+	// Only describes the examples if another run selected them by its results. Rates of these examples are no rates of
+	// the dataset.
+	Only     string `json:"only,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Device   string `json:"device,omitempty"`
+	Version  string `json:"rscert,omitempty"`
 	certify.Claim
 }
 

@@ -87,6 +87,24 @@ func (r Report) WriteMain(w io.Writer) error {
 	return out.Flush()
 }
 
+// WriteOverview prints only the table with one row for each run and, if there are any, the requirements, as text.
+func (r Report) WriteOverview(w io.Writer) error {
+	sections := []section{r.accuracy()}
+	if len(r.Requirements) > 0 {
+		sections = append(sections, requirements(r.Requirements))
+	}
+	out := bufio.NewWriter(w)
+	for k, s := range sections {
+		if k > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := s.write(out, Text); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
 // section is a table with a caption and notes.
 type section struct {
 	caption string
@@ -236,6 +254,11 @@ func (r Report) accuracy() section {
 			report.Number(run.Abstained.Value))...)
 	}
 	for _, run := range r.Runs {
+		if run.Conditions.Only != "" {
+			s.notes = append(s.notes, fmt.Sprintf("Examples%s: %s.", r.runName(run), run.Conditions.Only))
+		}
+	}
+	for _, run := range r.Runs {
 		if run.Audit != nil && run.Audit.Examples > 0 {
 			s.table.AddRow(underAttack(*run.Audit, r.runName(run))...)
 			s.notes = append(s.notes, auditNote(*run.Audit, r.runName(run)))
@@ -337,8 +360,11 @@ func (r Report) intervals(s summary.Summary) section {
 		}
 		out.table.AddRow(row...)
 	}
-	out.notes = append(out.notes, fmt.Sprintf(
-		"Interval: the accuracy over the population that the %d examples are drawn from, each radius for itself (Clopper–Pearson).", s.Examples))
+	population := fmt.Sprintf("over the population that the %d examples are drawn from", s.Examples)
+	if s.Conditions.Only != "" {
+		population = "over those examples of the population that such a run would select"
+	}
+	out.notes = append(out.notes, fmt.Sprintf("Interval: the accuracy %s, each radius for itself (Clopper–Pearson).", population))
 	switch d := s.Dataset; {
 	case d != nil && s.Conditions.Deterministic:
 		out.notes = append(out.notes, fmt.Sprintf("The certificates are deterministic: none of %s is wrong.", report.Certificates(s.Examples, d.Examples)))

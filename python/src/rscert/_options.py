@@ -121,6 +121,8 @@ class CertifyOptions(TypedDict, total=False):
         model, and 0,1 for other denoisers
     diffusion_schedule: noise schedule of a diffusion model: linear, cosine, or a file with the value ᾱ of each
         timestep, one per line (default linear)
+    only: certify only examples that another run abstained on (abstained=RUN) or failed on (failed=RUN), with new
+        noise; 'failed' also includes wrong answers; no rate of these examples is a rate of the dataset (docs/only.md)
     from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
         data are the same
     preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
@@ -197,6 +199,7 @@ class CertifyOptions(TypedDict, total=False):
     denoiser_kind: Literal["image", "epsilon", "x0"]
     denoiser_range: Floats
     diffusion_schedule: StrPath
+    only: str
     from_: str
     preset: str
     resume: bool

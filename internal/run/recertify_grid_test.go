@@ -11,19 +11,19 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// sweepOf returns a sweep over a run with one method and the given sizes.
-func sweepOf(t *testing.T, e *runfolder.Evidence, m runfolder.Method, sizes ...int64) Sweep {
+// gridOf returns a grid over a run with one method and the given sizes.
+func gridOf(t *testing.T, e *runfolder.Evidence, m runfolder.Method, sizes ...int64) RecertificationGrid {
 	t.Helper()
 	target, err := e.ClassTarget(runfolder.Given{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sweep{Evidence: e, Targets: []certify.Target{target}, Methods: []runfolder.Method{m}, Combines: []certify.Combine{certify.Directed},
+	return RecertificationGrid{Evidence: e, Targets: []certify.Target{target}, Methods: []runfolder.Method{m}, Combines: []certify.Combine{certify.Directed},
 		Temperatures: []float64{1}, Sizes: sizes, Repeats: 1, Seed: 5}
 }
 
 // collect returns the certificates of each point and repeat.
-func collect(t *testing.T, s Sweep) (sets [][]certify.Certificate, points []int) {
+func collect(t *testing.T, s RecertificationGrid) (sets [][]certify.Certificate, points []int) {
 	t.Helper()
 	err := s.Certify(t.Context(), quiet, func(point int, certs []certify.Certificate) error {
 		sets, points = append(sets, certs), append(points, point)
@@ -37,7 +37,7 @@ func collect(t *testing.T, s Sweep) (sets [][]certify.Certificate, points []int)
 
 // From scores, size n must give the certificates of a run with n samples and the same seed. The levels of the two runs
 // differ slightly, because they draw different numbers of random words.
-func TestSweepTakesTheFirstScores(t *testing.T) {
+func TestGridTakesTheFirstScores(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	plan := func(n int64) Plan {
 		p := quick(t, data, func(p *Plan) { p.SaveScores, p.Method, p.N = true, runfolder.ByScores(certify.Hoeffding), n })
@@ -45,7 +45,7 @@ func TestSweepTakesTheFirstScores(t *testing.T) {
 		return p
 	}
 	long, short := plan(300), plan(120)
-	sets, _ := collect(t, sweepOf(t, find(t, long.Out), runfolder.ByScores(certify.Hoeffding), 120, 300))
+	sets, _ := collect(t, gridOf(t, find(t, long.Out), runfolder.ByScores(certify.Hoeffding), 120, 300))
 	for k, want := range [][]certify.Certificate{readResults(t, short.Out).certs, readResults(t, long.Out).certs} {
 		for i, c := range sets[k] {
 			if c.N != want[i].N || c.Prediction != want[i].Prediction || math.Abs(c.Margin-want[i].Margin) > 1e-6 || want[i].Margin == 0 {
@@ -56,7 +56,7 @@ func TestSweepTakesTheFirstScores(t *testing.T) {
 	if sets[0][0].Margin >= sets[1][0].Margin {
 		t.Errorf("margins %v from 120 samples, %v from 300", sets[0][0].Margin, sets[1][0].Margin)
 	}
-	s := sweepOf(t, find(t, long.Out), runfolder.ByScores(certify.Hoeffding), 301)
+	s := gridOf(t, find(t, long.Out), runfolder.ByScores(certify.Hoeffding), 301)
 	if err := s.Certify(t.Context(), quiet, nil); err == nil || !strings.Contains(err.Error(), "300 estimation samples") {
 		t.Errorf("too many: %v", err)
 	}
@@ -68,11 +68,11 @@ func TestSweepTakesTheFirstScores(t *testing.T) {
 
 // From votes, each turn must certify the subsample of certify.Votes.Subsample, and all methods must see the same
 // subsamples.
-func TestSweepSubsamplesVotes(t *testing.T) {
+func TestGridSubsamplesVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.N = 500 })
 	mustCertify(t, p)
 	e := find(t, p.Out)
-	s := sweepOf(t, e, runfolder.ByVotes(certify.Bonferroni), 50, 500)
+	s := gridOf(t, e, runfolder.ByVotes(certify.Bonferroni), 50, 500)
 	s.Methods = append(s.Methods, runfolder.ByVotes(certify.ClopperPearson))
 	s.Repeats = 3
 	sets, points := collect(t, s)
@@ -110,10 +110,10 @@ func TestSweepSubsamplesVotes(t *testing.T) {
 
 // The points are in the order of targets, sizes, methods, combinations and temperatures. Methods for votes have no
 // temperature, and taylor has no first margin.
-func TestSweepPoints(t *testing.T) {
+func TestGridPoints(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)
-	s := sweepOf(t, find(t, p.Out), runfolder.ByVotes(certify.Bonferroni), 10, 20)
+	s := gridOf(t, find(t, p.Out), runfolder.ByVotes(certify.Bonferroni), 10, 20)
 	s.Methods = append(s.Methods, runfolder.ByScores(certify.Betting))
 	s.Combines, s.Temperatures = []certify.Combine{certify.Projected, certify.Taylor}, []float64{0.5, 1}
 	first := s.Targets[0]
@@ -142,7 +142,7 @@ func TestSweepPoints(t *testing.T) {
 }
 
 // The number of samples of a run with --stop depends on its votes, so sizes are refused, also if no example stopped.
-func TestSweepRefusesStoppedRuns(t *testing.T) {
+func TestGridRefusesStoppedRuns(t *testing.T) {
 	rule, err := certify.ParseStop("radius>=0.05")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestSweepRefusesStoppedRuns(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.Stop, p.N = rule, 500 })
 	mustCertify(t, p)
 	for _, path := range []string{p.Out, filepath.Join(p.Out, runfolder.VotesFile)} {
-		s := sweepOf(t, find(t, path), runfolder.ByVotes(certify.Bonferroni), 20)
+		s := gridOf(t, find(t, path), runfolder.ByVotes(certify.Bonferroni), 20)
 		if err := s.Certify(t.Context(), quiet, nil); err == nil || !strings.Contains(err.Error(), "depends on its votes") {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/sweep"
+	"github.com/rscert/rscert/internal/warning"
+)
+
+// expandSweeps replaces each folder of runs among the paths by its runs. Points of a sweep that have not begun cause a
+// warning or, if there are requirements, an error.
+func expandSweeps(s streams, paths []string, required bool) ([]string, error) {
+	runs, missing, err := sweep.Expand(paths)
+	switch {
+	case err != nil:
+		return nil, badInput(err)
+	case len(missing) == 0:
+		return runs, nil
+	case required:
+		return nil, hint.Add(badInputf("these points of the sweep have not begun: %s", strings.Join(missing, ", ")),
+			"finish the sweep with 'rscert certify … --resume'")
+	}
+	return runs, s.warnf(warning.RunUnfinished, "these points of the sweep have not begun: %s", strings.Join(missing, ", "))
+}

@@ -1,0 +1,144 @@
+package spec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// Choice says which examples of another run a run certifies again.
+type Choice string
+
+// These are the choices.
+const (
+	Abstained Choice = "abstained" // the other run made no prediction
+	Failed    Choice = "failed"    // the other run did not certify the true class, at any radius
+)
+
+// Choices lists all choices.
+var Choices = choice.Of("choice", Abstained, Failed)
+
+func (c Choice) String() string { return string(c) }
+
+// Only describes a run that certifies only examples that another run selected by its results. The zero value means all
+// examples. The parameters Skip, Max, Select and Shard then apply to the selected examples, as they otherwise apply to
+// the whole dataset.
+type Only struct {
+	Choice Choice `json:"choice"`
+	// Run is the ID of the other run.
+	Run string `json:"run"`
+	// Seeds are the seeds of the other run's noise and of all runs that selected the examples of the other run. The
+	// noise of the new run must have another seed.
+	Seeds []uint64 `json:"seeds"`
+	// Of is the number of examples of the other run.
+	Of int `json:"of"`
+	// Examples are the indices of the selected examples in the dataset, in ascending order.
+	Examples Indices `json:"examples"`
+}
+
+// Given reports whether the run certifies only selected examples.
+func (o Only) Given() bool { return o.Choice != "" }
+
+// IsZero reports whether the run certifies all examples. encoding/json then omits the field.
+func (o Only) IsZero() bool { return !o.Given() }
+
+// String describes the selection for a message.
+func (o Only) String() string {
+	if !o.Given() {
+		return "all examples"
+	}
+	return fmt.Sprintf("%d examples that run %s %s", len(o.Examples), o.Run, o.Choice.Did())
+}
+
+// Did completes a sentence about the other run: what the other run did with the selected examples.
+func (c Choice) Did() string {
+	if c == Abstained {
+		return "abstained on"
+	}
+	return "failed on"
+}
+
+// Says describes the examples of the run in a sentence for the reader of a report.
+func (o Only) Says() string {
+	return fmt.Sprintf("these are %d of %d examples: only examples that run %s %s. No rate of them is a rate of the dataset",
+		len(o.Examples), o.Of, o.Run, o.Choice.Did())
+}
+
+// Check returns an error unless the selection fits a dataset with the given number of examples.
+func (o Only) Check(examples int) error {
+	if !o.Given() {
+		return nil
+	}
+	if _, err := Choices.Parse(string(o.Choice)); err != nil {
+		return err
+	}
+	n := len(o.Examples)
+	if n == 0 || o.Of < n || len(o.Seeds) == 0 {
+		return fmt.Errorf("a selection of %d from %d examples, with %d seeds", n, o.Of, len(o.Seeds))
+	}
+	if !slices.IsSorted(o.Examples) || len(slices.Compact(slices.Clone(o.Examples))) != n || o.Examples[0] < 0 {
+		return errors.New("the selected examples are not in ascending order")
+	}
+	if last := o.Examples[n-1]; last >= examples {
+		return fmt.Errorf("example %d is selected, and the data have %d examples", last, examples)
+	}
+	return nil
+}
+
+// Indices are numbers in ascending order. JSON holds them as ranges, such as "0-3,7".
+type Indices []int
+
+// MarshalJSON returns the ranges.
+func (n Indices) MarshalJSON() ([]byte, error) { return json.Marshal(n.String()) }
+
+// String returns the ranges.
+func (n Indices) String() string {
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(n[i])
+		if j > i {
+			part += "-" + strconv.Itoa(n[j])
+		}
+		parts, i = append(parts, part), j+1
+	}
+	return strings.Join(parts, ",")
+}
+
+// maxIndices limits the number of indices, so that a damaged file cannot exhaust the memory.
+const maxIndices = 1 << 24
+
+// UnmarshalJSON parses ranges.
+func (n *Indices) UnmarshalJSON(text []byte) error {
+	var ranges string
+	if err := json.Unmarshal(text, &ranges); err != nil {
+		return err
+	}
+	*n = nil
+	if ranges == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(ranges, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || from < 0 || to < from || to-from >= maxIndices-len(*n) {
+			return fmt.Errorf("%.40q: want a range of indices, as in 0-3", part)
+		}
+		for k := from; k <= to; k++ {
+			*n = append(*n, k)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// File is the name of the file with a sweep's Record.
+const File = "sweep.json"
+
+// Schema is the format version of the Record that this package writes. The package refuses newer versions.
+const Schema = 1
+
+// maxRecord limits the size of sweep.json in bytes.
+const maxRecord = 16 << 20
+
+// Record is the content of sweep.json. It is written before the first run begins.
+type Record struct {
+	Schema  int    `json:"schema"`
+	Version string `json:"rscert"` // version of rscert
+	// Seed is the seed of the noise of all points.
+	Seed   uint64  `json:"seed"`
+	Axes   Grid    `json:"axes"`
+	Points []Point `json:"points"`
+}
+
+// NewRecord returns the record of a sweep.
+func NewRecord(version string, seed uint64, g Grid) Record {
+	return Record{Schema: Schema, Version: version, Seed: seed, Axes: g, Points: g.Points()}
+}
+
+// Read reads the record in the folder dir. If the folder holds no record, the error is fs.ErrNotExist.
+func Read(dir string) (r Record, err error) {
+	path := filepath.Join(dir, File)
+	if folder, err := os.Stat(dir); err == nil && !folder.IsDir() {
+		return r, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxRecord) {
+		err = fmt.Errorf("%s: is not the record of a sweep", path)
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return r, err
+	}
+	if err := r.decode(text); err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// decode parses the text of sweep.json.
+func (r *Record) decode(text []byte) error {
+	if err := json.Unmarshal(text, r); err != nil {
+		return err
+	}
+	switch _, state := checksum.VerifySealed(text); {
+	case r.Schema > Schema:
+		return fmt.Errorf("written in format %d by rscert %.40q; this rscert reads formats up to %d", r.Schema, r.Version, Schema)
+	case r.Schema < 1:
+		return errors.New("is not the record of a sweep: it has no schema version")
+	case state != checksum.Good:
+		return errors.New("has changed since it was written: its checksum does not match")
+	}
+	for _, p := range r.Points {
+		if p.Name == "" || strings.HasPrefix(p.Name, ".") || p.Name != filepath.Base(p.Name) {
+			return fmt.Errorf("%.40q is not the name of a point", p.Name)
+		}
+	}
+	return nil
+}
+
+// Folders returns the run folders of all points, in the order of the points. A folder may be missing.
+func (r Record) Folders(dir string) []string {
+	folders := make([]string, len(r.Points))
+	for k, p := range r.Points {
+		folders[k] = filepath.Join(dir, p.Name)
+	}
+	return folders
+}
+
+// Start starts or resumes the sweep in the folder dir. If resume is true and the folder holds a record, Start compares
+// this record with r and returns it. Otherwise Start writes r into the folder, which must be empty or missing.
+func Start(dir string, r Record, resume bool) error {
+	then, err := Read(dir)
+	switch {
+	case err == nil && resume:
+		return then.same(dir, r)
+	case err == nil:
+		return hint.Add(spec.BadInputf("%s: %w", dir, runfolder.ErrExists), "go on with %s, or choose another %s", param.Resume, param.Out)
+	case !errors.Is(err, fs.ErrNotExist):
+		return spec.BadInput(err)
+	}
+	if err := checkEmpty(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return r.Write(dir)
+}
+
+// Write writes the record into the folder dir.
+func (r Record) Write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, File), checksum.Seal(append(text, '\n')))
+}
+
+// checkEmpty refuses a folder that holds anything except the remains of an interrupted start.
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return spec.BadInput(err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), durable.Temporary) {
+			return hint.Add(spec.BadInputf("%s: %w, and holds no sweep", dir, runfolder.ErrExists), "choose another %s", param.Out)
+		}
+	}
+	return nil
+}
+
+// same returns an error unless both records describe the same sweep. The versions of rscert may differ, because each
+// run compares the versions.
+func (r Record) same(dir string, now Record) error {
+	var differs error
+	switch {
+	case !reflect.DeepEqual(r.Axes, now.Axes):
+		differs = param.Errorf("the sweep was %s, now %s", r.Axes, now.Axes)
+	case r.Seed != now.Seed:
+		differs = param.Errorf("%s was %d, now %d", param.Seed, r.Seed, now.Seed)
+	case !reflect.DeepEqual(r.Points, now.Points):
+		differs = errors.New("the names of its points differ")
+	default:
+		return nil
+	}
+	return hint.Add(spec.BadInputf("cannot resume %s: %w", dir, differs), "resume with the settings of the folder, or choose another %s", param.Out)
+}
+
+// String lists the axes, as in "sigma 0.25,0.5 × law gaussian,laplace".
+func (g Grid) String() string {
+	var axes []string
+	for _, a := range g {
+		axes = append(axes, string(a.Parameter)+" "+strings.Join(a.Values, ","))
+	}
+	return strings.Join(axes, " × ")
+}
