@@ -221,7 +221,7 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, paths...)
 }
 
-// sweep returns the settings to certify.
+// grid returns the settings to certify.
 func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

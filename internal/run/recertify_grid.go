@@ -138,3 +138,5 @@ func (g *RecertificationGrid) check() error {
 			return spec.BadInputf("%s %d: method %s takes the first samples of scores.npz, which are the same each time", param.Repeats, g.Repeats, m)
 		}
 	}
+	return nil
+}
