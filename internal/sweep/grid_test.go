@@ -58,6 +58,7 @@ func TestNames(t *testing.T) {
 		{Axis{"model", []string{"one/net.onnx", "two/net.onnx"}}, []string{"model-one-net", "model-two-net"}},
 		{Axis{"model", []string{"one/net.onnx", "one-net.onnx", "one net"}}, []string{"model-one-net-0", "model-one-net-1", "model-one-net-2"}},
 		{Axis{"model", []string{"builtin:cnn", "A.onnx", "a.onnx"}}, []string{"model-builtin-cnn-0", "model-A-1", "model-a-2"}},
+		{Axis{"model", []string{"a.onnx", "A.onnx"}}, []string{"model-a-0", "model-A-1"}},
 		{Axis{"stop", []string{"radius>=0.5", "precision=0.1"}}, []string{"stop-radius-0.5", "stop-precision-0.1"}},
 		{Axis{"model", []string{"../../x.onnx", "é.onnx"}}, []string{"model-x", "model-é"}},
 		{Axis{"model", []string{long, "a"}}, []string{"point-0", "point-1"}},
