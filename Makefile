@@ -223,6 +223,17 @@ studies: onnxruntime build ## sample the bundled model and make the tables of do
 	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
 	mv out/studies/terminal.svg docs/img/terminal.svg
 
+# PAPERS names pages of docs/papers, and ONLY headings of these pages. Blocks whose data are missing are left out.
+PAPERS ?= cohen2019 moutaouakil2024 ciosek2025 emde2025
+PAPERS_DATA ?= ../shared/data
+
+.PHONY: papers
+papers: onnxruntime build ## make the tables and figures of docs/papers (half an hour); PAPERS=cohen2019 ONLY=Table: only some
+	@set -e; mkdir -p out; for page in $(PAPERS); do \
+		$(GO) run ./studies/papers -data '$(PAPERS_DATA)' -cifar '$(CIFAR)' -only '$(ONLY)' docs/papers/$$page.md >out/papers.txt; \
+		[ ! -s out/papers.txt ] || $(GO) run ./studies/page docs/papers/$$page.md <out/papers.txt; \
+	done
+
 # RSCERT_BENCH_MODELS names a folder made by scripts/bench_models.py; the default is two bundled models.
 .PHONY: bench-sampling
 bench-sampling: onnxruntime tools ## measure sampling with rscert and with ONNX Runtime alone, and the noise by size of its table
