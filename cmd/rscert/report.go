@@ -35,11 +35,13 @@ type reportOptions struct {
 	plots     []string
 	curve     curves.Curve
 	look      curves.Options
+	byModel   byModelOptions
 }
 
 func newReport(s streams) *cobra.Command {
 	o := reportOptions{summary: summary.Default(), format: tables.Text}
 	var title string
+	var completeByModel func()
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
 		Short: "Print tables of runs, compare runs with a baseline, and test requirements in CI",
@@ -78,7 +80,14 @@ requirement with this prefix. Numbers are compared exactly: 59 of 100 meets >=0.
 the input is damaged or lacks the required value, the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
-example by example. --max-drop limits the loss of certified accuracy at every radius.`,
+example by example. --max-drop limits the loss of certified accuracy at every radius.
+
+With --by-model, the command compares models, so that you can choose one. --within
+applies the rule of Emde et al. 2025 (section 5.3). The candidates are the models whose
+certified accuracy is at most a tolerance below the best one. The rule takes the
+candidate with the smallest CCE and, separately, the candidate with the smallest CBS.
+Such a choice is a selection: the statements with probability 1 − delta therefore use
+delta/k for each of the k runs, and hold for all runs together.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
@@ -87,6 +96,8 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
   rscert report run-0.25 run-0.5 --html runs.html --data mnist/
   rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
   rscert report run --curve calibration --plot calibration.svg
+  rscert report a-0.25 a-0.5 b-0.25 b-0.5 --names a,a,b,b --by-model --within 0.03
+  rscert report a-0.25 a-0.5 b-0.25 b-0.5 --curve pareto --plot pareto.svg
   rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
   rscert report new --baseline released --max-drop 0.01 --radii 0.25,0.5`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -97,6 +108,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.look.Title = given(cmd, "title", &title)
+			completeByModel()
 			return runReport(cmd.Context(), s, args, o)
 		},
 	}
@@ -118,6 +130,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
 	group(cmd, "The tables")
+	completeByModel = byModelFlags(cmd, &o.byModel)
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
@@ -141,7 +154,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	if err := o.check(inputs...); err != nil {
 		return err
 	}
-	if err := errors.Join(o.page.check(inputs...), o.groups.check()); err != nil {
+	if err := errors.Join(o.page.check(inputs...), o.groups.check(), o.byModel.check(len(paths))); err != nil {
 		return err
 	}
 	switch {
@@ -160,6 +173,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 // report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.addToSummary()
+	o.byModel.share(&o.summary, len(paths))
 	var err error
 	if o.summary.Groups, err = o.groups.grouping(ctx, s); err != nil {
 		return nil, err
@@ -171,6 +185,12 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	r := tables.Report{Runs: runs, Classes: o.classes}
 	if err := o.warn(s, runs, baseline); err != nil {
 		return nil, err
+	}
+	if o.look.Models, err = o.byModel.compare(runs, o.summary.Radii, o.names, o.curve); err != nil {
+		return nil, err
+	}
+	if o.byModel.wanted {
+		r.Models = o.look.Models
 	}
 	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {

@@ -19,6 +19,10 @@ const (
 	// BonferroniScores is the method that bounds the mean score of A and the mean scores of the rivals separately, each
 	// at α/2.
 	BonferroniScores Combine = "bonferroni"
+	// BonferroniClassScores is the method that bounds the mean score of each of the m classes separately, each at α/m
+	// (Moutaouakil 2024, Algorithm 3). The rivals of A are all single classes, so no selection samples are needed to fix
+	// them. It is sound by the union bound over the m bounds.
+	BonferroniClassScores Combine = "bonferroni-classes"
 	// Taylor is not sound; see taylor.go.
 	Taylor Combine = "taylor"
 )
@@ -27,6 +31,7 @@ var combines = table[Combine, struct{}]{"combination", []entry[Combine, struct{}
 	{name: Directed, sound: true, what: "bounds the mean of X^A − r·X^B for the scores X^A of the class and X^B of a rival; the selection samples choose the weight r", papers: "salman2019"},
 	{name: Projected, sound: true, what: "like directed, with r = 1", papers: "salman2019"},
 	{name: BonferroniScores, sound: true, what: "bounds the mean score of the class and the mean score of each rival separately, each at alpha/2", papers: "salman2019"},
+	{name: BonferroniClassScores, sound: true, what: "bounds the mean score of each of the m classes separately, each at alpha/m (Algorithm 3 of Moutaouakil 2024)", papers: "moutaouakil2024"},
 	{name: Taylor, what: "takes the formula as printed in Moutaouakil 2024, §5.3; not sound, and kept only to reproduce the paper", papers: "moutaouakil2024"},
 }}
 
@@ -37,6 +42,11 @@ func (c Combine) String() string { return string(c) }
 
 // Sound reports whether the failure probability of c is at most α for every classifier.
 func (c Combine) Sound() bool { return combines.sound(c) }
+
+// separate reports whether c bounds the mean score of A by itself.
+func (c Combine) separate() bool {
+	return c == BonferroniScores || c == BonferroniClassScores || c == Taylor
+}
 
 // MarshalText returns the name, or empty text if no name is set.
 func (c Combine) MarshalText() ([]byte, error) { return []byte(c), nil }

@@ -71,6 +71,9 @@ func ExampleMeanBounds() {
 	// prpl-eb   0.918 sound: true
 	// chernoff  0.920 sound: true
 	// star      0.918 sound: true
+	// prpl-eb-sequence 0.914 sound: true
+	// moutaouakil-bernstein 0.908 sound: false
+	// moutaouakil-sequence 0.705 sound: false
 }
 
 // One example has 200 selection samples and 1,000 estimation samples. Its mean scores are 0.13125 and 0.86875. A radius
@@ -171,6 +174,7 @@ func ExampleCombines() {
 	// directed true
 	// projected true
 	// bonferroni true
+	// bonferroni-classes true
 	// taylor false
 }
 

@@ -30,6 +30,7 @@ func ExampleVoteMethods() {
 	// margin 1.7991
 	// bonferroni 1.7061
 	// clopper-pearson 1.5130
+	// bonferroni-classes 1.6704
 }
 
 // All 100 votes are for the class. The method of Moutaouakil gives the margin no finite bound, and its certificate says

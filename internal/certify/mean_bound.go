@@ -19,6 +19,12 @@ const (
 	// STaR computes each bet from the factor by which the capital must still grow to reach 1/α (Voráček & Orabona 2025;
 	// betting.go).
 	STaR MeanBound = "star"
+	// PrPlSequence is the lower end of a confidence sequence for any n (prpl_eb_sequence.go).
+	PrPlSequence MeanBound = "prpl-eb-sequence"
+	// MoutaouakilBernstein is Proposition 2 of Moutaouakil 2024 as printed; it is not sound (moutaouakil_means.go).
+	MoutaouakilBernstein MeanBound = "moutaouakil-bernstein"
+	// MoutaouakilSequence is Proposition 3 of Moutaouakil 2024 as printed; it is not sound (moutaouakil_means.go).
+	MoutaouakilSequence MeanBound = "moutaouakil-sequence"
 )
 
 // A newLowerMean prepares a bound at level 1−α from n samples. It returns a function that starts a stream of samples.
@@ -31,6 +37,9 @@ var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newL
 	{PrPlEB, true, "predictable plug-in empirical Bernstein bound (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
 	{Chernoff, true, "betting bound with a stake that is fixed beforehand; as tight as Hoeffding's Theorem 1 or tighter, except for a small loss from its grid of means", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
 	{STaR, true, "betting bound whose stake depends on how much capital is still missing (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
+	{PrPlSequence, true, "two-sided confidence sequence that holds for every n (Waudby-Smith & Ramdas 2024); looser than prpl-eb at a fixed n, and the bound behind the tables of Moutaouakil 2024", "waudbysmith2024 moutaouakil2024", startPrPlSequence},
+	{MoutaouakilBernstein, false, "takes Proposition 2 as printed in Moutaouakil 2024; not sound, and kept only to reproduce the paper", "moutaouakil2024 maurer2009", startMoutaouakilBernstein},
+	{MoutaouakilSequence, false, "takes Proposition 3 as printed in Moutaouakil 2024; not sound, and kept only to reproduce the paper", "moutaouakil2024 waudbysmith2024", startMoutaouakilSequence},
 }}
 
 // MeanBounds describes all bounds on a mean, the default first.
@@ -38,7 +47,7 @@ func MeanBounds() []Row[MeanBound] { return meanBounds.rows() }
 
 func (b MeanBound) String() string { return string(b) }
 
-// Sound reports whether b fails with probability at most α for every variable in [0, 1].
+// Sound reports whether b is proved to fail with probability at most α for every variable in [0, 1].
 func (b MeanBound) Sound() bool { return meanBounds.sound(b) }
 
 // MarshalText returns the name, or empty text if no name is set.

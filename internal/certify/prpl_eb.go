@@ -12,11 +12,11 @@ import "math"
 //
 // The method returns the largest of these bounds over t (running intersection). It evaluates the bound only at every
 // prplBlock-th t and at the end. λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints
-// this bound with three changes: μ̂_i in place of μ̂_{i−1}, a square root over the whole half width, and ψ_E without
-// its minus sign. Each of these three changes breaks the proof.
+// another formula (moutaouakil_means.go).
 type prplEB struct {
-	n        int64
+	n        int64   // number of samples
 	logAlpha float64 // ln(1/α)
+	anytime  bool    // λ_t does not depend on n (prpl_eb_sequence.go)
 
 	count  float64
 	sum    float64 // ½ + ΣX
@@ -38,7 +38,7 @@ func startPrPlEB(n int64, alpha float64) func() lowerMean {
 func (b *prplEB) add(x float64) {
 	t := b.count + 1 // number of samples before this one, plus 1
 	mean := b.sum / t
-	lambda := min(math.Sqrt(2*b.logAlpha*t/(float64(b.n)*b.dev)), prplCap)
+	lambda := b.stake(t)
 	d := x - mean
 	b.lambda += lambda
 	// v·ψ_E = d²(−ln(1−λ)−λ). The terms −ln(1−λ) and −λ cancel to about λ²/2. Only the absolute error of this
@@ -51,6 +51,15 @@ func (b *prplEB) add(x float64) {
 	if int64(t)%prplBlock == 0 || int64(t) == b.n {
 		b.best = max(b.best, (b.gain-b.logAlpha)/b.lambda)
 	}
+}
+
+// stake returns λ_t. With σ̂²_{t−1} = dev/t, the choice for a fixed n is √(2·logAlpha·t/(n·dev)), and the choice for any
+// n is √(2·logAlpha/(dev·ln(1+t))).
+func (b *prplEB) stake(t float64) float64 {
+	if b.anytime {
+		return min(math.Sqrt(2*b.logAlpha/(b.dev*math.Log1p(t))), prplCap)
+	}
+	return min(math.Sqrt(2*b.logAlpha*t/(float64(b.n)*b.dev)), prplCap)
 }
 
 func (b *prplEB) lower() float64 {

@@ -49,10 +49,13 @@ func (p *ScoreParams) complete() error {
 		}
 	}
 	if len(p.Confidence.Radii) > 0 && !p.ClassByVotes && !p.method().sound {
-		return fmt.Errorf("combination %s is not sound: it cannot certify the class whose confidence is bounded", p.Combine)
+		return fmt.Errorf("%s is not sound: it cannot certify the class whose confidence is bounded", p.method().name)
 	}
 	return p.Confidence.complete()
 }
+
+// Name returns the name of the method in certificates.
+func (p ScoreParams) Name() string { return p.method().name }
 
 // method returns the method that bounds the margin: its name in certificates, and whether it is sound.
 func (p ScoreParams) method() method {
@@ -92,6 +95,9 @@ func (p *ConfidenceParams) complete() error {
 		confidenceMethods.complete(&p.Method), meanBounds.complete(&p.Bound), bands.complete(&p.Band),
 	); err != nil {
 		return err
+	}
+	if !p.Bound.Sound() {
+		return fmt.Errorf("bound %s is not sound: it cannot bound the confidence", p.Bound)
 	}
 	for i, r := range p.Radii {
 		if slices.Contains(p.Radii[:i], r) {

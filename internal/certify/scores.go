@@ -148,7 +148,7 @@ type ScoreAccumulator struct {
 
 	class  int // A; −1 until the selection is over
 	rivals []rival
-	lower  lowerMean // for X^A, with BonferroniScores and Taylor
+	lower  lowerMean // for X^A, for combinations that bound it separately
 	// intervals bound the mean score of A and, if the label is another class, the mean score of the label.
 	intervals []classInterval
 }
@@ -316,7 +316,14 @@ func (a *ScoreAccumulator) settle(class int) error {
 // chooseRivals fixes the class's rivals and their weights.
 func (a *ScoreAccumulator) chooseRivals() {
 	others := rival{class: -1, weight: 1}
+	p := a.certifier.params
 	switch {
+	case p.Combine == BonferroniClassScores:
+		for class := range a.example.Classes {
+			if class != a.class {
+				a.rivals = append(a.rivals, rival{class: class, weight: 1})
+			}
+		}
 	case a.example.Classes == 2:
 		a.rivals = []rival{{class: 1 - a.class, weight: 1}}
 	case a.example.N0 == 0:
@@ -324,14 +331,13 @@ func (a *ScoreAccumulator) chooseRivals() {
 	default:
 		a.rivals = []rival{{class: argMaxScore(a.sums, a.class), weight: 1}, others}
 	}
-	p := a.certifier.params
 	alpha := p.ClassTarget().level()
 	if p.Combine == Directed && p.Margin == SecondMargin {
 		for i := range a.rivals {
 			a.rivals[i].weight = a.chooseWeight(i, alpha)
 		}
 	}
-	if p.Combine == BonferroniScores || p.Combine == Taylor {
+	if p.Combine.separate() {
 		a.lower = a.certifier.start(p.Bound, a.example.N, a.bonferroniAlpha())
 	}
 	for i := range a.rivals {
@@ -346,14 +352,17 @@ func (a *ScoreAccumulator) chooseRivals() {
 	}
 }
 
-// bonferroniAlpha is the failure probability of each of the two bounds of BonferroniScores, α/2. With Taylor it is α/4,
-// because Taylor's test uses the other half of α.
+// bonferroniAlpha is the failure probability of each separate bound: α/2 for BonferroniScores, and α/m for
+// BonferroniClassScores. With Taylor it is α/4, because Taylor's test uses the other half of α.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
-	alpha := a.certifier.params.ClassTarget().level() / 2
-	if a.certifier.params.Combine == Taylor {
-		alpha /= 2
+	alpha := a.certifier.params.ClassTarget().level()
+	switch a.certifier.params.Combine {
+	case BonferroniClassScores:
+		return alpha / float64(a.example.Classes)
+	case Taylor:
+		return alpha / 4
 	}
-	return alpha
+	return alpha / 2
 }
 
 // argMaxScore returns the class with the largest sum, or the lowest such class in a tie. It ignores the class except.
@@ -419,7 +428,7 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 		case Taylor:
 			r.taylor.add(taylorSample(xa, xb))
 			fallthrough
-		case BonferroniScores:
+		case BonferroniScores, BonferroniClassScores:
 			r.stream.add(1 - xb)
 		}
 	}

@@ -78,19 +78,22 @@ func checkText[M interface {
 func TestTables(t *testing.T) {
 	checkText(t, Classes(), "predicted label")
 	checkText(t, MarginKinds(), "second first")
-	checkText(t, VoteMethods(), "margin bonferroni clopper-pearson moutaouakil")
-	checkText(t, MeanBounds(), "betting hoeffding bernstein prpl-eb chernoff star")
-	checkText(t, Combines(), "directed projected bonferroni taylor")
+	checkText(t, VoteMethods(), "margin bonferroni clopper-pearson bonferroni-classes moutaouakil")
+	checkText(t, MeanBounds(), "betting hoeffding bernstein prpl-eb chernoff star prpl-eb-sequence moutaouakil-bernstein moutaouakil-sequence")
+	checkText(t, Combines(), "directed projected bonferroni bonferroni-classes taylor")
 	checkText(t, ConfidenceMethods(), "tangent standard cdf")
 	checkText(t, Bands(), "binomial dkw")
 }
 
 func TestSound(t *testing.T) {
-	if got, want := soundOnes(VoteMethods()), []VoteMethod{ExactMargin, Bonferroni, ClopperPearson}; !reflect.DeepEqual(got, want) {
+	if got, want := soundOnes(VoteMethods()), []VoteMethod{ExactMargin, Bonferroni, ClopperPearson, BonferroniClasses}; !reflect.DeepEqual(got, want) {
 		t.Errorf("sound vote methods are %v, want %v", got, want)
 	}
-	if got, want := soundOnes(Combines()), []Combine{Directed, Projected, BonferroniScores}; !reflect.DeepEqual(got, want) {
+	if got, want := soundOnes(Combines()), []Combine{Directed, Projected, BonferroniScores, BonferroniClassScores}; !reflect.DeepEqual(got, want) {
 		t.Errorf("sound combinations are %v, want %v", got, want)
+	}
+	if got, want := soundOnes(MeanBounds()), []MeanBound{Betting, Hoeffding, Bernstein, PrPlEB, Chernoff, STaR, PrPlSequence}; !reflect.DeepEqual(got, want) {
+		t.Errorf("sound bounds are %v, want %v", got, want)
 	}
 	if VoteMethod("cohen").Sound() || Combine("x").Sound() || MeanBound("x").Sound() {
 		t.Error("an unknown method is called sound")

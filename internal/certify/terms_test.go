@@ -3,6 +3,7 @@ package certify
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mathext"
@@ -165,10 +166,24 @@ func TestTangentSide(t *testing.T) {
 	}
 }
 
-// prplFormula computes the bound as printed. It computes every sum separately and only from samples before t. It takes
-// the largest result over the values of t at which the code evaluates the bound.
-func prplFormula(x []float64, alpha float64) float64 {
-	n := float64(len(x))
+// prplTerms holds the parts of an empirical Bernstein bound by predictable plug-in that differ between its versions.
+type prplTerms struct {
+	lambda func(variance, i float64) float64        // λ_i from σ̂²_{i−1} and i
+	seen   int                                      // v_i takes μ̂ of the first i−1+seen samples
+	width  func(penalty, sumLambda float64) float64 // half width from Σv_iψ_E(λ_i) and Σλ_i
+}
+
+// bound computes the bound by its formula. It computes every sum separately. It takes the largest result over the
+// values of t at which the code evaluates the bound.
+func (p prplTerms) bound(x []float64) float64 {
+	// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
+	muHat := func(j int) float64 {
+		s := 0.5
+		for _, v := range x[:j] {
+			s += v
+		}
+		return s / float64(j+1)
+	}
 	best := 0.0
 	for t := 1; t <= len(x); t++ {
 		if t%prplBlock != 0 && t != len(x) {
@@ -176,46 +191,82 @@ func prplFormula(x []float64, alpha float64) float64 {
 		}
 		var sumLX, sumL, sumV float64
 		for i := 1; i <= t; i++ {
-			// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
-			muHat := func(j int) float64 {
-				s := 0.5
-				for _, v := range x[:j] {
-					s += v
-				}
-				return s / float64(j+1)
-			}
 			variance := 0.25
 			for k := 1; k < i; k++ {
 				d := x[k-1] - muHat(k)
 				variance += d * d
 			}
-			variance /= float64(i)
-			lambda := min(math.Sqrt(2*math.Log(1/alpha)/(n*variance)), 0.5)
-			d := x[i-1] - muHat(i-1)
+			lambda := min(p.lambda(variance/float64(i), float64(i)), 0.5)
+			d := x[i-1] - muHat(i-1+p.seen)
 			psiE := (-math.Log(1-lambda) - lambda) / 4
 			sumLX += lambda * x[i-1]
 			sumL += lambda
 			sumV += 4 * d * d * psiE
 		}
-		best = max(best, sumLX/sumL-(math.Log(1/alpha)+sumV)/sumL)
+		best = max(best, sumLX/sumL-p.width(sumV, sumL))
 	}
 	return best
 }
 
-func TestPrPlEBTerms(t *testing.T) {
+// prplVersions returns the formulas of prpl-eb, of the confidence sequence, and of Proposition 3 as printed in
+// Moutaouakil 2024.
+func prplVersions(n, alpha float64) map[MeanBound]prplTerms {
+	sequence := func(log float64) func(variance, i float64) float64 {
+		return func(variance, i float64) float64 { return math.Sqrt(2 * log / (variance * i * math.Log(1+i))) }
+	}
+	return map[MeanBound]prplTerms{
+		PrPlEB: {func(variance, _ float64) float64 { return math.Sqrt(2 * math.Log(1/alpha) / (n * variance)) }, 0,
+			func(penalty, sum float64) float64 { return (math.Log(1/alpha) + penalty) / sum }},
+		PrPlSequence: {sequence(math.Log(2 / alpha)), 0,
+			func(penalty, sum float64) float64 { return (math.Log(2/alpha) + penalty) / sum }},
+		MoutaouakilSequence: {sequence(math.Log(4 / alpha)), 1,
+			func(penalty, sum float64) float64 { return math.Sqrt((2*math.Log(4/alpha) + penalty) / sum) }},
+	}
+}
+
+func TestPrPlTerms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, n := range []int{5, 16, 50} {
+	for _, n := range []int{5, 16, 50, 300} {
 		for range 4 {
 			x := make([]float64, n)
 			for i := range x {
 				x[i] = 1 - r.Float64()*r.Float64()
 			}
 			for _, alpha := range []float64{0.3, 0.01} {
-				if got, want := boundMean(PrPlEB, x, alpha), prplFormula(x, alpha); !near(got, want) {
-					t.Errorf("n = %d, α = %v: %v, by its formula %v", n, alpha, got, want)
+				for bound, formula := range prplVersions(float64(n), alpha) {
+					got, want := boundMean(bound, x, alpha), formula.bound(x)
+					if !near(got, want) {
+						t.Errorf("%s, n = %d, α = %v: %v, by its formula %v", bound, n, alpha, got, want)
+					}
+					if n == 300 && want == 0 {
+						t.Errorf("%s, α = %v: the test compares nothing", bound, alpha)
+					}
 				}
 			}
 		}
+	}
+}
+
+// The tables of Moutaouakil 2024 hold for margins of constant samples: at α = 0.001 and temperature 1, Table 2 (CS +
+// Ours, first margin) has certificates at 0.6 and none at 0.7 for n = 100, at 0.8 and none at 0.9 for n = 300, and at
+// 0.9 for n = 500. With Bonferroni at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
+func TestSequenceAgreesWithTable2(t *testing.T) {
+	largest := func(n int, alpha float64) float64 {
+		return boundMean(PrPlSequence, slices.Repeat([]float64{1}, n), alpha)
+	}
+	for _, c := range []struct {
+		n         int
+		from, end float64
+	}{{100, 0.6, 0.7}, {300, 0.8, 0.9}, {500, 0.9, 1}} {
+		if margin := 2*largest(c.n, 0.001) - 1; !(margin >= c.from && margin < c.end) {
+			t.Errorf("n = %d: the largest margin is %v, want one from %v to %v", c.n, margin, c.from, c.end)
+		}
+	}
+	if margin := 2*largest(100, 0.001/10) - 1; !(margin >= 0.6 && margin < 0.7) { // p_A − p_B at α/m each
+		t.Errorf("with bonferroni: the largest margin is %v", margin)
+	}
+	if width := 1 - boundMean(MoutaouakilSequence, slices.Repeat([]float64{1}, 100), 0.001); width < 0.57 {
+		t.Errorf("the half width as printed is %v, the comment says at least 0.57", width)
 	}
 }
 
@@ -235,6 +286,10 @@ func TestMeanBoundTerms(t *testing.T) {
 	if got, want := boundMean(Bernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
 		t.Errorf("bernstein %v, want %v", got, want)
 	}
+	l = math.Log(1 / alpha)
+	if got, want := boundMean(MoutaouakilBernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
+		t.Errorf("moutaouakil-bernstein %v, want %v", got, want)
+	}
 }
 
 // The test computes the bounds from votes with gonum's beta quantile. The method bonferroni bounds the class and the
@@ -250,6 +305,14 @@ func TestVoteTerms(t *testing.T) {
 	low, high := clopperPearsonLow(a, n, alpha/2), 1-clopperPearsonLow(n-b, n, alpha/2)
 	if !near(got.Bounds["p_a"], low) || !near(got.Bounds["p_b"], high) || !near(got.Margin, phiInv(low)-phiInv(high)) || !near(got.Radius, 0.25*got.Margin) {
 		t.Errorf("bonferroni %+v, want p_A %v, p_B %v", got, low, high)
+	}
+	got, err = mustVotes(t, VoteParams{Target: target, Method: BonferroniClasses}).Certify(v) // three classes
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high = clopperPearsonLow(a, n, alpha/3), 1-clopperPearsonLow(n-b, n, alpha/3)
+	if !near(got.Bounds["p_a"], low) || !near(got.Bounds["p_b"], high) || !near(got.Margin, phiInv(low)-phiInv(high)) || !got.Sound {
+		t.Errorf("bonferroni-classes %+v, want p_A %v, p_B %v", got, low, high)
 	}
 	got, err = mustVotes(t, VoteParams{Target: target, Method: ClopperPearson}).Certify(v)
 	if err != nil {
@@ -314,6 +377,59 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// The combination bonferroni-classes bounds every class by itself at α/m. The runner-up by its upper bound is class 2,
+// whose scores vary, not class 1, whose mean is larger.
+func TestBonferroniClassTerms(t *testing.T) {
+	const n, alpha = 400, 0.02
+	var rows []float32
+	columns := make([][]float64, 4)
+	for i := range n {
+		row := []float32{0.75, 0.125, 0.0625, 0.0625}
+		if i%10 == 0 {
+			row = []float32{0, 0.125, 0.875, 0}
+		}
+		rows = append(rows, row...)
+		for class, p := range row {
+			columns[class] = append(columns[class], float64(p))
+		}
+	}
+	for _, kind := range names(MarginKinds()) {
+		target := Target{Margin: kind, Class: Label, Alpha: alpha, Sigma: 1}
+		a := startScores(t, ScoreParams{Target: target, Bound: Hoeffding, Combine: BonferroniClassScores}, 0, n, 4)
+		feed(t, a, nil, rows)
+		got, err := a.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		width := math.Sqrt(math.Log(4/alpha) / (2 * n)) // ln(1/(α/m)) with m = 4
+		low, high := mean(columns[0])-width, 0.0
+		for _, x := range columns[1:] {
+			high = max(high, mean(x)+width)
+		}
+		want := low - high
+		if kind == SecondMargin {
+			want = phiInv(low) - phiInv(high)
+		}
+		if !near(got.Margin, want) || !near(got.Bounds["p_a"], low) || !near(got.Bounds["p_b"], high) || !got.Sound {
+			t.Errorf("%v margin: %+v, want margin %v, p_A %v, p_B %v", kind, got, want, low, high)
+		}
+	}
+}
+
+// The confidence has no bound by a method without a proof.
+func TestConfidenceNeedsASoundBound(t *testing.T) {
+	for _, bound := range names(MeanBounds()) {
+		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0.1}, Bound: bound}}
+		if _, err := NewScoreCertifier(p); (err == nil) != bound.Sound() {
+			t.Errorf("confidence by %s: error %v", bound, err)
+		}
+		p = ScoreParams{Target: p.Target, Bound: bound, Confidence: ConfidenceParams{Radii: []float64{0.1}}}
+		if _, err := NewScoreCertifier(p); (err == nil) != bound.Sound() {
+			t.Errorf("class by %s: error %v", bound, err)
 		}
 	}
 }

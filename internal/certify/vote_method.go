@@ -13,6 +13,8 @@ const (
 	Bonferroni VoteMethod = "bonferroni"
 	// ClopperPearson uses a bound on the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
 	ClopperPearson VoteMethod = "clopper-pearson"
+	// BonferroniClasses uses Clopper–Pearson bounds for all m classes, at α/m each (bonferroni_classes.go).
+	BonferroniClasses VoteMethod = "bonferroni-classes"
 	// Moutaouakil is the method of Moutaouakil 2024 as printed; it is not sound (moutaouakil.go).
 	Moutaouakil VoteMethod = "moutaouakil"
 )
@@ -24,6 +26,7 @@ var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, bo
 	{ExactMargin, true, "searches for the exact lower bound on the margin (Buehler's bound, with outcomes ordered by their bonferroni margin)", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
 	{Bonferroni, true, "takes Clopper–Pearson bounds for the class and for the runner-up, each at level alpha/2", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
 	{ClopperPearson, true, "bounds only the probability of the class, and abstains if the bound is below ½ (Cohen et al. 2019)", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
+	{BonferroniClasses, true, "takes Clopper–Pearson bounds for all m classes, each at level alpha/m (Algorithm 3 of Moutaouakil 2024); looser than bonferroni", "clopper1934 moutaouakil2024", (*VoteCertifier).bonferroniClasses},
 	{Moutaouakil, false, "takes the bound as printed in Moutaouakil 2024; not sound, and kept only to reproduce the tables of that paper", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 

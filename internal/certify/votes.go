@@ -150,6 +150,7 @@ type observation struct {
 	two     bool  // the claim is that the classifier answers A, and the model has two classes
 	alpha   float64
 	t       float64 // factor of the contest; 0 stands for the factor 1
+	classes int     // number of classes, for the method BonferroniClasses alone; 0 if it is unknown
 }
 
 // ranking holds the inputs of an order except the method and the kind of margin.
@@ -219,6 +220,12 @@ func (c *VoteCertifier) observe(v Votes, a int) (observation, string, error) {
 	}
 	if v.Stop != (StopRule{}) {
 		o.alpha *= v.AlphaShare
+	}
+	if c.params.Method == BonferroniClasses {
+		o.classes = len(v.Counts)
+		if v.None > 0 {
+			o.classes++ // samples without an answer are one more class
+		}
 	}
 	return o, x.test, nil
 }

@@ -743,13 +743,13 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]SavedScores{
-		"n0 5000: want a part":   {e, params, n, 1, ""},
-		"n0 -1: want a part":     {e, params, -1, 1, ""},
-		"temperature 0: ":        {e, params, n0, 0, ""},
-		`temperature \+Inf: `:    {e, params, n0, math.Inf(1), ""},
-		"no array scores0":       {e, params, 0, 1, ""},
-		"alpha 0 is outside":     {e, certify.ScoreParams{Target: certify.Target{Sigma: 1}}, n0, 1, ""},
-		"n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1, ""},
+		"n0 5000: want a part":   {e, params, n, 1, 0, ""},
+		"n0 -1: want a part":     {e, params, -1, 1, 0, ""},
+		"temperature 0: ":        {e, params, n0, 0, 0, ""},
+		`temperature \+Inf: `:    {e, params, n0, math.Inf(1), 0, ""},
+		"no array scores0":       {e, params, 0, 1, 0, ""},
+		"alpha 0 is outside":     {e, certify.ScoreParams{Target: certify.Target{Sigma: 1}}, n0, 1, 0, ""},
+		"n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1, 0, ""},
 	} {
 		err := CertifyScores(t.Context(), q, quiet, take)
 		var bad spec.InputError

@@ -28,6 +28,33 @@ type Recertification struct {
 	// N0 and Temperature have the same meaning as in SavedScores.
 	N0          int64
 	Temperature float64
+	// Size is the number of estimation samples to use. 0 stands for all samples. From scores, Certify uses the first
+	// samples. From votes, it draws a subsample, which depends on Seed and Turn (certify.Votes.Subsample).
+	Size int64
+	Seed uint64
+	Turn int
+
+	saved *savedVotes // shared by several calls of Certify; nil: Certify reads the votes itself
+}
+
+// savedVotes holds the votes of the evidence, and the methods that certify them.
+type savedVotes struct {
+	votes      []certify.Votes
+	certifiers map[certify.VoteParams]*certify.VoteCertifier
+}
+
+// certifier returns the method with the parameters p. It caches methods, because a method caches what examples with
+// equally many votes share.
+func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, error) {
+	if c := s.certifiers[p]; c != nil {
+		return c, nil
+	}
+	c, err := certify.NewVoteCertifier(p)
+	if err != nil {
+		return nil, spec.BadInput(err)
+	}
+	s.certifiers[p] = c
+	return c, nil
 }
 
 // settle chooses the method if the user names none. If the evidence holds what the run's method needs, settle chooses
@@ -55,9 +82,17 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 			byVotes = append(byVotes, certify.VoteParams{Target: q.Target, Method: method})
 		}
 	}
-	votes, err := q.votes(len(byVotes) > 0)
-	if err != nil {
-		return nil, err
+	saved, votes := q.saved, []certify.Votes(nil)
+	var err error
+	if len(byVotes) > 0 {
+		if saved == nil {
+			if saved, err = q.readVotes(); err != nil {
+				return nil, err
+			}
+		}
+		if votes, err = q.subsample(saved.votes); err != nil {
+			return nil, err
+		}
 	}
 	for i := range byVotes {
 		if q.Evidence.Run == nil { // in a file without a run, all lines have the same RejectBelow
@@ -72,11 +107,11 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 		if bound, ok := m.Scores(); ok {
 			s := SavedScores{
 				Evidence: q.Evidence, Params: certify.ScoreParams{Target: q.Target, Bound: bound, Combine: q.Combine},
-				N0: q.N0, Temperature: q.Temperature,
+				N0: q.N0, Temperature: q.Temperature, Size: q.Size,
 			}
 			err = CertifyScores(ctx, s, show, func(c certify.Certificate, _ []certify.ConfidenceBound) { certs = append(certs, c) })
 		} else {
-			certs, err = certifyVotes(ctx, byVotes[0], votes, bar)
+			certs, err = saved.certify(ctx, byVotes[0], votes, bar)
 			byVotes = byVotes[1:]
 		}
 		if err != nil {
@@ -87,24 +122,55 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the saved votes, and returns an error if some of them cannot be certified. If the argument 'needed' is
-// false, it reads nothing.
-func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
-	if !needed {
-		return nil, nil
-	}
-	votes, err := q.Evidence.Votes(func(v certify.Votes) error { return q.Target.Certifiable(v) })
+// readVotes reads the saved votes, and returns an error if some of them cannot be certified.
+func (q Recertification) readVotes() (*savedVotes, error) {
+	votes, err := q.Evidence.Votes(func(v certify.Votes) error {
+		if err := q.Target.Certifiable(v); err != nil || q.Size == 0 {
+			return err
+		}
+		return sizeable(v, q.Size)
+	})
 	if errors.Is(err, certify.ErrNoSelection) {
 		err = hint.Add(err, "certify the label by %s label", param.Class)
 	}
-	return votes, spec.BadInput(err)
+	return &savedVotes{votes, map[certify.VoteParams]*certify.VoteCertifier{}}, spec.BadInput(err)
 }
 
-// certifyVotes certifies saved votes, on all cores.
-func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
-	certifier, err := certify.NewVoteCertifier(p)
+// sizeable returns an error if v has no subsample of the given size.
+func sizeable(v certify.Votes, size int64) error {
+	switch {
+	case v.Stop.Given():
+		return fmt.Errorf("%s: %w", param.Sizes, certify.ErrStopped)
+	case v.Deterministic:
+		return fmt.Errorf("%s: the votes are evaluations at fixed inputs, not random samples", param.Sizes)
+	case size > v.N:
+		return fmt.Errorf("%s %d: the example has %d votes", param.Sizes, size, v.N)
+	}
+	return nil
+}
+
+// subsample draws Size of the votes of each example, or returns all votes if Size is 0.
+func (q Recertification) subsample(votes []certify.Votes) ([]certify.Votes, error) {
+	if q.Size == 0 {
+		return votes, nil
+	}
+	drawn := make([]certify.Votes, len(votes))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, v := range votes {
+		g.Go(func() (err error) {
+			drawn[i], err = v.Subsample(q.Size, q.Seed, q.Turn)
+			return err
+		})
+	}
+	return drawn, spec.BadInput(g.Wait())
+}
+
+// certify certifies votes, on all cores.
+func (s *savedVotes) certify(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
+	certifier, err := s.certifier(p)
 	if err != nil {
-		return nil, spec.BadInput(err)
+		return nil, err
 	}
 	certs := make([]certify.Certificate, len(votes))
 	g, ctx := errgroup.WithContext(ctx)
@@ -129,6 +195,9 @@ type SavedScores struct {
 	// For a file without selection samples, N0 is the number of estimation samples that serve for selection instead.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
+	// Size is the number of estimation samples to use: the first ones after those that serve for selection. 0 stands for
+	// all samples.
+	Size int64
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
 	// uses the votes of the run. Without a run, each sample votes for the class of its largest probability.
 	Votes certify.VoteMethod
@@ -205,6 +274,12 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	case q.N0 > 0:
 		e.N0, e.N = q.N0, s.N-q.N0
 	}
+	if q.Size > e.N {
+		return e, spec.BadInputf("%s %d: %s has %d estimation samples an example", param.Sizes, q.Size, q.Evidence.Path, e.N)
+	}
+	if q.Size > 0 {
+		e.N = q.Size
+	}
 	return e, nil
 }
 
@@ -233,7 +308,7 @@ func (q SavedScores) accumulate(certifier *certify.ScoreCertifier, poll *poll, s
 	if err != nil {
 		return nil, err
 	}
-	x := intake{scores: a, poll: poll, saved: q, classes: e.Classes, selection: q.N0}
+	x := intake{scores: a, poll: poll, saved: q, classes: e.Classes, selection: q.N0, estimation: e.N}
 	if err := saved.Selection(func(probs []float32) error { return x.take(probs, true) }); err != nil {
 		return nil, err
 	}
@@ -247,17 +322,25 @@ type intake struct {
 	saved     SavedScores
 	classes   int
 	selection int64 // number of estimation samples that the selection still needs
-	chosen    bool  // whether the votes have chosen the class
+	// estimation is the number of samples that the estimation still needs. The file may hold more.
+	estimation int64
+	chosen     bool // whether the votes have chosen the class
 }
 
 // split uses the first SavedScores.N0 estimation samples as selection samples.
 func (x *intake) split(probs []float32) error {
 	k := int(min(x.selection, int64(len(probs)/x.classes)))
 	x.selection -= int64(k)
-	if err := x.take(probs[:k*x.classes], true); err != nil || k*x.classes == len(probs) {
+	if err := x.take(probs[:k*x.classes], true); err != nil {
 		return err
 	}
-	return x.take(probs[k*x.classes:], false)
+	probs = probs[k*x.classes:]
+	n := min(x.estimation, int64(len(probs)/x.classes))
+	x.estimation -= n
+	if n == 0 {
+		return nil
+	}
+	return x.take(probs[:int(n)*x.classes], false)
 }
 
 // take processes the class probabilities of some samples, one sample after another. It overwrites probs.

@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/selection"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -32,10 +33,11 @@ const (
 	Reliability Curve = "reliability"
 	Radii       Curve = "radii"
 	PA          Curve = "pa"
+	Pareto      Curve = "pareto"
 )
 
 // Curves lists the names of all charts.
-var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA)
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, Pareto)
 
 func (c Curve) String() string { return string(c) }
 
@@ -46,6 +48,8 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 		return reliability.DefaultSize
 	case Radii:
 		return stacked(len(runs))
+	case Pareto: // the number of radii determines the size
+		return picture.Size{}
 	case Accuracy:
 		if norms := summary.FurtherNorms(runs); len(norms) > 0 {
 			return stacked(1 + len(norms))
@@ -65,6 +69,8 @@ type Options struct {
 	Size  picture.Size
 	// Envelope draws the upper envelope of several runs.
 	Envelope bool
+	// Models compares the models of the runs. The chart Pareto needs it.
+	Models *selection.Comparison
 }
 
 // title returns the given title, or the generated one.
@@ -86,6 +92,8 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 		return drawRadii(format, runs, o)
 	case PA:
 		return drawPA(format, runs, o)
+	case Pareto:
+		return drawPareto(format, runs, o)
 	}
 	return drawAccuracy(format, runs, o)
 }

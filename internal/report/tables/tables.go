@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/selection"
 	"github.com/rscert/rscert/internal/report/summary"
 
 	"github.com/rscert/rscert/internal/choice"
@@ -25,6 +26,8 @@ type Report struct {
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
+	// Models compares models by these runs. If it is set, its tables replace the tables of the single runs.
+	Models *selection.Comparison `json:"by_model,omitempty"`
 
 	Classes bool `json:"-"` // whether to print the tables by class as well
 }
@@ -52,6 +55,9 @@ func (r Report) Write(w io.Writer, f Format) error {
 	case JSON:
 		return report.WriteJSON(w, "report", r)
 	case CSV:
+		if r.Models != nil {
+			return r.writeModelsCSV(w)
+		}
 		return r.writeCSV(w)
 	}
 	out := bufio.NewWriter(w)
@@ -113,6 +119,25 @@ func (s section) write(out *bufio.Writer, f Format) error {
 
 // sections returns the tables in print order.
 func (r Report) sections() []section {
+	var sections []section
+	if r.Models != nil {
+		sections = r.models()
+	} else {
+		sections = r.summaries()
+	}
+	for _, c := range r.Comparisons {
+		caption, table, notes := Comparison(c)
+		sections = append(sections, section{caption, table, notes})
+	}
+	sections = append(sections, r.conditions())
+	if len(r.Requirements) > 0 {
+		sections = append(sections, requirements(r.Requirements))
+	}
+	return sections
+}
+
+// summaries returns the tables of all runs together, then the tables of each run.
+func (r Report) summaries() []section {
 	sections := slices.Concat([]section{r.accuracy()}, r.norms(), r.pa())
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
@@ -131,14 +156,6 @@ func (r Report) sections() []section {
 		if s.Columns != nil {
 			sections = append(sections, r.columns(s))
 		}
-	}
-	for _, c := range r.Comparisons {
-		caption, table, notes := Comparison(c)
-		sections = append(sections, section{caption, table, notes})
-	}
-	sections = append(sections, r.conditions())
-	if len(r.Requirements) > 0 {
-		sections = append(sections, requirements(r.Requirements))
 	}
 	return sections
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/report/curves"
+	"github.com/rscert/rscert/internal/report/selection"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// byModelOptions are the flags of report that compare models.
+type byModelOptions struct {
+	wanted    bool
+	within    *float64 // nil: no choice
+	families  []string
+	bestScale bool
+	delta     float64 // --delta, which the runs share
+}
+
+// byModelFlags adds the flags of byModelOptions to cmd. The function that it returns completes the options after
+// parsing.
+func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
+	var within float64
+	f := cmd.Flags()
+	f.BoolVar(&o.wanted, "by-model", false, "compare models instead: for each radius a table with certified accuracy, average radius, CBS and CCE of each model and σ, the Pareto front, and rank correlations; --names names the model of each run")
+	f.Float64Var(&within, "within", 0.03, "with --by-model, choose among the models whose certified accuracy is at most this `share` below the best one: the model with the smallest CCE, and the model with the smallest CBS (Emde et al. 2025)")
+	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of the model of each run, such as its method of training; --within then chooses one model of each family")
+	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show one row for each model: at each radius, its run with the largest certified accuracy")
+	group(cmd, "Models")
+	return func() { o.within = given(cmd, "within", &within) }
+}
+
+// check refuses flags that do not fit together. The argument 'runs' is the number of runs.
+func (o byModelOptions) check(runs int) error {
+	if !o.wanted {
+		for flag, is := range map[string]bool{"within": o.within != nil, "families": o.families != nil, "best-sigma": o.bestScale} {
+			if is {
+				return hint.Add(badInputf("--%s compares models", flag), "add --by-model")
+			}
+		}
+		return nil
+	}
+	switch {
+	case o.families != nil && len(o.families) != runs:
+		return badInputf("--families: %d families for %d runs", len(o.families), runs)
+	case o.within != nil && !(*o.within >= 0 && *o.within <= 1):
+		return badInputf("--within %v: want a share from 0 to 1; three points are 0.03", *o.within)
+	}
+	return nil
+}
+
+// share divides delta among the runs if the report compares models, because the user chooses one of them.
+func (o *byModelOptions) share(options *summary.Options, runs int) {
+	o.delta = options.Delta
+	if o.wanted && options.Delta > 0 {
+		options.Delta = selection.EachDelta(options.Delta, runs)
+	}
+}
+
+// compare compares the models of the runs, for the tables and for the curve. It returns nil if neither needs the
+// comparison.
+func (o byModelOptions) compare(runs []summary.Summary, radii []float64, names []string, curve curves.Curve) (*selection.Comparison, error) {
+	if !o.wanted && curve != curves.Pareto {
+		return nil, nil
+	}
+	c, err := selection.Compare(runs, selection.Options{Radii: radii, Names: slices.Clone(names), Families: o.families, Within: o.within,
+		BestScale: o.bestScale, Delta: o.delta})
+	if err != nil {
+		return nil, badInput(fmt.Errorf("comparing models: %w", err))
+	}
+	return &c, nil
+}

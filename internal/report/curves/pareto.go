@@ -1,0 +1,127 @@
+package curves
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/rscert/rscert/internal/picture"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report/selection"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// paretoColumns is the largest number of panels side by side.
+const paretoColumns = 2
+
+// drawPareto draws the models as points, CCE against certified accuracy, with one panel for each radius. A line joins
+// the models on the Pareto front. Models of one family, or the runs of one model, have the same colour and mark.
+func drawPareto(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	if o.Models == nil {
+		return nil, errors.New("the models were not compared")
+	}
+	var panels []*plot.Plot
+	for _, at := range o.Models.Radii {
+		points := withCCE(at.Rows)
+		if len(points) == 0 {
+			continue
+		}
+		title := o.title(fmt.Sprintf("%s radius %v", summary.Norms(runs), at.Radius))
+		panels = append(panels, paretoPanel(points, title, summary.Accuracy(runs), summary.ScaleSymbol(runs)))
+	}
+	if len(panels) == 0 {
+		return nil, ErrNoBounds
+	}
+	columns := min(len(panels), paretoColumns)
+	rows := make([][]*plot.Plot, (len(panels)+columns-1)/columns)
+	for i := range rows {
+		rows[i] = make([]*plot.Plot, columns)
+		copy(rows[i], panels[i*columns:min(len(panels), (i+1)*columns)])
+	}
+	if o.Size == (picture.Size{}) {
+		o.Size = picture.Size{Width: 10 * float64(columns), Height: min(100, 7.5*float64(len(rows)))}
+	}
+	return picture.Draw(format, o.Size, "Certified calibration error against certified accuracy, one point for each model, with the Pareto front: "+names(runs)+".",
+		func(c draw.Canvas) { picture.Panels(c, rows) })
+}
+
+// withCCE returns the rows that have a CCE.
+func withCCE(rows []selection.Row) []selection.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(row selection.Row) bool { return row.Calibration == nil })
+}
+
+func paretoPanel(rows []selection.Row, title, accuracy, scale string) *plot.Plot {
+	lines := []picture.Line{frontLine(rows)}
+	styles, named := map[string]int{}, map[string]bool{}
+	kindOf := func(row selection.Row) string { return cmp.Or(row.Family, row.Model) }
+	isNamed := func(row selection.Row) bool { return row.Front || len(row.ChosenBy) > 0 }
+	for _, row := range rows {
+		named[kindOf(row)] = named[kindOf(row)] || isNamed(row)
+	}
+	for _, row := range rows {
+		kind := kindOf(row)
+		if _, seen := styles[kind]; !seen {
+			styles[kind] = len(styles)
+		}
+		l := picture.Line{Style: styles[kind], Marks: true}
+		switch {
+		case isNamed(row):
+			l.Name = pointName(row, scale)
+		case !named[kind]: // a colour needs at least one name
+			l.Name, named[kind] = quote.Line(kind), true
+		}
+		l.Add(row.Accuracy.Accuracy.Value, row.Calibration.CCE)
+		lines = append(lines, l)
+	}
+	p := picture.NewPlot(title, accuracy, "CCE")
+	p.Add(picture.Grid())
+	picture.AddLines(p, lines...)
+	widen(&p.X, 0.15)
+	widen(&p.Y, 0.12)
+	return p
+}
+
+// widen makes room for labels at both ends of an axis.
+func widen(a *plot.Axis, share float64) {
+	room := share * (a.Max - a.Min)
+	if room == 0 {
+		room = 0.05
+	}
+	a.Min, a.Max = a.Min-room, a.Max+room
+}
+
+// pointName names the model and σ of a point, and says by which measures the rule chose it.
+func pointName(row selection.Row, scale string) string {
+	name := quote.Line(row.Model)
+	if row.Sigma != nil {
+		name += fmt.Sprintf(", %s = %g", scale, *row.Sigma)
+	}
+	for _, by := range row.ChosenBy {
+		name += ", smallest " + by.Title()
+	}
+	return name
+}
+
+// frontLine returns the edge of the region of the points that a model on the front dominates. The region holds all
+// points with an accuracy at most as large and a CCE at least as large as those of the model.
+func frontLine(rows []selection.Row) picture.Line {
+	grey := picture.Halo
+	l := picture.Line{Color: &grey, Solid: true, Width: vg.Points(3)}
+	front := slices.DeleteFunc(slices.Clone(rows), func(row selection.Row) bool { return !row.Front })
+	slices.SortFunc(front, func(a, b selection.Row) int { return a.Accuracy.Accuracy.Rat().Cmp(b.Accuracy.Accuracy.Rat()) })
+	if len(front) > 1 {
+		l.Name = "Pareto front"
+	}
+	for k, row := range front {
+		if k > 0 {
+			l.Add(front[k-1].Accuracy.Accuracy.Value, row.Calibration.CCE)
+		}
+		l.Add(row.Accuracy.Accuracy.Value, row.Calibration.CCE)
+	}
+	return l
+}

@@ -1,0 +1,249 @@
+// Package selection compares models by the summaries of their runs, so that a user can choose one: certified accuracy,
+// average certified radius, CBS and CCE at each radius, the Pareto front, rank correlations, and the rule of Emde et al.
+// 2025, section 5.3 (pure).
+package selection
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"path/filepath"
+	"slices"
+
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// Options configure a comparison.
+type Options struct {
+	Radii []float64 // empty: all radii at which a run has CBS and CCE or, without such radii, the radii of the curves
+	// Names holds the name of the model of each run. Runs with the same name are of the same model. If Names is nil, the
+	// file of the model identifies the model.
+	Names []string
+	// Families holds the family of the model of each run, for example the method of its training. Nil: one family.
+	Families []string
+	// Within is the tolerance of the rule of Choice, as a share of the examples. Nil: make no choice.
+	Within *float64
+	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
+	BestScale bool
+	// Delta is the largest probability that a statement about the chosen run is wrong. The summaries must have been
+	// made with EachDelta(Delta, number of runs).
+	Delta float64
+}
+
+// EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then all k
+// statements hold together with probability at least 1 − delta. So the statement about the run that a rule chooses from
+// the k runs also holds with this probability, for every rule.
+func EachDelta(delta float64, k int) float64 {
+	return decimal.Down(new(big.Rat).Quo(decimal.Of(delta), big.NewRat(int64(k), 1)))
+}
+
+// Comparison compares models at some radii.
+type Comparison struct {
+	SameExamples bool       `json:"same_examples"` // whether all runs certify the same examples
+	Selection    Selection  `json:"selection"`
+	Radii        []AtRadius `json:"radii"`
+}
+
+// Selection states what a choice among the runs costs. The values 'certified' of all Runs runs hold together with
+// probability 1 − Delta, because each of them holds with probability 1 − DeltaEach.
+type Selection struct {
+	Runs      int      `json:"runs"`
+	Delta     float64  `json:"delta"`
+	DeltaEach float64  `json:"delta_each"`
+	Within    *float64 `json:"within,omitempty"`
+	BestScale bool     `json:"best_sigma,omitempty"`
+}
+
+// AtRadius compares the models at one radius.
+type AtRadius struct {
+	Radius float64 `json:"radius"`
+	// Rows holds the runs. Runs of one model are neighbours, in ascending order of σ.
+	Rows    []Row    `json:"models"`
+	Choices []Choice `json:"choices,omitempty"`
+	// Correlations holds the rank correlations between the measures, over the rows.
+	Correlations []Correlation `json:"rank_correlations,omitempty"`
+}
+
+// Row holds the measures of one run at one radius.
+type Row struct {
+	Model    string             `json:"model"`
+	Family   string             `json:"family,omitempty"`
+	Run      string             `json:"run"`  // name of the run
+	Path     string             `json:"path"` // path of the run
+	Sigma    *float64           `json:"sigma,omitempty"`
+	Accuracy summary.CurvePoint `json:"certified_accuracy"`
+	Average  summary.Average    `json:"average_certified_radius"`
+	// Calibration is nil if the run has no bounds on the confidence at this radius.
+	Calibration *Calibration `json:"calibration,omitempty"`
+	// Front says that no other row has a certified accuracy at least as large and a CCE at least as small, with one of
+	// the two better (Emde et al. 2025, appendix I.2).
+	Front bool `json:"pareto"`
+	// Within says that the certified accuracy is within the tolerance of the best certified accuracy.
+	Within bool `json:"within,omitempty"`
+	// ChosenBy lists the measures by which the rule chose this row.
+	ChosenBy []Measure `json:"chosen_by,omitempty"`
+}
+
+// Calibration is the worst calibration of a run under attacks within a radius.
+type Calibration struct {
+	N   int     `json:"n"` // examples with a certified class
+	CBS float64 `json:"cbs"`
+	CCE float64 `json:"cce"`
+	// Certified holds with probability 1 − Selection.DeltaEach. It is nil if α is unknown.
+	Certified *summary.CertifiedCalibration `json:"certified,omitempty"`
+}
+
+// Compare compares the models of the runs. It refuses runs whose radii or claims are not comparable.
+func Compare(runs []summary.Summary, o Options) (Comparison, error) {
+	switch {
+	case !summary.OneNorm(runs):
+		return Comparison{}, errors.New("the radii of the runs are in different norms or units, so they do not rank the models")
+	case !summary.OneClaim(runs):
+		return Comparison{}, errors.New("the certificates of the runs make different claims, so they do not rank the models")
+	}
+	for _, s := range runs {
+		if s.Labelled == 0 {
+			return Comparison{}, fmt.Errorf("%s: the examples have no labels", s.Path)
+		}
+	}
+	if o.Within != nil && !slices.ContainsFunc(runs, func(s summary.Summary) bool { return len(s.Calibration) > 0 }) {
+		return Comparison{}, hint.Add(errors.New("no run has bounds on the confidence under attack, so no model has a CBS or a CCE"),
+			"run 'rscert certify' with --confidence-radii")
+	}
+	c := Comparison{SameExamples: summary.SameExamples(runs), Selection: Selection{
+		Runs: len(runs), Delta: o.Delta, DeltaEach: EachDelta(o.Delta, len(runs)), Within: o.Within, BestScale: o.BestScale}}
+	order, names := arrange(runs, o.Names)
+	for _, radius := range radiiOf(runs, o.Radii) {
+		at := AtRadius{Radius: radius}
+		for _, k := range order {
+			row := newRow(runs[k], names[k], radius)
+			if o.Families != nil {
+				row.Family = o.Families[k]
+			}
+			at.Rows = append(at.Rows, row)
+		}
+		if o.BestScale {
+			at.Rows = keepBestScale(at.Rows)
+		}
+		markFront(at.Rows)
+		if o.Within != nil {
+			at.choose(decimal.Of(*o.Within))
+		}
+		at.Correlations = correlate(at.Rows)
+		c.Radii = append(c.Radii, at)
+	}
+	return c, nil
+}
+
+// newRow returns the measures of a run at a radius.
+func newRow(s summary.Summary, model string, radius float64) Row {
+	row := Row{Model: model, Run: s.Name, Path: s.Path, Sigma: s.Conditions.Sigma, Accuracy: s.At(radius), Average: s.AverageRadius}
+	for _, c := range s.Calibration {
+		if c.Radius != nil && *c.Radius == radius {
+			row.Calibration = &Calibration{N: c.N, CBS: c.CBS, CCE: c.CCE, Certified: c.Certified}
+		}
+	}
+	return row
+}
+
+// radiiOf returns the radii of the comparison.
+func radiiOf(runs []summary.Summary, wanted []float64) []float64 {
+	radii := slices.Clone(wanted)
+	if len(radii) == 0 {
+		for _, s := range runs {
+			for _, c := range s.Calibration {
+				if c.Radius != nil {
+					radii = append(radii, *c.Radius)
+				}
+			}
+		}
+	}
+	if len(radii) == 0 {
+		for _, s := range runs {
+			for _, p := range s.Curve {
+				radii = append(radii, p.Radius)
+			}
+		}
+	}
+	slices.Sort(radii)
+	return slices.Compact(radii)
+}
+
+// arrange returns the positions of the runs in the order of the rows, and the name of the model of each run. The models
+// keep the order of their first runs. The runs of one model are in ascending order of σ; runs without σ are last.
+func arrange(runs []summary.Summary, given []string) (order []int, names []string) {
+	names = given
+	if names == nil {
+		names = modelNames(runs)
+	}
+	first := map[string]int{}
+	for k, name := range names {
+		order = append(order, k)
+		if _, seen := first[name]; !seen {
+			first[name] = k
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if d := first[names[a]] - first[names[b]]; d != 0 {
+			return d
+		}
+		return compareScales(runs[a].Conditions.Sigma, runs[b].Conditions.Sigma)
+	})
+	return order, names
+}
+
+func compareScales(a, b *float64) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	case *a < *b:
+		return -1
+	case *a > *b:
+		return 1
+	}
+	return 0
+}
+
+// modelNames names the model of each run by its file. If files of different content have the same name, the names also
+// hold the first digits of the SHA-256. A run that states no model is a model of its own.
+func modelNames(runs []summary.Summary) []string {
+	names := make([]string, len(runs))
+	content := map[string]map[string]bool{} // hashes of the files with a name
+	hash := func(s summary.Summary) string {
+		if s.Conditions.Denoiser != nil {
+			return s.Conditions.Model.SHA256 + s.Conditions.Denoiser.SHA256
+		}
+		return s.Conditions.Model.SHA256
+	}
+	for k, s := range runs {
+		names[k] = s.Name
+		if s.Conditions.Model == nil {
+			continue
+		}
+		names[k] = filepath.Base(s.Conditions.Model.File)
+		if d := s.Conditions.Denoiser; d != nil {
+			names[k] += " behind " + filepath.Base(d.File)
+		}
+		if content[names[k]] == nil {
+			content[names[k]] = map[string]bool{}
+		}
+		content[names[k]][hash(s)] = true
+	}
+	const digits = 8
+	for k, s := range runs {
+		if s.Conditions.Model == nil || len(content[names[k]]) == 1 {
+			continue
+		}
+		names[k] += " " + s.Conditions.Model.SHA256[:min(digits, len(s.Conditions.Model.SHA256))]
+		if d := s.Conditions.Denoiser; d != nil {
+			names[k] += "+" + d.SHA256[:min(digits, len(d.SHA256))]
+		}
+	}
+	return names
+}

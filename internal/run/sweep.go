@@ -1,0 +1,132 @@
+package run
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Sweep certifies the saved votes or scores of a run or a file again, once for each combination of its lists.
+type Sweep struct {
+	Evidence *runfolder.Evidence
+	Targets  []certify.Target
+	Methods  []runfolder.Method // none: as for Recertification
+	// Combines and Temperatures apply to methods for scores.
+	Combines     []certify.Combine
+	Temperatures []float64
+	N0           int64
+	// Sizes are the numbers of estimation samples to use. None stands for all samples.
+	Sizes []int64
+	// Repeats is the number of subsamples that Certify draws from the votes for each size. Seed is the seed of the
+	// subsamples.
+	Repeats int
+	Seed    uint64
+}
+
+// SweepPoint is a combination of the lists of a Sweep.
+type SweepPoint struct {
+	Target certify.Target
+	Method string // name in certificates
+	Size   int64  // 0: all samples
+	// Temperature is 0 for a method for votes.
+	Temperature float64
+}
+
+// Points returns the combinations in order: by target, then by size, and then by method.
+func (s *Sweep) Points() []SweepPoint {
+	var points []SweepPoint
+	s.each(func(p SweepPoint, _ Recertification) { points = append(points, p) })
+	return points
+}
+
+// each calls the function 'visit' for each combination.
+func (s *Sweep) each(visit func(SweepPoint, Recertification)) {
+	base := Recertification{Evidence: s.Evidence, Methods: s.Methods, N0: s.N0, Seed: s.Seed}
+	base.settle()
+	sizes := s.Sizes
+	if len(sizes) == 0 {
+		sizes = []int64{0}
+	}
+	for _, target := range s.Targets {
+		for _, size := range sizes {
+			for _, m := range base.Methods {
+				q := base
+				q.Target, q.Size, q.Methods = target, size, []runfolder.Method{m}
+				p := SweepPoint{Target: target, Method: m.String(), Size: size}
+				bound, byScores := m.Scores()
+				if !byScores {
+					visit(p, q)
+					continue
+				}
+				for _, q.Combine = range s.Combines {
+					for _, q.Temperature = range s.Temperatures {
+						p.Method = certify.ScoreParams{Bound: bound, Combine: q.Combine}.Name()
+						p.Temperature = q.Temperature
+						visit(p, q)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Certify calls the function 'take' with the number of each combination in Points and its certificates. For a method
+// for votes with Sizes, Certify calls it Repeats times.
+func (s *Sweep) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate)) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	var all []Recertification
+	s.each(func(_ SweepPoint, q Recertification) { all = append(all, q) })
+	var saved *savedVotes
+	for point, q := range all {
+		repeats := 1
+		if _, byVotes := q.Methods[0].Votes(); byVotes {
+			if saved == nil {
+				first := q
+				first.Size = slices.Max(append([]int64{0}, s.Sizes...))
+				var err error
+				if saved, err = first.readVotes(); err != nil {
+					return err
+				}
+			}
+			repeats = max(1, s.Repeats)
+		}
+		q.saved = saved
+		for q.Turn = range repeats {
+			sets, err := q.Certify(ctx, show)
+			if err != nil {
+				return err
+			}
+			take(point, sets[0])
+		}
+	}
+	return nil
+}
+
+// check returns an error unless the evidence allows the sizes.
+func (s *Sweep) check() error {
+	if len(s.Sizes) == 0 {
+		return nil
+	}
+	if r := s.Evidence.Run; r != nil && r.Parameters.Stop.Given() {
+		return spec.BadInputf("%s: the run has %s %s: the number of samples of an example depends on its votes, so the first samples are no sample of a fixed size",
+			param.Sizes, param.Stop, r.Parameters.Stop)
+	}
+	if s.Repeats < 2 {
+		return nil
+	}
+	base := Recertification{Evidence: s.Evidence, Methods: s.Methods}
+	base.settle()
+	for _, m := range base.Methods {
+		if _, byScores := m.Scores(); byScores {
+			return spec.BadInputf("%s %d: method %s takes the first samples of scores.npz, which are the same each time", param.Repeats, s.Repeats, m)
+		}
+	}
+	return nil
+}
