@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg/draw"
@@ -217,7 +216,7 @@ func (c *ceSizes) draw(format picture.Format) ([]byte, error) {
 	first, end := float64(c.Sizes[0].N), float64(c.Sizes[len(c.Sizes)-1].N)
 	upper = append(upper, picture.Line{Name: "proxy", X: []float64{first, end}, Y: []float64{c.Proxy, c.Proxy}, Color: &picture.Halo})
 	for _, p := range []*plot.Plot{bounds, gaps} {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, picture.Decades{}
 		p.X.Min, p.X.Max = first, max(end, 2*first) // a scale needs two ends
 		p.Add(picture.Grid())
 	}
@@ -244,27 +243,7 @@ func (c *ceSizes) addGaps(p *plot.Plot, lines []picture.Line) {
 		p.Y.Min, p.Y.Max = 0, 1
 		return
 	}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, picture.Decades{}
 	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)+1e-9))
 	picture.AddLines(p, shown...)
-}
-
-// decades is a plot.Ticker that places ticks at the powers of ten. If there are few powers, it also places ticks at 2
-// and 5 times a power.
-type decades struct{}
-
-// Ticks implements plot.Ticker.
-func (decades) Ticks(low, high float64) (ticks []plot.Tick) {
-	factors := []float64{1}
-	if high/low < 100 {
-		factors = []float64{1, 2, 5}
-	}
-	for k := math.Floor(math.Log10(low)); math.Pow(10, k) <= high; k++ {
-		for _, f := range factors {
-			if x := f * math.Pow(10, k); x >= low*(1-1e-9) && x <= high*(1+1e-9) {
-				ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
-			}
-		}
-	}
-	return ticks
 }

@@ -2,33 +2,66 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/comparison"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // radiusOptions are the flags of radius.
 type radiusOptions struct {
-	methods     []runfolder.Method
-	target      certify.Target
-	combine     certify.Combine
-	temperature float64
-	n0          int64
-	radii       []float64
-	perClass    bool
-	out         string
-	json, quiet bool
+	methods      []runfolder.Method
+	target       certify.Target
+	margins      []certify.MarginKind
+	combines     []certify.Combine
+	temperatures []float64
+	n0           int64
+	sizes        []int64
+	repeats      int
+	seed         *uint64
+	radii        []float64
+	by           scale
+	perClass     bool
+	gainOver     string
+	out          string
+	plots        []string
+	curve        comparison.Curve
+	plotSize     picture.Size
+	json, quiet  bool
+
+	given       runfolder.Given
+	temperature bool // whether --temperature is on the command line
 }
 
+// scale is the quantity in the columns of the table of radius.
+type scale string
+
+const (
+	byRadius scale = "radius"
+	byMargin scale = "margin"
+)
+
+var scales = choice.Of("quantity", byRadius, byMargin).Describe(func(s scale) string {
+	return map[scale]string{byRadius: "the certified radius", byMargin: "the certified margin, as in the tables of Moutaouakil 2024; --radii then lists margins"}[s]
+})
+
+func (s scale) String() string { return string(s) }
+
 func newRadius(s streams) *cobra.Command {
-	var o radiusOptions
+	o := radiusOptions{temperatures: []float64{1}}
+	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "radius RUN | votes.jsonl | scores.npz",
+		Use:   "radius RUN… | votes.jsonl… | scores.npz…",
 		Short: "Certify saved votes or scores again, without the model",
 		Long: `This command certifies the votes or scores of a run or file again, with other methods
 or another alpha, class or margin. For several methods it prints a table that compares
@@ -49,34 +82,61 @@ The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. -
 gives L, a Lipschitz constant of the smoothed probabilities. The radius of the first
 margin is then margin/(√2·L), if this radius is larger. If the run stopped the sampling
 of an example early (--stop of certify), the certificate uses the share of alpha that
-the stopping rule assigns to this number of samples.`,
+the stopping rule assigns to this number of samples.
+
+--sizes certifies again as if only n samples had been drawn. From scores, the command
+takes the first n samples. A file of votes holds only counts, so the command draws n of
+the votes of each example without replacement. Such a subsample is as good as n fresh
+votes. A certificate is sound if you fix n before you see the votes. --repeats K draws K
+subsamples, and the table shows the mean ± the standard deviation.
+
+With several sizes, temperatures, combinations, margins or runs, the table has a row for
+each combination. --gain-over compares each row with the row of another method. --plot
+draws the rows: a panel for each size, temperature and run, and a line for each method.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
-  rscert radius scores.npz --sigma 0.5 --n0 100 --method betting,hoeffding`,
-		Args: oneArgument("one run folder, votes.jsonl or scores.npz"),
+  rscert radius scores.npz --sigma 0.5 --n0 100 --method betting,hoeffding
+  rscert radius run --method bonferroni,margin --sizes 100,1000,10000 --repeats 20 --gain-over bonferroni
+  rscert radius run --method bonferroni,moutaouakil --margin first,second --sizes 100,1000 --curve margin --plot n.svg
+  rscert radius run --method betting --combine bonferroni,directed --temperature 0.1,1,10 --plot temperature.svg`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("want one run folder, votes.jsonl or scores.npz, or several")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runRadius(cmd.Context(), s, args[0], o, runfolder.Given{
+			o.given = runfolder.Given{
 				Alpha: given(cmd, "alpha", &o.target.Alpha), Sigma: given(cmd, "sigma", &o.target.Sigma),
 				Lipschitz: given(cmd, "lipschitz", &o.target.Lipschitz), Class: given(cmd, "class", &o.target.Class),
-				Margin: given(cmd, "margin", &o.target.Margin), Law: given(cmd, "law", &o.target.Law),
-				TopK: given(cmd, "top-k", &o.target.TopK), None: given(cmd, "none", &o.target.None),
-			}, given(cmd, "combine", &o.combine))
+				Law: given(cmd, "law", &o.target.Law), TopK: given(cmd, "top-k", &o.target.TopK), None: given(cmd, "none", &o.target.None),
+			}
+			o.seed, o.temperature = given(cmd, "seed", &seed), cmd.Flags().Changed("temperature")
+			return runRadius(cmd.Context(), s, args, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run or, without a run, margin for votes and betting for scores")
 	targetFlags(cmd, &o.target)
-	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
+	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "margins between the probability p_A of the class and the largest probability p_B of another class, separated by commas: "+methods(certify.MarginKinds()).Described()+"; default: the margin of the run or, without a run, "+certify.SecondMargin.String())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
-	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound the margin between two mean scores: "+names(certify.Combines()))
-	f.Float64Var(&o.temperature, "temperature", 1, "additional temperature for the saved scores, which already contain the temperature of the run")
+	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "how to bound the margin between two mean scores, separated by commas: "+names(certify.Combines())+"; default: the choice of the run or, without a run, "+certify.Directed.String())
+	f.Float64SliceVar(&o.temperatures, "temperature", o.temperatures, "additional `temperatures` for the saved scores, which already contain the temperature of the run")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
+	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example, each at most the number of the run")
+	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
+	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; by default the operating system draws a seed, and --json records it")
 	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` for which the table shows the certified accuracy; default: round numbers")
+	choiceVar(f, &o.by, "by", byRadius, scales, "`quantity` in the columns of the table: "+scales.Described())
 	f.BoolVar(&o.perClass, "per-class", false, "also print a table with one row per class for each method")
+	f.StringVar(&o.gainOver, "gain-over", "", "compare each row with the row of this `method`, which must be in the table, for example bonferroni or betting+bonferroni")
 	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; allowed only with a single method")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
+	choiceVar(f, &o.curve, "curve", comparison.RadiusCurve, comparison.Curves, "`name` of the curve: "+comparison.Curves.Described())
+	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
@@ -91,63 +151,184 @@ func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	lawFlag(f, &t.Law)
 }
 
-func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g runfolder.Given, combine *certify.Combine) error {
-	if err := checkOutput("out", o.out, path); err != nil {
-		return err
-	}
-	if err := certify.CheckRadii(o.radii); err != nil {
-		return badInputf("--radii %w", err)
-	}
-	evidence, err := runfolder.Find(path)
-	if err != nil {
-		return badInput(err)
-	}
-	target, err := evidence.ClassTarget(g)
-	if err != nil {
-		return badInput(err)
-	}
-	if o.out != "" && len(o.methods) > 1 {
-		return badInputf("--out takes the certificates of one method, not %d", len(o.methods))
-	}
-	sets, err := run.Recertification{
-		Evidence: evidence, Target: target, Methods: o.methods, Combine: evidence.Combine(combine), N0: o.n0, Temperature: o.temperature,
-	}.Certify(ctx, s.progress(o.quiet))
+func runRadius(ctx context.Context, s streams, paths []string, o radiusOptions) error {
+	formats, err := o.check(paths)
 	if err != nil {
 		return err
 	}
-	if o.out != "" {
-		if err := runfolder.WriteCertificates(o.out, evidence.CountSampled(sets[0])); err != nil {
+	if len(o.sizes) > 0 && o.seed == nil {
+		seed, err := experiment.DrawSeed()
+		if err != nil {
 			return err
 		}
+		o.seed = &seed
 	}
-	radii := o.radii
-	if len(radii) == 0 {
-		radii = certify.SummaryRadii(sets...)
+	found := radiusReport{File: paths[0]}
+	if len(o.sizes) > 0 {
+		found.Seed = o.seed
 	}
-	found := radiusReport{File: path}
-	for _, certs := range sets {
-		summary := certify.Summarize(certs, radii).Among(evidence.Sampled(len(certs)))
-		if o.perClass {
-			summary.Classes = certify.SummarizeClasses(certs, radii)
+	for k, name := range nameRuns(paths) {
+		if len(paths) == 1 {
+			name = ""
 		}
-		found.Methods = append(found.Methods, summary)
-	}
-	if o.json {
-		if len(found.Methods) > 1 {
-			found.Note = strings.ReplaceAll(certify.ChooseFirst, "\n", " ")
+		rows, err := o.certify(ctx, s, paths[k], name)
+		if err != nil {
+			return err
 		}
-		return report.WriteJSON(s.out, "radius", found)
+		found.Methods = append(found.Methods, rows...)
 	}
-	if err := writeSummaries(s.out, found.Methods); err != nil {
+	if err := found.summarize(o); err != nil {
 		return err
 	}
-	return writeClasses(s.out, found.Methods...)
+	if o.plotSize == (picture.Size{}) {
+		o.plotSize = o.curve.DefaultSize(found.Methods)
+	}
+	if err := writePictures(o.plots, formats, func(f picture.Format) ([]byte, error) {
+		content, err := o.curve.Draw(f, found.Methods, o.plotSize)
+		return content, badInput(err)
+	}); err != nil {
+		return err
+	}
+	s.wrote(o.plots...)
+	if o.json {
+		return report.WriteJSON(s.out, "radius", found)
+	}
+	return found.write(s.out)
+}
+
+// check refuses impossible flags and returns the formats of the plots.
+func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
+	if err := checkOutput("out", o.out, paths...); err != nil {
+		return nil, err
+	}
+	if err := certify.CheckRadii(o.radii); err != nil {
+		return nil, badInputf("--radii %w", err)
+	}
+	sorted := slices.Sorted(slices.Values(o.sizes))
+	switch {
+	case len(sorted) > 0 && sorted[0] < 1:
+		return nil, badInputf("--sizes %d: want a number above 0", sorted[0])
+	case len(slices.Compact(sorted)) < len(o.sizes):
+		return nil, badInputf("--sizes: a number is given twice")
+	case o.repeats < 1 || o.repeats > 100_000:
+		return nil, badInputf("--repeats %d: want 1 to 100000", o.repeats)
+	case len(o.sizes) == 0 && (o.repeats > 1 || o.seed != nil):
+		return nil, badInputf("--repeats and --seed need --sizes")
+	case o.out != "" && len(o.methods) > 1:
+		return nil, badInputf("--out takes the certificates of one method, not %d", len(o.methods))
+	case o.out != "" && (len(paths) > 1 || len(o.sizes) > 0 || len(o.margins) > 1 || len(o.combines) > 1 || len(o.temperatures) > 1):
+		return nil, badInputf("--out takes the certificates of one run, margin, combination and temperature, from all samples")
+	case len(o.temperatures) == 0:
+		return nil, badInputf("--temperature: want a number above 0")
+	}
+	return pictureFormats(o.plots, paths...)
+}
+
+// sweep returns the settings to certify.
+func (o radiusOptions) sweep(path string) (run.Sweep, error) {
+	evidence, err := runfolder.Find(path)
+	if err != nil {
+		return run.Sweep{}, badInput(err)
+	}
+	sweep := run.Sweep{
+		Evidence: evidence, Methods: o.methods, Combines: o.combines, Temperatures: o.temperatures,
+		N0: o.n0, Sizes: o.sizes, Repeats: o.repeats,
+	}
+	if o.seed != nil {
+		sweep.Seed = *o.seed
+	}
+	if len(o.combines) == 0 {
+		sweep.Combines = []certify.Combine{evidence.Combine(nil)}
+	}
+	margins := []*certify.MarginKind{nil} // the margin of the run
+	if len(o.margins) > 0 {
+		margins = margins[:0]
+	}
+	for _, m := range o.margins {
+		margins = append(margins, &m)
+	}
+	for _, m := range margins {
+		g := o.given
+		g.Margin = m
+		target, err := evidence.ClassTarget(g)
+		if err != nil {
+			return sweep, badInput(err)
+		}
+		sweep.Targets = append(sweep.Targets, target)
+	}
+	return sweep, nil
+}
+
+// certify certifies a run or a file and returns a row for each setting. The argument 'name' is the name of the run in
+// the table, or empty.
+func (o radiusOptions) certify(ctx context.Context, s streams, path, name string) ([]*comparison.Row, error) {
+	sweep, err := o.sweep(path)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*comparison.Row
+	for _, p := range sweep.Points() {
+		row := &comparison.Row{Setting: comparison.Setting{File: name, Size: p.Size}}
+		if len(sweep.Targets) > 1 {
+			row.MarginKind = p.Target.Margin
+		}
+		if o.temperature {
+			row.Temperature = p.Temperature
+		}
+		rows = append(rows, row)
+	}
+	err = sweep.Certify(ctx, s.progress(o.quiet), func(point int, certs []certify.Certificate) error {
+		rows[point].Add(certs, sweep.Evidence.Sampled(len(certs)))
+		if o.out == "" {
+			return nil
+		}
+		return runfolder.WriteCertificates(o.out, sweep.Evidence.CountSampled(certs))
+	})
+	return rows, err
 }
 
 // radiusReport is what radius --json prints.
 type radiusReport struct {
 	File    string            `json:"file"`
-	Methods []certify.Summary `json:"methods"`
-	// If there are several methods, Note is the warning certify.ChooseFirst in one line.
+	Seed    *uint64           `json:"seed,omitempty"` // of the subsamples
+	Methods []*comparison.Row `json:"methods"`
+	// If there are several rows, Note warns in one line against a choice by the results.
 	Note string `json:"note,omitempty"`
+}
+
+// summarize summarises all rows at the same radii.
+func (r *radiusReport) summarize(o radiusOptions) error {
+	radii := o.radii
+	if len(radii) == 0 || o.by == byMargin {
+		radii = comparison.Radii(r.Methods)
+	}
+	for _, row := range r.Methods {
+		row.Summarize(radii, o.perClass)
+	}
+	if o.by == byMargin {
+		margins := o.radii
+		if len(margins) == 0 {
+			margins = comparison.Margins(r.Methods)
+		}
+		for _, row := range r.Methods {
+			row.SummarizeMargins(margins)
+		}
+	}
+	if o.gainOver != "" {
+		if err := comparison.AddGains(r.Methods, o.gainOver); err != nil {
+			return badInputf("--gain-over %w", err)
+		}
+	}
+	switch {
+	case r.swept():
+		r.Note = strings.ReplaceAll(certify.ChooseFirst+". "+comparison.ChooseSetting, "\n", " ")
+	case len(r.Methods) > 1:
+		r.Note = strings.ReplaceAll(certify.ChooseFirst, "\n", " ")
+	}
+	return nil
+}
+
+// swept reports whether rows differ by more than the method.
+func (r *radiusReport) swept() bool {
+	return slices.ContainsFunc(r.Methods, func(row *comparison.Row) bool { return row.Setting != r.Methods[0].Setting })
 }

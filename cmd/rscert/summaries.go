@@ -13,19 +13,8 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if len(summaries) == 0 {
 		return nil
 	}
-	first := summaries[0]
-	alpha := fmt.Sprintf("α = %g", first.Alpha)
-	if first.Deterministic {
-		alpha = "deterministic"
-	}
-	if symbol := first.Law.Law().Words().Symbol; first.Scaled {
-		fmt.Fprintf(w, "%s in %%, by scaled %s radius (units of %s, %d examples, %s)\n\n",
-			first.Accuracy(), first.Norm.Title(), symbol, first.Examples, alpha)
-	} else {
-		fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, %s)\n\n",
-			first.Accuracy(), first.Norm.Title(), first.Examples, symbol, first.Sigma, alpha)
-	}
-	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
+	writeSummaryTitle(w, summaries[0], "", true)
+	t := report.Table{Columns: summaryColumns(summaries[0].Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
 		name := report.Text(nameMethod(s.Method, s.Sound))
 		t.AddRow(summaryCells(s.Certified, s.AverageRadius, s.Abstained, name)...)
@@ -33,6 +22,35 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
+	return writeSummaryNotes(w, summaries)
+}
+
+// writeSummaryTitle prints the title of a table of summaries. The argument 'quantity' names what the columns stand for;
+// it is empty for the radius. The title names σ if the argument 'sigma' is set.
+func writeSummaryTitle(w io.Writer, s certify.Summary, quantity string, sigma bool) {
+	alpha := fmt.Sprintf("α = %g", s.Alpha)
+	if s.Deterministic {
+		alpha = "deterministic"
+	}
+	if quantity == "" {
+		quantity = certify.NormTitle(s.Norm, s.Scaled) + " radius"
+	}
+	symbol := s.Law.Law().Words().Symbol
+	var about string
+	switch {
+	case s.Scaled:
+		about = fmt.Sprintf("units of %s, %d examples", symbol, s.Examples)
+	case sigma:
+		about = fmt.Sprintf("%d examples, %s = %g", s.Examples, symbol, s.Sigma)
+	default:
+		about = fmt.Sprintf("%d examples", s.Examples)
+	}
+	fmt.Fprintf(w, "%s in %%, by %s (%s, %s)\n\n", s.Accuracy(), quantity, about, alpha)
+}
+
+// writeSummaryNotes prints what the certificates of a table of summaries state together, and their conditions.
+func writeSummaryNotes(w io.Writer, summaries []certify.Summary) error {
+	first := summaries[0]
 	who := ""
 	if len(summaries) > 1 {
 		who = "for each sound method alone: "
@@ -89,12 +107,21 @@ func writeClasses(w io.Writer, summaries ...certify.Summary) error {
 
 // summaryColumns adds columns for the certified accuracy at each radius, the average radius and the abstentions.
 func summaryColumns(certified []certify.CertifiedAccuracy, columns ...report.Column) []report.Column {
+	var radii []float64
 	for _, c := range certified {
+		radii = append(radii, c.Radius)
+	}
+	return valueColumns(radii, "average radius", columns...)
+}
+
+// valueColumns adds columns for the certified accuracy at each of the values, for an average and for the abstentions.
+func valueColumns(values []float64, average string, columns ...report.Column) []report.Column {
+	for _, x := range values {
 		columns = append(columns, report.Column{
-			Name: fmt.Sprint(c.Radius), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
+			Name: fmt.Sprint(x), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
 		})
 	}
-	return append(columns, report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
+	return append(columns, report.RoundedColumn(average, report.Down, 4), report.ExactColumn("abstained"))
 }
 
 // summaryCells appends to row the cells for the columns that summaryColumns adds.

@@ -216,3 +216,23 @@ func Shorten(s string, fits func(string) bool) string {
 	}
 	return ""
 }
+
+// Decades is a plot.Ticker that places ticks at the powers of ten. If there are few powers, it also places ticks at 2
+// and 5 times a power.
+type Decades struct{}
+
+// Ticks implements plot.Ticker.
+func (Decades) Ticks(low, high float64) (ticks []plot.Tick) {
+	factors := []float64{1}
+	if high/low < 100 {
+		factors = []float64{1, 2, 5}
+	}
+	for k := math.Floor(math.Log10(low)); math.Pow(10, k) <= high; k++ {
+		for _, f := range factors {
+			if x := f * math.Pow(10, k); x >= low*(1-1e-9) && x <= high*(1+1e-9) {
+				ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
+			}
+		}
+	}
+	return ticks
+}

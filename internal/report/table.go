@@ -49,7 +49,7 @@ func RoundedColumn(name string, to Rounding, decimals int) Column {
 	return Column{Name: name, Align: Right, Round: to, Decimals: decimals}
 }
 
-// Cell is a value of a table: Number, Count, Interval or Text. A nil Cell stands for a missing value.
+// Cell is a value of a table: Number, Count, Interval, Spread or Text. A nil Cell stands for a missing value.
 type Cell interface {
 	text(c Column) string
 }
@@ -76,6 +76,9 @@ type Text string
 // Interval is printed as [Low, High], always rounded outward.
 type Interval struct{ Low, High float64 }
 
+// Spread is a mean and a standard deviation, printed as Mean ± SD. The standard deviation is rounded up.
+type Spread struct{ Mean, SD float64 }
+
 // OptionalNumber returns *x, or no value if x is nil.
 func OptionalNumber(x *float64) Cell {
 	if x == nil {
@@ -98,6 +101,13 @@ func (x Text) text(Column) string { return string(x) }
 
 func (x Interval) text(c Column) string {
 	return "[" + c.round(x.Low, Down) + ", " + c.round(x.High, Up) + "]"
+}
+
+func (x Spread) text(c Column) string {
+	if math.IsNaN(x.SD) {
+		return c.round(x.Mean, c.Round)
+	}
+	return c.round(x.Mean, c.Round) + " ± " + c.round(x.SD, Up)
 }
 
 func (c Column) round(x float64, to Rounding) string {

@@ -37,7 +37,8 @@ type SweepPoint struct {
 	Temperature float64
 }
 
-// Points returns the combinations in order: by target, then by size, and then by method.
+// Points returns the combinations in order: by target, then by size, and then by method. With several targets, it leaves
+// out the combination taylor for the first margin.
 func (s *Sweep) Points() []SweepPoint {
 	var points []SweepPoint
 	s.each(func(p SweepPoint, _ Recertification) { points = append(points, p) })
@@ -64,6 +65,9 @@ func (s *Sweep) each(visit func(SweepPoint, Recertification)) {
 					continue
 				}
 				for _, q.Combine = range s.Combines {
+					if q.Combine == certify.Taylor && target.Margin != certify.SecondMargin && len(s.Targets) > 1 {
+						continue // defined for the second margin alone
+					}
 					for _, q.Temperature = range s.Temperatures {
 						p.Method = certify.ScoreParams{Bound: bound, Combine: q.Combine}.Name()
 						p.Temperature = q.Temperature
@@ -77,7 +81,7 @@ func (s *Sweep) each(visit func(SweepPoint, Recertification)) {
 
 // Certify calls the function 'take' with the number of each combination in Points and its certificates. For a method
 // for votes with Sizes, Certify calls it Repeats times.
-func (s *Sweep) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate)) error {
+func (s *Sweep) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -100,10 +104,12 @@ func (s *Sweep) Certify(ctx context.Context, show progress.Options, take func(po
 		q.saved = saved
 		for q.Turn = range repeats {
 			sets, err := q.Certify(ctx, show)
+			if err == nil {
+				err = take(point, sets[0])
+			}
 			if err != nil {
 				return err
 			}
-			take(point, sets[0])
 		}
 	}
 	return nil
