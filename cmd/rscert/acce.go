@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/acce/acceplot"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/progress"
@@ -35,10 +36,10 @@ type acceOptions struct {
 	out         string
 	plots       []string
 	plotSize    *picture.Size // nil: the number of panels determines the size
+	curve       acceplot.Curve
+	names       []string
 	gate        gateOptions
 	json, quiet bool
-
-	byVotes bool // whether the run chose the classes by votes, not by mean scores
 }
 
 // statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
@@ -54,7 +55,7 @@ func newACCE(s streams) *cobra.Command {
 	var alpha float64
 	var size picture.Size
 	cmd := &cobra.Command{
-		Use:   "acce bounds.csv | RUN",
+		Use:   "acce bounds.csv | RUN…",
 		Short: "Bound the calibration error and the Brier score under attack",
 		Long: `This command bounds how wrong the calibration of a model can get under an attack. The
 input holds bounds on the confidence of each prediction under every attack within a
@@ -114,7 +115,12 @@ optional. In a row with certified = 0, the columns lower and upper hold bounds o
 score of the label, not on the score of the predicted class. Only --tau uses these
 rows. The format is CSV, JSON lines or npz, or one of these as .gz. If the file name is
 -, the command reads stdin. If the argument is a run folder, the command reads
-bounds.csv in this folder.`,
+bounds.csv in this folder.
+
+--plot draws one of these figures. With --curve solvers and --curve cbs, the command
+takes several inputs, such as the runs at several σ.
+
+` + describeAcceCurves(),
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg
@@ -126,8 +132,15 @@ bounds.csv in this folder.`,
   rscert acce run --groups patients.csv --group sex,region
   rscert acce bounds.csv --solver exact,admm --admm-learning-rate-a 0.001 --trace trace.csv
   rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv
+  rscert acce run-0.25 run-0.5 --solver exact,admm,dece,brier --curve solvers --plot solvers.svg
+  rscert acce run --radius 0.25 --solver exact,admm --curve lagrangian --plot lagrangian.svg
   rscert acce run --require 'certified:cce@0.25<=0.15' --require 'cbs@0.25<=0.05'`,
-		Args: oneFile,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.curve.OfSeveral() && len(args) > 1 {
+				return nil
+			}
+			return oneFile(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.statement.alpha = given(cmd, "alpha", &alpha)
 			o.statement.wanted = slices.ContainsFunc([]string{"delta", "alpha", "examples"}, cmd.Flags().Changed)
@@ -135,7 +148,10 @@ bounds.csv in this folder.`,
 			if err := o.search.check(cmd, o.solvers); err != nil {
 				return err
 			}
-			return runACCE(cmd.Context(), s, args[0], o)
+			if err := o.checkCurve(len(args)); err != nil {
+				return err
+			}
+			return runACCE(cmd.Context(), s, args, o)
 		},
 	}
 	f := cmd.Flags()
@@ -148,7 +164,9 @@ bounds.csv in this folder.`,
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
-	f.StringSliceVar(&o.plots, "plot", nil, ".svg, .png or .pdf `file` for a figure: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")
+	choiceVar(f, &o.curve, "curve", acceplot.UnderAttack, acceplot.Curves, "`name` of the figure: "+acceplot.Curves.String())
+	f.StringSliceVar(&o.names, "names", nil, "`names` for the inputs in the figures solvers and cbs; default: the names of the folders or files")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
 	divideFlags(cmd, &o.groups, "also compute CBS and CCE for each group")
@@ -182,7 +200,7 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 	}
 	alpha, examples, err := bounds.Sampled(st.alpha, st.examples)
 	study := acce.Options{
-		Bins: o.bins, Solvers: o.solvers, Radii: o.radii, Adaptive: o.adaptive, Attack: o.out != "" || len(o.plots) > 0,
+		Bins: o.bins, Solvers: o.solvers, Radii: o.radii, Adaptive: o.adaptive, Attack: o.out != "" || len(o.plots) > 0 && o.curve == acceplot.UnderAttack,
 		Thresholds:   slices.Concat(o.thresholds, o.gate.taus()),
 		Dataset:      &acce.Dataset{Delta: st.delta, Alpha: alpha, Examples: examples, Optional: !st.wanted},
 		SameExamples: o.same, ADMM: o.search.admm, DECE: o.search.dece,
@@ -190,7 +208,7 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 			return showSearch(s, o.quiet, radius, solver, steps)
 		},
 	}
-	if o.search.trace != "" {
+	if o.search.trace != "" || o.curve.OfSteps() {
 		study.TraceEvery = o.search.traceEvery
 	}
 	if bounds.OfRun() {
@@ -199,79 +217,110 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 	return study, badInput(err)
 }
 
-func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
-	formats, err := o.checkFiles(path)
+func runACCE(ctx context.Context, s streams, paths []string, o acceOptions) error {
+	formats, err := o.checkFiles(paths)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(o.gate.check(path), o.groups.check()); err != nil {
+	if err := errors.Join(o.gate.check(paths...), o.groups.check()); err != nil {
 		return err
 	}
-	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
+	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solveAll(ctx, s, paths, formats) })
 }
 
-// solve computes and prints the study of the bounds in a file or run. It returns the outcomes of the requirements.
-func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
-	bounds, err := findBounds(ctx, path, s)
-	if err != nil {
-		return nil, err
-	}
-	o.byVotes = bounds.ByVotes
-	options, err := o.study(s, bounds)
-	if err != nil {
-		return nil, err
-	}
-	start := time.Now()
-	table, err := readTable(ctx, s, bounds.File, o.quiet, o.groups.extend(acce.Columns()))
-	if err != nil {
-		return nil, err
-	}
-	if err := warnOfEstimatedWeights(s, table, path, "nothing bounds their error: no figure accounts for it"); err != nil {
-		return nil, err
-	}
-	if options.Groups, err = o.groups.split(ctx, s, o.quiet, table); err != nil {
-		return nil, err
-	}
-	study, err := acce.NewStudy(table, options)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	reading := time.Since(start).Seconds()
-	results, err := study.Solve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range results {
-		r.Seconds["read"] = reading
+// solvedBounds are the bounds of one input, with the study of them.
+type solvedBounds struct {
+	path    string
+	bounds  runfolder.Bounds
+	study   *acce.Study
+	results []acce.Result
+}
+
+// solveAll computes and prints the studies of the bounds in files or runs. It returns the outcomes of the requirements.
+func (o acceOptions) solveAll(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
+	var all []solvedBounds
+	for _, path := range paths {
+		solved, err := o.solve(ctx, s, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, solved)
+		if len(solved.results) < solved.study.Radii() {
+			break
+		}
 	}
 	// An interrupted search prints its best result so far, but writes no file.
 	if ctx.Err() == nil {
-		err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace), o.draw(formats, study, results, path))
+		first := all[0].study // the files are of one input
+		err := errors.Join(writeWith(o.out, first.WriteAttack), writeWith(o.search.trace, first.WriteTrace), o.draw(formats, all))
 		if err != nil {
 			return nil, err
 		}
 		s.wrote(append([]string{o.out, o.search.trace}, o.plots...)...)
 	}
-	if err := printStudy(s, o, results, study.Radii()); err != nil {
+	if err := printStudies(s, o, all); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return o.gate.checkStudy(path, bounds, results)
+	var outcomes []gate.Outcome
+	for _, solved := range all {
+		of, err := o.gate.checkStudy(solved.path, solved.bounds, solved.results)
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, of...)
+	}
+	return outcomes, nil
 }
 
-// checkFiles checks the output files against the input and returns the formats of the pictures.
-func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
+// solve computes the study of the bounds in a file or run.
+func (o acceOptions) solve(ctx context.Context, s streams, path string) (solvedBounds, error) {
+	solved := solvedBounds{path: path}
+	var err error
+	if solved.bounds, err = findBounds(ctx, path, s); err != nil {
+		return solved, err
+	}
+	options, err := o.study(s, solved.bounds)
+	if err != nil {
+		return solved, err
+	}
+	start := time.Now()
+	table, err := readTable(ctx, s, solved.bounds.File, o.quiet, o.groups.extend(acce.Columns()))
+	if err != nil {
+		return solved, err
+	}
+	if err := warnOfEstimatedWeights(s, table, path, "nothing bounds their error: no figure accounts for it"); err != nil {
+		return solved, err
+	}
+	if options.Groups, err = o.groups.split(ctx, s, o.quiet, table); err != nil {
+		return solved, err
+	}
+	if solved.study, err = acce.NewStudy(table, options); err != nil {
+		return solved, badInput(err)
+	}
+	reading := time.Since(start).Seconds()
+	if solved.results, err = solved.study.Solve(ctx); err != nil {
+		return solved, err
+	}
+	for _, r := range solved.results {
+		r.Seconds["read"] = reading
+	}
+	return solved, nil
+}
+
+// checkFiles checks the output files against the inputs and returns the formats of the pictures.
+func (o acceOptions) checkFiles(inputs []string) ([]picture.Format, error) {
 	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"trace", o.search.trace}} {
-		if err := checkOutput(f.flag, f.path, input); err != nil {
+		if err := checkOutput(f.flag, f.path, inputs...); err != nil {
 			return nil, err
 		}
 	}
 	if o.out != "" && o.out == o.search.trace {
 		return nil, badInputf("--trace %s: is the same file as --out", o.out)
 	}
-	return pictureFormats(o.plots, input)
+	return pictureFormats(o.plots, inputs...)
 }
 
 // writeWith creates the named file and fills it with the function 'write'. It does nothing if the name is empty.

@@ -7,12 +7,42 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 )
 
-// printStudy prints the results. The argument 'asked' is the number of requested radii. After an interruption, the
-// slice 'results' holds fewer radii.
-func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
+// printStudies prints the results of all inputs.
+func printStudies(s streams, o acceOptions, all []solvedBounds) error {
+	if len(all) == 1 {
+		return printStudy(s, o, all[0])
+	}
+	if o.json {
+		type input struct {
+			Path  string        `json:"path"`
+			Radii []acce.Result `json:"radii"`
+		}
+		var inputs []input
+		for _, solved := range all {
+			inputs = append(inputs, input{displayPath(solved.path), solved.results})
+		}
+		return report.WriteJSON(s.out, "acce", map[string][]input{"inputs": inputs})
+	}
+	for k, solved := range all {
+		if k > 0 {
+			fmt.Fprintln(s.out)
+		}
+		fmt.Fprintf(s.out, "%s: ", quote.Line(displayPath(solved.path)))
+		if err := printStudy(s, o, solved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printStudy prints the results of one input. After an interruption, there are results for fewer radii than the study
+// has.
+func printStudy(s streams, o acceOptions, solved solvedBounds) error {
+	results, asked := solved.results, solved.study.Radii()
 	switch {
 	case o.json && asked > 1:
 		return report.WriteJSON(s.out, "acce", map[string][]acce.Result{"radii": results})
@@ -20,7 +50,7 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 		return report.WriteJSON(s.out, "acce", results[0])
 	}
 	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins %s\n", results[0].Bins, calib.LowerClosed.Brackets())
-	printSubject(s.out, o, results[0])
+	printSubject(s.out, solved.bounds.ByVotes, results[0])
 	fmt.Fprintln(s.out)
 	t := tabulateStudy(results)
 	if err := t.WriteText(s.out); err != nil {
@@ -153,10 +183,10 @@ func tabulateStudy(results []acce.Result) *report.Table {
 }
 
 // printSubject describes the classifier and the examples to which the results apply.
-func printSubject(w io.Writer, o acceOptions, r acce.Result) {
+func printSubject(w io.Writer, byVotes bool, r acce.Result) {
 	if r.Quantity != "" {
 		how := "with the class of the largest mean score; its confidence is that score"
-		if o.byVotes {
+		if byVotes {
 			how = "with the class of the most votes; its confidence is that class's mean score"
 		}
 		fmt.Fprintf(w, "the smoothed classifier answers %s\n", how)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/acce/acceplot"
 )
 
 // TestACCEInterrupted interrupts a search. The search must print its best result, say that it was interrupted, and
@@ -25,8 +26,8 @@ func TestACCEInterrupted(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var stdout, stderr bytes.Buffer
 		ctx := &cancelledAfterReading{Context: t.Context()}
-		err := runACCE(ctx, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}, bounds,
-			acceOptions{bins: 3, statement: statementOptions{delta: 0.05}, solvers: acce.Solvers[:2], out: out, json: asJSON})
+		err := runACCE(ctx, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}, []string{bounds},
+			acceOptions{bins: 3, curve: acceplot.UnderAttack, statement: statementOptions{delta: 0.05}, solvers: acce.Solvers[:2], out: out, json: asJSON})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want context.Canceled", err)
 		}

@@ -51,7 +51,8 @@ func (s *Study) WriteTrace(out io.Writer) error {
 	}
 	w.Header(append(radius, "solver", "run", "start", "learning_rate_z", "learning_rate_a", "rho_growth", "step", "rho", "relaxed_ece", "projected_ece",
 		"confidence_sum", "confidence_max", "binary_sum", "binary_max", "one_bin_sum", "one_bin_max",
-		"in_reach_sum", "in_reach_max", "box_sum", "box_max", "sphere")...)
+		"in_reach_sum", "in_reach_max", "box_sum", "box_max", "sphere",
+		"lagrangian", "box_term", "sphere_term", "confidence_term", "one_bin_term", "in_reach_term")...)
 	for _, t := range s.traces {
 		for run, steps := range t.steps {
 			for _, r := range steps {
@@ -60,6 +61,47 @@ func (s *Study) WriteTrace(out io.Writer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// SearchRun is a traced run of ADMM.
+type SearchRun struct {
+	Radius               *float64 // nil if the table has no radii
+	N, Bins              int
+	Start                string // confidences at the start
+	RateZ, RateA, Growth float64
+	Steps                []admm.Residuals
+	Exact                *float64 // largest calibration error; nil if it was not computed
+}
+
+// LargestRun returns the traced run of ADMM with the largest calibration error in a traced step, or the first of
+// several such runs. The study must be about one radius. LargestRun needs Options.TraceEvery. Call it after Solve.
+func (s *Study) LargestRun() (SearchRun, error) {
+	if len(s.groups) > 1 {
+		return SearchRun{}, hint.New(fmt.Sprintf("%s: there are %d radii, and the steps of ADMM are about one radius", s.table.Path, len(s.groups)),
+			"choose a radius with --radius")
+	}
+	at := slices.IndexFunc(s.traces, func(t trace) bool { return t.solver == "admm" })
+	if at < 0 {
+		return SearchRun{}, hint.New("the solver admm did not run", "add --solver exact,admm")
+	}
+	t, best, largest := s.traces[at], -1, -1.0
+	for run, steps := range t.steps {
+		for _, r := range steps {
+			if r.ProjectedECE > largest {
+				best, largest = run, r.ProjectedECE
+			}
+		}
+	}
+	if best < 0 {
+		return SearchRun{}, hint.New("ADMM has no traced step", "trace more steps with --trace-every 1")
+	}
+	of := t.runs[best]
+	out := SearchRun{Radius: t.radius, N: len(s.groups[0].Intervals), Bins: s.bins.Len(), Start: of.start, RateZ: of.rateZ, RateA: of.rateA,
+		Growth: of.growth, Steps: t.steps[best]}
+	if len(s.results) > 0 {
+		out.Exact = s.results[0].CCE
+	}
+	return out, nil
 }
 
 func (t trace) write(w *table.Writer, run int, r admm.Residuals) {
@@ -90,6 +132,10 @@ func (t trace) write(w *table.Writer, run int, r admm.Residuals) {
 		number(n.Max)
 	}
 	number(r.Sphere)
+	l := r.Lagrangian
+	for _, x := range []float64{l.Value(), l.Box, l.Sphere, l.Confidence, l.Unique, l.Valid} {
+		number(x)
+	}
 	w.EndRow()
 }
 

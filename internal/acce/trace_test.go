@@ -41,7 +41,7 @@ func TestTrace(t *testing.T) {
 		}
 		dece := make([][]string, 2)
 		e, err := p.DECE(t.Context(), o.DECE, admm.Watch{Every: 3, Trace: func(run int, r admm.Residuals) {
-			dece[run] = append(dece[run], fmt.Sprintf("%v,dece,%d,%s,0.05,,,%d,,%v,%v,,,,,,,,,,,", *g.radius, run, []string{"clean", "random 0"}[run], r.Step, r.SoftECE, r.ProjectedECE))
+			dece[run] = append(dece[run], fmt.Sprintf("%v,dece,%d,%s,0.05,,,%d,,%v,%v,,,,,,,,,,,,,,,,,", *g.radius, run, []string{"clean", "random 0"}[run], r.Step, r.SoftECE, r.ProjectedECE))
 		}})
 		if err != nil || e.ECE != *results[j].DECE {
 			t.Errorf("dECE %v, the study's %v (%v)", e.ECE, *results[j].DECE, err)
@@ -57,7 +57,9 @@ func TestTrace(t *testing.T) {
 				for _, n := range []admm.Norms{r.Confidence, r.Binary, r.Unique, r.Valid, r.Box} {
 					row += fmt.Sprintf(",%v,%v", n.Sum, n.Max)
 				}
-				want = append(want, row+fmt.Sprintf(",%v", r.Sphere))
+				l := r.Lagrangian
+				want = append(want, row+fmt.Sprintf(",%v,%v,%v,%v,%v,%v,%v", r.Sphere, l.Objective+l.Box+l.Sphere+l.Unique+l.Valid+l.Confidence,
+					l.Box, l.Sphere, l.Confidence, l.Unique, l.Valid))
 			})
 			best = max(best, e.ECE)
 		}
@@ -74,7 +76,8 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	header := "radius,solver,run,start,learning_rate_z,learning_rate_a,rho_growth,step,rho,relaxed_ece,projected_ece," +
-		"confidence_sum,confidence_max,binary_sum,binary_max,one_bin_sum,one_bin_max,in_reach_sum,in_reach_max,box_sum,box_max,sphere"
+		"confidence_sum,confidence_max,binary_sum,binary_max,one_bin_sum,one_bin_max,in_reach_sum,in_reach_max,box_sum,box_max,sphere," +
+		"lagrangian,box_term,sphere_term,confidence_term,one_bin_term,in_reach_term"
 	if got := strings.Join(rows[0], ","); got != header {
 		t.Errorf("header %s", got)
 	}

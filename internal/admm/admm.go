@@ -17,6 +17,7 @@ package admm
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/rscert/rscert/internal/calib"
 )
@@ -99,7 +100,14 @@ type Residuals struct {
 	Valid        Norms   // Kᵀa: assignments to bins out of reach, which should be 0
 	Box          Norms   // distance of a from [0, 1]^NM
 	Sphere       float64 // distance of a from the sphere around ½ of radius √(NM)/2
+	Lagrangian   Lagrangian
+	// Assignment holds a_nm of the first TracedPredictions predictions, row-major (the paper's Figure 11).
+	Assignment []float64
 }
+
+// TracedPredictions is the number of predictions of which Residuals keeps the assignments. With 15 bins, these are the
+// 150 numbers of the paper's Figure 11.
+const TracedPredictions = 10
 
 // Norms holds the 1-norm and the ∞-norm of a vector of deviations.
 type Norms struct{ Sum, Max float64 }
@@ -133,7 +141,8 @@ func (r *Norms) add(d float64) {
 // no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
 //
 // ADMM calls watch after each step, unless watch is nil. After every residualsEvery-th step, the Residuals also hold
-// Rho, SoftECE and the distances. If residualsEvery is 0, they hold only Step and ProjectedECE.
+// Rho, SoftECE, the distances, the Lagrangian and the assignments. If residualsEvery is 0, they hold only Step and
+// ProjectedECE.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -146,6 +155,11 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		}
 		next := min(rho*s.par.Growth, s.par.MaxRho)
 		s.assign(rho)
+		traced := watch != nil && residualsEvery > 0 && step%residualsEvery == 0
+		var before multipliers
+		if traced {
+			before = s.multipliers()
+		}
 		ece := s.move(rho, next)
 		// If the iteration has overflowed, ece is NaN and the comparison is false.
 		if ece > best.ECE {
@@ -154,9 +168,11 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		}
 		if watch != nil {
 			r := Residuals{Step: step, ProjectedECE: ece}
-			if residualsEvery > 0 && step%residualsEvery == 0 {
+			if traced {
 				r.Rho = rho
 				s.residuals(&r)
+				r.Lagrangian = s.lagrangian(rho, before)
+				r.Assignment = slices.Clone(s.a[:min(TracedPredictions, s.n)*s.m])
 			}
 			watch(r)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -151,7 +152,7 @@ func TestBestTraces(t *testing.T) {
 				want = append(want, r)
 			}
 		})
-		if len(want) != 4 || !slices.Equal(traced[run], want) {
+		if len(want) != 4 || !reflect.DeepEqual(traced[run], want) {
 			t.Errorf("run %d: %+v, want %+v", run, traced[run], want)
 		}
 		for _, r := range want {
