@@ -22,6 +22,7 @@ type confidenceOptions struct {
 	class       classMethod
 	out         string
 	json, quiet bool
+	widths      widthOptions
 }
 
 // classMethod is the method that certifies the class. The field 'votes' holds a method for votes. If it is empty, the
@@ -51,7 +52,7 @@ func (m classMethod) String() string {
 func newConfidence(s streams) *cobra.Command {
 	var o confidenceOptions
 	cmd := &cobra.Command{
-		Use:   "confidence RUN | scores.npz --radii R,…",
+		Use:   "confidence RUN… | scores.npz --radii R,…",
 		Short: "Bound the confidence of the smoothed classifier under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
 every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform noise). Here
@@ -77,19 +78,36 @@ on the mean score without attack, and z is the mean score under attack:
             (--class label), the first twentieth of the samples determines the
             function, and the other samples bound its mean
 
---out writes bounds.csv, the input of 'rscert acce'.`,
+--out writes bounds.csv, the input of 'rscert acce'.
+
+--compare prints the mean widths of the intervals by several methods, for one input or
+several, and --plot draws them against the radius.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --class-method margin
   rscert confidence run --radii 0.25,0.5 --method cdf --band dkw --json
-  rscert confidence scores.npz --sigma 0.5 --n0 100 --radii 0.25 --bound hoeffding`,
-		Args: oneArgument("one run folder or scores.npz"),
+  rscert confidence scores.npz --sigma 0.5 --n0 100 --radii 0.25 --bound hoeffding
+  rscert confidence run-0.25 run-0.5 --radii 0,0.25,0.5 --compare standard+hoeffding,cdf+dkw,tangent --plot widths.svg`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(o.widths.methods) > 0 && len(args) > 1 {
+				return nil
+			}
+			return oneArgument("one run folder or scores.npz")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t := &o.scores.Params.Target
-			return runConfidence(cmd.Context(), s, args[0], o, runfolder.Given{
+			g := runfolder.Given{
 				Alpha: given(cmd, "alpha", &t.Alpha), Sigma: given(cmd, "sigma", &t.Sigma), Class: given(cmd, "class", &t.Class),
 				Law: given(cmd, "law", &t.Law),
-			}, given(cmd, "class-method", &o.class))
+			}
+			class := given(cmd, "class-method", &o.class)
+			if err := o.widths.check(len(args), o.out); err != nil {
+				return err
+			}
+			if len(o.widths.methods) > 0 {
+				return compareWidths(cmd.Context(), s, args, o, g, class)
+			}
+			return runConfidence(cmd.Context(), s, args[0], o, g, class)
 		},
 	}
 	f := cmd.Flags()
@@ -107,20 +125,20 @@ on the mean score without attack, and z is the mean score under attack:
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
+	group(cmd, "Bounds")
+	widthFlags(cmd, &o.widths)
 	return cmd
 }
 
-func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions, g runfolder.Given, class *classMethod) error {
-	if err := checkOutput("out", o.out, path); err != nil {
-		return err
-	}
+// evidence finds the scores in a file or run folder, with the settings that apply to them.
+func (o confidenceOptions) evidence(path string, g runfolder.Given, class *classMethod) (run.SavedScores, error) {
 	var err error
 	q := o.scores
 	if q.Evidence, err = runfolder.Find(path); err != nil {
-		return badInput(err)
+		return q, badInput(err)
 	}
 	if q.Params.Target, err = q.Evidence.Target(g); err != nil {
-		return badInput(err)
+		return q, badInput(err)
 	}
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
@@ -129,6 +147,17 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound
+	return q, nil
+}
+
+func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions, g runfolder.Given, class *classMethod) error {
+	if err := checkOutput("out", o.out, path); err != nil {
+		return err
+	}
+	q, err := o.evidence(path, g, class)
+	if err != nil {
+		return err
+	}
 	found, err := run.BoundConfidence(ctx, q, s.progress(o.quiet))
 	if err != nil {
 		return err

@@ -158,6 +158,17 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
+// Rows arranges panels in rows of at most the given length. Panels that the last row lacks are nil.
+func Rows(panels []*plot.Plot, columns int) [][]*plot.Plot {
+	columns = min(len(panels), columns)
+	rows := make([][]*plot.Plot, (len(panels)+columns-1)/columns)
+	for i := range rows {
+		rows[i] = make([]*plot.Plot, columns)
+		copy(rows[i], panels[i*columns:min(len(panels), (i+1)*columns)])
+	}
+	return rows
+}
+
 // Panels draws plots of equal size in rows, with aligned axes. A nil plot leaves its panel empty.
 func Panels(c draw.Canvas, rows [][]*plot.Plot) {
 	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(14), PadY: vg.Points(8)}

@@ -128,14 +128,9 @@ func drawSolvers(format picture.Format, inputs []Input, size picture.Size) ([]by
 	for _, p := range panels {
 		p.X.Min, p.Y.Min, p.X.Max, p.Y.Max = 0, 0, 1.05*right, 1.08*top
 	}
-	columns := min(len(panels), inRow)
-	rows := make([][]*plot.Plot, (len(panels)+columns-1)/columns)
-	for i := range rows {
-		rows[i] = make([]*plot.Plot, columns)
-		copy(rows[i], panels[i*columns:min(len(panels), (i+1)*columns)])
-	}
+	rows := picture.Rows(panels, inRow)
 	if size == (picture.Size{}) {
-		size = picture.Size{Width: 2 + 9*float64(columns), Height: min(100, 8*float64(len(rows)))}
+		size = picture.Size{Width: 2 + 9*float64(len(rows[0])), Height: min(100, 8*float64(len(rows)))}
 	}
 	return picture.Draw(format, size, "Calibration error under attack that each solver finds, against the radius: "+names(inputs)+".",
 		func(c draw.Canvas) { picture.Panels(c, rows) })

@@ -37,14 +37,9 @@ func drawPareto(format picture.Format, runs []summary.Summary, o Options) ([]byt
 	if len(panels) == 0 {
 		return nil, ErrNoBounds
 	}
-	columns := min(len(panels), paretoColumns)
-	rows := make([][]*plot.Plot, (len(panels)+columns-1)/columns)
-	for i := range rows {
-		rows[i] = make([]*plot.Plot, columns)
-		copy(rows[i], panels[i*columns:min(len(panels), (i+1)*columns)])
-	}
+	rows := picture.Rows(panels, paretoColumns)
 	if o.Size == (picture.Size{}) {
-		o.Size = picture.Size{Width: 10 * float64(columns), Height: min(100, 7.5*float64(len(rows)))}
+		o.Size = picture.Size{Width: 10 * float64(len(rows[0])), Height: min(100, 7.5*float64(len(rows)))}
 	}
 	return picture.Draw(format, o.Size, "Certified calibration error against certified accuracy, one point for each model, with the Pareto front: "+names(runs)+".",
 		func(c draw.Canvas) { picture.Panels(c, rows) })
