@@ -2,12 +2,14 @@ package gate
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -126,6 +128,10 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	}
 	o.Met = off.Sign() <= 0
 	o.Says = decimals(v.Rat, places(off))
+	infinite := r.metric.length && math.IsInf(float64(report.RadiusNumber(near)), 1)
+	if infinite {
+		o.Says = "∞"
+	}
 	if v.detail != "" {
 		o.Says += " (" + v.detail + ")"
 	}
@@ -137,7 +143,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 		o.Says += fmt.Sprintf(", but %d of %d sets promise nothing: %s", s.Sets.Unsound, s.Sets.Inputs, s.Sets.Why)
 		return o, nil
 	}
-	if !o.Met {
+	if !o.Met && !infinite {
 		o.Says += ", " + decimals(off, places(off)) + map[bool]string{true: " too much", false: " too little"}[r.atMost]
 	}
 	return o, nil

@@ -95,6 +95,24 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// An infinite radius, which only an unsound method gives, makes the average radius infinite. The outcome prints ∞, and
+// its value in JSON is finite.
+func TestCheckInfiniteRadius(t *testing.T) {
+	src := source("run", 100, 59, 0.5)
+	c := &src.Certificates[0]
+	c.Method, c.Sound, c.Radius, c.Margin, c.Unbounded = "moutaouakil", false, math.MaxFloat64, math.MaxFloat64, true
+	for i := range src.Certificates {
+		src.Certificates[i].Method, src.Certificates[i].Sound = "moutaouakil", false
+	}
+	s := sum(t, src)
+	for requirement, met := range map[string]bool{"acr>=0.5": true, "acr<=0.5": false} {
+		out, err := Check([]Requirement{parse(t, requirement)}, s)
+		if err != nil || out[0].Met != met || out[0].Says != "∞ (over 100 examples)" || !(*out[0].Value >= 1e300 && *out[0].Value <= math.MaxFloat64) {
+			t.Errorf("%s: %+v, %v", requirement, out, err)
+		}
+	}
+}
+
 // The worst group is found at each radius. Of the 50 examples with label 2, 25 are certified. At α = 0.001 and δ/2, at
 // most 1 of the 50 certificates of a group is wrong (P(Bin > 0) = 0.049, P(Bin > 1) = 0.0012).
 func TestWorstGroup(t *testing.T) {

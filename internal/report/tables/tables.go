@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -395,7 +396,8 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	}
 	notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided."}
 	r := c.Radius
-	line := fmt.Sprintf("Average certified %s %.4f after %.4f, a change of %+.4f", c.RadiusTitle, r.This, r.Baseline, r.Change)
+	line := fmt.Sprintf("Average certified %s %s after %s, a change of %s", c.RadiusTitle, finite("%.4f", r.This), finite("%.4f", r.Baseline),
+		finite("%+.4f", r.Change))
 	if r.Low != nil {
 		line += fmt.Sprintf(", %g %% interval [%s, %s], p = %s", 100*c.Level, report.Round(*r.Low, report.Down, 0, 4),
 			report.Round(*r.High, report.Up, 0, 4), report.Round(*r.P, report.Up, 0, 4))
@@ -405,6 +407,17 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 		notes = append(notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of them.")
 	}
 	return caption, table, notes
+}
+
+// finite formats an average radius, or the difference of two. It prints ∞ or −∞ for a number that stands for infinity.
+func finite(format string, x float64) string {
+	switch inf := math.Inf(1); {
+	case float64(report.RadiusNumber(x)) == inf:
+		return "∞"
+	case float64(report.RadiusNumber(-x)) == inf:
+		return "−∞"
+	}
+	return fmt.Sprintf(format, x)
 }
 
 // conditions returns the table of the conditions, with one row per run.

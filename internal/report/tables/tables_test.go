@@ -184,3 +184,20 @@ func TestSelectiveCaption(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// An infinite average radius prints as ∞, and so do differences that count it.
+func TestComparisonOfInfiniteRadii(t *testing.T) {
+	const largest = math.MaxFloat64
+	for _, c := range []struct {
+		radius gate.RadiusChange
+		want   string
+	}{
+		{gate.RadiusChange{This: 0.5, Baseline: 0.25, Change: 0.25}, "Average certified L2 radius 0.5000 after 0.2500, a change of +0.2500."},
+		{gate.RadiusChange{This: largest / 100, Baseline: 0.25, Change: largest / 100}, "Average certified L2 radius ∞ after 0.2500, a change of ∞."},
+		{gate.RadiusChange{This: 0.25, Baseline: largest, Change: -largest}, "Average certified L2 radius 0.2500 after ∞, a change of −∞."},
+	} {
+		if _, _, notes := Comparison(gate.Comparison{RadiusTitle: "L2 radius", Radius: c.radius}); notes[1] != c.want {
+			t.Errorf("%q, want %q", notes[1], c.want)
+		}
+	}
+}
