@@ -230,7 +230,7 @@ PAPERS_DATA ?= ../shared/data
 .PHONY: papers
 papers: onnxruntime build ## make the tables and figures of docs/papers (half an hour); PAPERS=cohen2019 ONLY=Table: only some
 	@set -e; mkdir -p out; for page in $(PAPERS); do \
-		$(GO) run ./studies/papers -data '$(PAPERS_DATA)' -cifar '$(CIFAR)' -only '$(ONLY)' docs/papers/$$page.md >out/papers.txt; \
+		$(GO) run ./studies/papers -data '$(PAPERS_DATA)' -only '$(ONLY)' docs/papers/$$page.md >out/papers.txt; \
 		[ ! -s out/papers.txt ] || $(GO) run ./studies/page docs/papers/$$page.md <out/papers.txt; \
 	done
 

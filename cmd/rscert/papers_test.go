@@ -73,7 +73,7 @@ func TestPapersHaveCommands(t *testing.T) {
 		{"emde2025", "Figure 16(b)", `rscert acce .* --same-examples --curve cbs --plot`},
 		{"emde2025", "Figures 3 and 15", `rscert acce .* --solver exact,admm,dece,brier .* --curve solvers --plot`},
 		{"emde2025", "Figures 12, 13 and 14", `--admm-starts clean --dece-starts clean`},
-		{"emde2025", "Figure 8", `rscert confidence .* --method`},
+		{"emde2025", "Figure 8", `rscert confidence .* --compare .* --plot`},
 		{"emde2025", "Figures 9, 10 and 11", `(?s)--curve lagrangian --plot.*--curve constraints --plot.*--curve assignment --plot`},
 		{"emde2025", "Figures 4, 17 and 18", `rscert report .* --by-model .* --curve pareto --plot`},
 		{"emde2025", "Figure 19", `by-model.txt`},

@@ -15,8 +15,7 @@
 //
 // The mark "needs" is optional and may be repeated. If FILE is missing, the program skips the block and says so; the
 // page then keeps the result of an earlier run. The blocks run in the folder out/papers/PAGE. In this folder, testdata
-// is the folder of that name in the checkout, img is docs/img/papers, data is the folder of -data, and cifar the folder
-// of -cifar.
+// is the folder of that name in the checkout, img is docs/img/papers, and data is the folder of -data.
 //
 // The program computes nothing itself: every number in its output is a number that a command prints.
 package main
@@ -39,11 +38,10 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("papers: ")
 	data := flag.String("data", "../shared/data", "folder with the research data")
-	cifar := flag.String("cifar", "", "folder with the networks of 'make cifar-models'")
 	only := flag.String("only", "", "run only the blocks below headings that match this regular expression")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		log.Fatal("usage: papers [-data FOLDER] [-cifar FOLDER] [-only HEADING] PAGE")
+		log.Fatal("usage: papers [-data FOLDER] [-only HEADING] PAGE")
 	}
 	page := flag.Arg(0)
 	text, err := os.ReadFile(page)
@@ -55,7 +53,7 @@ func main() {
 		log.Fatal(err)
 	}
 	folder := filepath.Join("out", "papers", strings.TrimSuffix(filepath.Base(page), ".md"))
-	links := map[string]string{"testdata": "testdata", "img": "docs/img/papers", "data": *data, "cifar": *cifar}
+	links := map[string]string{"testdata": "testdata", "img": "docs/img/papers", "data": *data}
 	if err := prepare(folder, links); err != nil {
 		log.Fatal(err)
 	}
