@@ -29,7 +29,10 @@ var pythonClasses = []pythonOptions{
 		"model", "data", "sigma", "out", "check", "check-image", "plan", "deadline", "junit", "annotations", "radii", "norms",
 		"per-class", "json", "quiet",
 	}},
-	{"RadiusOptions", "radius", []string{"sigma", "out", "combine", "temperature", "n0", "radii", "per-class", "json", "quiet"}},
+	{"RadiusOptions", "radius", []string{
+		"sigma", "out", "combine", "temperature", "n0", "sizes", "repeats", "seed", "radii", "by", "per-class", "gain-over",
+		"plot", "curve", "plot-size", "json", "quiet",
+	}},
 	{"CceOptions", "acce", []string{"radius", "same-examples", "require", "junit", "annotations", "json", "quiet"}},
 	{"MetricsOptions", "metrics", []string{"probabilities", "json", "quiet"}},
 }

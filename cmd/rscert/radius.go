@@ -39,8 +39,7 @@ type radiusOptions struct {
 	plotSize     picture.Size
 	json, quiet  bool
 
-	given       runfolder.Given
-	temperature bool // whether --temperature is on the command line
+	given runfolder.Given
 }
 
 // scale is the quantity in the columns of the table of radius.
@@ -58,7 +57,7 @@ var scales = choice.Of("quantity", byRadius, byMargin).Describe(func(s scale) st
 func (s scale) String() string { return string(s) }
 
 func newRadius(s streams) *cobra.Command {
-	o := radiusOptions{temperatures: []float64{1}}
+	var o radiusOptions
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "radius RUN… | votes.jsonl… | scores.npz…",
@@ -112,7 +111,7 @@ draws the rows: a panel for each size, temperature and run, and a line for each 
 				Lipschitz: given(cmd, "lipschitz", &o.target.Lipschitz), Class: given(cmd, "class", &o.target.Class),
 				Law: given(cmd, "law", &o.target.Law), TopK: given(cmd, "top-k", &o.target.TopK), None: given(cmd, "none", &o.target.None),
 			}
-			o.seed, o.temperature = given(cmd, "seed", &seed), cmd.Flags().Changed("temperature")
+			o.seed = given(cmd, "seed", &seed)
 			return runRadius(cmd.Context(), s, args, o)
 		},
 	}
@@ -124,7 +123,7 @@ draws the rows: a panel for each size, temperature and run, and a line for each 
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
 	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "how to bound the margin between two mean scores, separated by commas: "+names(certify.Combines())+"; default: the choice of the run or, without a run, "+certify.Directed.String())
-	f.Float64SliceVar(&o.temperatures, "temperature", o.temperatures, "additional `temperatures` for the saved scores, which already contain the temperature of the run")
+	f.Float64SliceVar(&o.temperatures, "temperature", nil, "additional `temperatures` for the saved scores, which already contain the temperature of the run; default: 1")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
 	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example, each at most the number of the run")
 	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
@@ -218,8 +217,6 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 		return nil, badInputf("--out takes the certificates of one method, not %d", len(o.methods))
 	case o.out != "" && (len(paths) > 1 || len(o.sizes) > 0 || len(o.margins) > 1 || len(o.combines) > 1 || len(o.temperatures) > 1):
 		return nil, badInputf("--out takes the certificates of one run, margin, combination and temperature, from all samples")
-	case len(o.temperatures) == 0:
-		return nil, badInputf("--temperature: want a number above 0")
 	}
 	return pictureFormats(o.plots, paths...)
 }
@@ -236,6 +233,9 @@ func (o radiusOptions) sweep(path string) (run.Sweep, error) {
 	}
 	if o.seed != nil {
 		sweep.Seed = *o.seed
+	}
+	if len(o.temperatures) == 0 {
+		sweep.Temperatures = []float64{1}
 	}
 	if len(o.combines) == 0 {
 		sweep.Combines = []certify.Combine{evidence.Combine(nil)}
@@ -272,7 +272,7 @@ func (o radiusOptions) certify(ctx context.Context, s streams, path, name string
 		if len(sweep.Targets) > 1 {
 			row.MarginKind = p.Target.Margin
 		}
-		if o.temperature {
+		if len(o.temperatures) > 0 {
 			row.Temperature = p.Temperature
 		}
 		rows = append(rows, row)

@@ -30,8 +30,9 @@ func (r *radiusReport) write(w io.Writer) error {
 	return writeClasses(w, summaries...)
 }
 
-// leading says which columns stand before the columns of numbers, apart from the method.
-type leading struct{ file, sigma, margin, size, temperature bool }
+// leading says which columns stand before the columns of numbers, apart from the method. The field differ means that the
+// rows differ in the number of examples or in α.
+type leading struct{ file, differ, sigma, margin, size, temperature bool }
 
 func (l leading) any() bool { return l != leading{} }
 
@@ -39,7 +40,10 @@ func (l leading) any() bool { return l != leading{} }
 func (r *radiusReport) lead() leading {
 	has := func(test func(*comparison.Row) bool) bool { return slices.ContainsFunc(r.Methods, test) }
 	return leading{
-		file:        has(func(row *comparison.Row) bool { return row.File != "" }),
+		file: has(func(row *comparison.Row) bool { return row.File != "" }),
+		differ: has(func(row *comparison.Row) bool {
+			return row.Examples != r.Methods[0].Examples || row.Alpha != r.Methods[0].Alpha
+		}),
 		sigma:       has(func(row *comparison.Row) bool { return row.Sigma != r.Methods[0].Sigma }),
 		margin:      has(func(row *comparison.Row) bool { return row.MarginKind != "" }),
 		size:        has(func(row *comparison.Row) bool { return row.Size > 0 }),
@@ -55,6 +59,8 @@ func (l leading) columns() (columns []report.Column) {
 		}
 	}
 	add(l.file, report.TextColumn("run"))
+	add(l.differ, report.ExactColumn("examples"))
+	add(l.differ, report.ExactColumn("α"))
 	add(l.sigma, report.ExactColumn("σ"))
 	add(l.margin, report.TextColumn("margin"))
 	add(l.size, report.ExactColumn("n"))
@@ -71,6 +77,8 @@ func (l leading) cells(row *comparison.Row) (cells []report.Cell) {
 		}
 	}
 	add(l.file, report.Text(row.File))
+	add(l.differ, report.Count(row.Examples))
+	add(l.differ, report.Number(row.Alpha))
 	add(l.sigma, report.Number(row.Sigma))
 	add(l.margin, report.Text(row.MarginKind))
 	add(l.size, report.Count(row.Size))
@@ -90,7 +98,7 @@ func (r *radiusReport) writeRows(w io.Writer, summaries []certify.Summary) error
 	if r.Methods[0].ByMargin != nil {
 		quantity = "margin"
 	}
-	writeSummaryTitle(w, summaries[0], quantity, !lead.sigma)
+	writeSummaryTitle(w, summaries[0], quantity, lead.sigma, lead.differ)
 	t := report.Table{Columns: valueColumns(r.Methods[0].Values().At, r.average(), lead.columns()...)}
 	repeats := 1
 	for _, row := range r.Methods {
@@ -105,17 +113,18 @@ func (r *radiusReport) writeRows(w io.Writer, summaries []certify.Summary) error
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
-	if repeats > 1 {
-		fmt.Fprintf(w, "\nmean ± standard deviation over %d subsamples of the votes (seed %d)\n", repeats, *r.Seed)
+	switch {
+	case repeats > 1:
+		fmt.Fprintf(w, "\nmean ± standard deviation over %d subsamples of the votes (seed %d); the means describe the method, and are no\n"+
+			"certified accuracies\n", repeats, *r.Seed)
+	case !lead.differ:
+		writeStatements(w, summaries)
 	}
-	if err := writeSummaryNotes(w, summaries); err != nil {
-		return err
+	more := ""
+	if r.swept() {
+		more = comparison.ChooseSetting
 	}
-	if !r.swept() {
-		return nil
-	}
-	_, err := fmt.Fprintln(w, comparison.ChooseSetting)
-	return err
+	return writeSummaryNotes(w, summaries, more)
 }
 
 // average names the column of averages.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/report"
@@ -13,7 +14,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if len(summaries) == 0 {
 		return nil
 	}
-	writeSummaryTitle(w, summaries[0], "", true)
+	writeSummaryTitle(w, summaries[0], "", false, false)
 	t := report.Table{Columns: summaryColumns(summaries[0].Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
 		name := report.Text(nameMethod(s.Method, s.Sound))
@@ -22,50 +23,68 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
-	return writeSummaryNotes(w, summaries)
+	writeStatements(w, summaries)
+	return writeSummaryNotes(w, summaries, "")
 }
 
 // writeSummaryTitle prints the title of a table of summaries. The argument 'quantity' names what the columns stand for;
-// it is empty for the radius. The title names σ if the argument 'sigma' is set.
-func writeSummaryTitle(w io.Writer, s certify.Summary, quantity string, sigma bool) {
-	alpha := fmt.Sprintf("α = %g", s.Alpha)
-	if s.Deterministic {
-		alpha = "deterministic"
-	}
+// it is empty for the radius. The title omits σ if the table has a column for it, and it omits the number of examples and
+// α if they differ between the rows.
+func writeSummaryTitle(w io.Writer, s certify.Summary, quantity string, hasSigma, differ bool) {
 	if quantity == "" {
 		quantity = certify.NormTitle(s.Norm, s.Scaled) + " radius"
 	}
 	symbol := s.Law.Law().Words().Symbol
-	var about string
-	switch {
-	case s.Scaled:
-		about = fmt.Sprintf("units of %s, %d examples", symbol, s.Examples)
-	case sigma:
-		about = fmt.Sprintf("%d examples, %s = %g", s.Examples, symbol, s.Sigma)
-	default:
-		about = fmt.Sprintf("%d examples", s.Examples)
+	var about []string
+	if s.Scaled {
+		about = append(about, "units of "+symbol)
 	}
-	fmt.Fprintf(w, "%s in %%, by %s (%s, %s)\n\n", s.Accuracy(), quantity, about, alpha)
+	if !differ {
+		about = append(about, fmt.Sprintf("%d examples", s.Examples))
+	}
+	if !s.Scaled && !hasSigma {
+		about = append(about, fmt.Sprintf("%s = %g", symbol, s.Sigma))
+	}
+	switch {
+	case s.Deterministic:
+		about = append(about, "deterministic")
+	case !differ:
+		about = append(about, fmt.Sprintf("α = %g", s.Alpha))
+	}
+	fmt.Fprintf(w, "%s in %%, by %s", s.Accuracy(), quantity)
+	if len(about) > 0 {
+		fmt.Fprintf(w, " (%s)", strings.Join(about, ", "))
+	}
+	fmt.Fprint(w, "\n\n")
 }
 
-// writeSummaryNotes prints what the certificates of a table of summaries state together, and their conditions.
-func writeSummaryNotes(w io.Writer, summaries []certify.Summary) error {
-	first := summaries[0]
+// writeStatements prints what the certificates of each row state together. The rows share the statement, because it
+// depends only on α and the number of examples.
+func writeStatements(w io.Writer, summaries []certify.Summary) {
 	who := ""
 	if len(summaries) > 1 {
 		who = "for each sound method alone: "
 	}
 	for _, s := range summaries {
-		if s.Delta > 0 { // the methods share this statement, because it depends only on α and the number of examples
+		if s.Delta > 0 {
 			writeStatement(w, who, s)
 			break
 		}
 	}
-	if first.Deterministic {
+	if first := summaries[0]; first.Deterministic {
 		fmt.Fprintf(w, "\nthe certificates are deterministic: none of %s is wrong\n", report.Certificates(first.Examples, first.Sampled))
 	}
+}
+
+// writeSummaryNotes prints a warning against a choice by the results, with the line 'more' if it is not empty, and the
+// conditions of the certificates.
+func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) error {
+	first := summaries[0]
 	if len(summaries) > 1 {
 		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")
+	}
+	if more != "" {
+		fmt.Fprintln(w, more)
 	}
 	if !first.Usual() {
 		fmt.Fprintf(w, "what a certificate claims: %s\n", first.Says())

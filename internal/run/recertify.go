@@ -140,11 +140,11 @@ func (q Recertification) readVotes() (*savedVotes, error) {
 func sizeable(v certify.Votes, size int64) error {
 	switch {
 	case v.Stop.Given():
-		return fmt.Errorf("%s: %w", param.Sizes, certify.ErrStopped)
+		return param.Errorf("%s: %w", param.Sizes, certify.ErrStopped)
 	case v.Deterministic:
-		return fmt.Errorf("%s: the votes are evaluations at fixed inputs, not random samples", param.Sizes)
+		return param.Errorf("%s: the votes are evaluations at fixed inputs, not random samples", param.Sizes)
 	case size > v.N:
-		return fmt.Errorf("%s %d: the example has %d votes", param.Sizes, size, v.N)
+		return param.Errorf("%s %d: the example has %d votes", param.Sizes, size, v.N)
 	}
 	return nil
 }

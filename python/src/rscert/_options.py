@@ -33,8 +33,10 @@ class CertifyOptions(TypedDict, total=False):
         100000)
     n0: number of separate samples per example that select the class to certify (default 100)
     alpha: largest probability that a certificate is wrong (default 0.001)
-    method: method of certification; for votes: margin, bonferroni, clopper-pearson, moutaouakil (not sound) (default
-        margin); for scores: betting, hoeffding, bernstein, prpl-eb, chernoff, star (default with ``scores``: betting)
+    method: method of certification; for votes: margin, bonferroni, clopper-pearson, bonferroni-classes, moutaouakil
+        (not sound) (default margin); for scores: betting, hoeffding, bernstein, prpl-eb, chernoff, star,
+        prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound) (default with
+        ``scores``: betting)
     class_: class to certify: predicted, label (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
         (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile
@@ -49,8 +51,8 @@ class CertifyOptions(TypedDict, total=False):
     scores: certify by the mean softmax scores instead of the votes
     save_scores: save the scores of all samples in scores.npz, so that you can certify them again; this implies
         ``scores`` unless ``confidence_radii`` is given; for m classes, the file takes 4·n·m bytes per example
-    combine: how ``scores`` bounds the margin between two mean scores: directed, projected, bonferroni, taylor (not
-        sound) (default directed)
+    combine: how ``scores`` bounds the margin between two mean scores: directed, projected, bonferroni,
+        bonferroni-classes, taylor (not sound) (default directed)
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
     none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
@@ -63,7 +65,8 @@ class CertifyOptions(TypedDict, total=False):
         bounds take half of alpha
     confidence: method that bounds the confidence under attack: tangent, standard, cdf (default tangent)
     confidence_bound: bound on the mean in the confidence methods 'standard' and 'tangent': betting, hoeffding,
-        bernstein, prpl-eb, chernoff, star (default betting)
+        bernstein, prpl-eb, chernoff, star, prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence
+        (not sound) (default betting)
     band: confidence band for the distribution of the score in the confidence method 'cdf': binomial, dkw (default
         binomial)
     labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none,
@@ -143,22 +146,24 @@ class CertifyOptions(TypedDict, total=False):
     n: int
     n0: int
     alpha: float
-    method: Literal["margin", "bonferroni", "clopper-pearson", "moutaouakil", "splitting", "betting", "hoeffding",
-        "bernstein", "prpl-eb", "chernoff", "star"]
+    method: Literal["margin", "bonferroni", "clopper-pearson", "bonferroni-classes", "moutaouakil", "splitting",
+        "betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star", "prpl-eb-sequence",
+        "moutaouakil-bernstein", "moutaouakil-sequence"]
     class_: Literal["predicted", "label"]
     margin: Literal["second", "first"]
     lipschitz: float
     stop: str
     scores: bool
     save_scores: bool
-    combine: Literal["directed", "projected", "bonferroni", "taylor"]
+    combine: Literal["directed", "projected", "bonferroni", "bonferroni-classes", "taylor"]
     temperature: float
     top_k: int
     none: Literal["answer", "ignore", "safe"]
     reject_below: float
     confidence_radii: Floats
     confidence: Literal["tangent", "standard", "cdf"]
-    confidence_bound: Literal["betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star"]
+    confidence_bound: Literal["betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star", "prpl-eb-sequence",
+        "moutaouakil-bernstein", "moutaouakil-sequence"]
     band: Literal["binomial", "dkw"]
     labels: StrPath
     label_column: str
@@ -214,12 +219,13 @@ class RadiusOptions(TypedDict, total=False):
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
         scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
         λ], which is not random and needs no alpha, radii in L1) (default gaussian)
-    margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
-        (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile
-        function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius
-        λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b
-        times the margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius
-        is margin/(√2·L) if that is larger) (default second)
+    margin: margins between the probability p_A of the class and the largest probability p_B of another class,
+        separated by commas: second (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B),
+        where Q is the quantile function of the Laplace distribution with scale 1, radius b/2 times the margin;
+        uniform: 2(p_A−p_B), radius λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the
+        margin; laplace: p_A−p_B, radius b times the margin; uniform: p_A−p_B, radius λ times the margin; with a known
+        Lipschitz constant L, the radius is margin/(√2·L) if that is larger); default: the margin of the run or,
+        without a run, second
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
@@ -232,12 +238,13 @@ class RadiusOptions(TypedDict, total=False):
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
 
-    method: Literal["margin", "bonferroni", "clopper-pearson", "moutaouakil", "splitting", "betting", "hoeffding",
-        "bernstein", "prpl-eb", "chernoff", "star"] | Sequence[str]
+    method: Literal["margin", "bonferroni", "clopper-pearson", "bonferroni-classes", "moutaouakil", "splitting",
+        "betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star", "prpl-eb-sequence",
+        "moutaouakil-bernstein", "moutaouakil-sequence"] | Sequence[str]
     class_: Literal["predicted", "label"]
     alpha: float
     law: Literal["gaussian", "laplace", "uniform", "splitting"]
-    margin: Literal["second", "first"]
+    margin: Literal["second", "first"] | Sequence[str]
     lipschitz: float
     top_k: int
     none: Literal["answer", "ignore", "safe"]
