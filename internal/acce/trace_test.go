@@ -83,6 +83,46 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// LargestRun returns the run whose traced steps hold the largest calibration error, with the settings of this run.
+func TestLargestRun(t *testing.T) {
+	o := Options{Bins: 4, Solvers: solvers(t, "exact", "admm"), TraceEvery: 1, Radii: []float64{0.5},
+		ADMM: admm.ParamGrid{RatesZ: []float64{1e-9, 0.02}, RatesA: []float64{1e-9, 0.3}, Growths: []float64{1.1}, Steps: 12, Rho: 0.1, MaxRho: 5}}
+	study, results := solve(t, traced, o)
+	got, err := study.LargestRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	largestOf := func(steps []admm.Residuals) (most float64) {
+		for _, r := range steps {
+			most = max(most, r.ProjectedECE)
+		}
+		return most
+	}
+	errors := map[float64]bool{}
+	for _, steps := range study.traces[0].steps {
+		errors[largestOf(steps)] = true
+		if largestOf(steps) > largestOf(got.Steps) {
+			t.Errorf("a run has %v, and the returned run %v", largestOf(steps), largestOf(got.Steps))
+		}
+	}
+	if len(errors) < 2 {
+		t.Error("all runs have the same error, so the test tests nothing")
+	}
+	if *got.Radius != 0.5 || got.N != 3 || got.Bins != 4 || got.Growth != 1.1 || len(got.Steps) != 12 || *got.Exact != *results[0].CCE {
+		t.Errorf("%+v", got)
+	}
+	for want, o := range map[string]Options{
+		"there are 2 radii":           {Bins: 4, Solvers: solvers(t, "admm"), TraceEvery: 1, ADMM: admm.ParamGrid{Steps: 2}},
+		"the solver admm did not run": {Bins: 4, Solvers: solvers(t, "dece"), TraceEvery: 1, Radii: []float64{1}},
+		"ADMM has no traced step":     {Bins: 4, Solvers: solvers(t, "admm"), TraceEvery: 9, Radii: []float64{1}, ADMM: admm.ParamGrid{Steps: 2}},
+	} {
+		study, _ := solve(t, traced, o)
+		if _, err := study.LargestRun(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
 // Without radii in the table, the trace has no column for radii. Without tracing, the trace is empty.
 func TestTraceWithoutRadii(t *testing.T) {
 	study, _ := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "dece"), TraceEvery: 1000, DECE: admm.DECEParams{Starts: []admm.Start{admm.FromBrier}}})

@@ -89,6 +89,30 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
+// A model that is equal in one measure and better in the other dominates. Two equal models are both on the front.
+func TestFrontTies(t *testing.T) {
+	for name, test := range map[string]struct {
+		right [2]int
+		cce   [2]float64
+		want  [2]bool
+	}{
+		"equal accuracy": {[2]int{90, 90}, [2]float64{0.2, 0.1}, [2]bool{false, true}},
+		"equal CCE":      {[2]int{90, 80}, [2]float64{0.1, 0.1}, [2]bool{true, false}},
+		"equal":          {[2]int{90, 90}, [2]float64{0.1, 0.1}, [2]bool{true, true}},
+	} {
+		c, err := Compare([]summary.Summary{run("a", 0.5, test.right[0], test.cce[0], 0), run("b", 0.5, test.right[1], test.cce[1], 0)}, Options{Delta: 0.05})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := c.Radii[0].Rows; rows[0].Front != test.want[0] || rows[1].Front != test.want[1] {
+			t.Errorf("%s: %v and %v, want %v", name, rows[0].Front, rows[1].Front, test.want)
+		}
+		if r := c.Radii[0].Correlations; r != nil {
+			t.Errorf("two models have rank correlations: %+v", r)
+		}
+	}
+}
+
 // Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of each
 // model with the largest accuracy. A choice among the kept runs must still pay for all runs.
 func TestBestScale(t *testing.T) {

@@ -183,7 +183,7 @@ func (r Report) rankCorrelations() []section {
 func (r Report) selectionNotes() (notes []string) {
 	c := r.Models.Selection
 	notes = []string{"CBS and CCE are the worst within the radius, if every bound holds. They are about the examples that a model certifies, " +
-		"so models with different n are judged on different examples. Front: no other model has both a larger certified accuracy and a smaller CCE."}
+		"so models with different n are judged on different examples. Front: no other model is at least as good in certified accuracy and in CCE, and better in one of the two."}
 	if c.Runs > 1 {
 		notes = append(notes, fmt.Sprintf("A choice among %d runs by their results is a selection. So the statements with probability use delta = %g/%d for each run. "+
 			"Each column then holds for all runs together with probability %g (CBS and CCE: each radius for itself), and therefore for the chosen run.",

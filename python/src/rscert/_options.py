@@ -264,8 +264,10 @@ class CceOptions(TypedDict, total=False):
     alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
     examples: number of sampled examples, including those without a certified class; default: the number in the run or
         the file
-    plot: .svg, .png or .pdf file for a figure: reliability diagrams without attack and under the worst attack, and
-        curves of CBS and CCE against the radius
+    plot: draw a figure to this .svg, .png or .pdf file
+    curve: name of the figure: under-attack, solvers, cbs, lagrangian, constraints or assignment (default
+        under-attack)
+    names: names for the inputs in the figures solvers and cbs; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
     group: also compute CBS and CCE for each group: the rows with the same value in this column; several columns make
         the groups of each column, not of pairs of values
@@ -304,6 +306,8 @@ class CceOptions(TypedDict, total=False):
     alpha: float
     examples: int
     plot: StrPath | Sequence[StrPath]
+    curve: Literal["under-attack", "solvers", "cbs", "lagrangian", "constraints", "assignment"]
+    names: str | Sequence[str]
     plot_size: str
     group: str | Sequence[str]
     groups: StrPath
