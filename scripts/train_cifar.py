@@ -102,12 +102,12 @@ def network():
     )  # fmt: skip
 
 
-def shifted(x):
+def shifted(x, generator=None):
     """Mirrors each image with probability 1/2 and shifts it by up to SHIFT pixels. The border becomes black."""
     n, side = len(x), x.shape[-1]
-    x = torch.where((torch.rand(n) < 0.5)[:, None, None, None], x.flip(3), x)
+    x = torch.where((torch.rand(n, generator=generator) < 0.5)[:, None, None, None], x.flip(3), x)
     x = pad(x, [SHIFT] * 4)
-    row, column = torch.randint(0, 2 * SHIFT + 1, (2, n, 1)) + torch.arange(side)
+    row, column = torch.randint(0, 2 * SHIFT + 1, (2, n, 1), generator=generator) + torch.arange(side)
     example = torch.arange(n)[:, None, None]
     return x.permute(0, 2, 3, 1)[example, row[:, :, None], column[:, None]].permute(0, 3, 1, 2).contiguous()
 

@@ -180,10 +180,11 @@ func (o sweepOptions) print(ctx context.Context, s streams, r sweepReport) error
 	}
 	options := reportOptions{summary: summary.Default()}
 	options.summary.Radii, options.summary.Norms = o.Radii, o.Norms
-	runs, _, err := options.read(ctx, paths)
+	all, err := options.read(ctx, paths)
 	if err != nil {
 		return err
 	}
+	runs := all.runs
 	table := tables.Report{Runs: runs, Requirements: r.Requirements}
 	if err := table.WriteOverview(s.out); err != nil {
 		return err

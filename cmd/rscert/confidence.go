@@ -131,14 +131,14 @@ several, and --plot draws them against the radius.`,
 }
 
 // evidence finds the scores in a file or run folder, with the settings that apply to them.
-func (o confidenceOptions) evidence(path string, g runfolder.Given, class *classMethod) (run.SavedScores, error) {
+func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, class *classMethod) (run.SavedScores, error) {
 	var err error
 	q := o.scores
 	if q.Evidence, err = runfolder.Find(path); err != nil {
 		return q, badInput(err)
 	}
 	if err := warnChosen(s, path, q.Evidence.Run); err != nil {
-		return err
+		return q, err
 	}
 	if q.Params.Target, err = q.Evidence.Target(g); err != nil {
 		return q, badInput(err)
@@ -157,7 +157,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	if err := checkOutput("out", o.out, path); err != nil {
 		return err
 	}
-	q, err := o.evidence(path, g, class)
+	q, err := o.evidence(s, path, g, class)
 	if err != nil {
 		return err
 	}

@@ -81,8 +81,8 @@ func parseWidthMethods(names []string, given certify.ConfidenceParams) ([]certif
 	return all, nil
 }
 
-// comparison is the document of confidence --compare --json.
-type comparison struct {
+// widthComparison is the document of confidence --compare --json.
+type widthComparison struct {
 	Widths []run.Widths `json:"widths"`
 }
 
@@ -102,7 +102,7 @@ func compareWidths(ctx context.Context, s streams, paths []string, o confidenceO
 	copy(names, o.widths.names)
 	var all [][]run.Widths
 	for _, path := range paths {
-		q, err := o.evidence(path, g, class)
+		q, err := o.evidence(s, path, g, class)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func compareWidths(ctx context.Context, s streams, paths []string, o confidenceO
 	}
 	s.wrote(o.widths.plots...)
 	if o.json {
-		return report.WriteJSON(s.out, "confidence-widths", comparison{slices.Concat(all...)})
+		return report.WriteJSON(s.out, "confidence-widths", widthComparison{slices.Concat(all...)})
 	}
 	return printWidths(s, names, all)
 }

@@ -22,7 +22,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/schemas/*.md", "python/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/papers/*.md", "docs/schemas/*.md", "python/*.md"} {
 		files, err := filepath.Glob("../../" + pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -305,7 +305,7 @@ func papers(t *testing.T, page string) map[string]string {
 
 var (
 	// paperLink matches a link to a paper: its text and the key.
-	paperLink = regexp.MustCompile(`\[([^\]]+)\]\((?:docs/)?references\.md#(\w+)\)`)
+	paperLink = regexp.MustCompile(`\[([^\]]+)\]\((?:docs/|\.\./)?references\.md#(\w+)\)`)
 	// notProse matches the parts of a page in which a paper needs no link: blocks, headings, code and HTML comments.
 	notProse = regexp.MustCompile("(?m)^```(?:.*\n)*?```$|^ {4}.*$|^#.*$|`[^`\n]*`|<!-- .*? -->")
 )

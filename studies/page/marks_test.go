@@ -40,7 +40,9 @@ var (
 	printed = regexp.MustCompile(`(?:made: |-name |\b(?:printMarked|marked)\(")([\w-]+)`)
 	tests   = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	figures = regexp.MustCompile(`(?m)^.*\|\s*\d+\.\d.*\|$`)
-	shared  = regexp.MustCompile(`(?:^|[^\w-])shared/`)
+	// below matches the place of a result below the block that studies/papers runs.
+	below  = regexp.MustCompile(`<!-- run by: make papers -->\n\n(?:(?: {4}.*)?\n)+<!-- made: (\S+) -->`)
+	shared = regexp.MustCompile(`(?:^|[^\w-])shared/`)
 )
 
 // names returns all matches of the pattern's first group in the texts.
@@ -103,6 +105,10 @@ func TestMarks(t *testing.T) {
 	for path, page := range read(t, regexp.MustCompile(`\.md$`), "docs") {
 		withoutMarked(t, path, page)
 		seen := map[string]bool{}
+		parts := parts
+		if strings.Contains(path, "/papers/") {
+			parts = names(map[string]string{path: page}, below)
+		}
 		for _, m := range made.FindAllStringSubmatch(page, -1) {
 			checkMark(t, path, m[1], m[2], parts, known)
 			if seen[m[2]] {
@@ -121,7 +127,11 @@ func TestMarks(t *testing.T) {
 				t.Errorf("%s: no command %s %s", path, m[1], m[2])
 			}
 		}
-		if name := "docs/" + filepath.Base(path); strings.Contains(page, mark) && name != "docs/scores-tables.md" && !filled(scripts, name) {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(page, mark) && name != "docs/scores-tables.md" && !filled(scripts, name) {
 			t.Errorf("%s: no script fills it", path)
 		}
 	}
@@ -130,8 +140,11 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// filled reports whether a script puts parts into the page.
+// filled reports whether a script puts parts into the page. 'make papers' fills all pages of docs/papers.
 func filled(scripts map[string]string, page string) bool {
+	if strings.HasPrefix(page, "docs/papers/") {
+		page = "docs/papers/$$page.md"
+	}
 	for _, text := range scripts {
 		if strings.Contains(text, "./studies/page "+page+" <") {
 			return true

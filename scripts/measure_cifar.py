@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Certify the ready models of CIFAR-10, fine-tune one of them, and certify the results: tables of docs/training.md.
+
+    python scripts/measure_cifar.py --data ../shared/data/cifar10-jpeg --out out/cifar certify --sigma 0.25
+    python scripts/measure_cifar.py --data ../shared/data/cifar10-jpeg --out out/cifar certify --sigma 0.5
+    python scripts/measure_cifar.py --data ../shared/data/cifar10-jpeg --out out/cifar act
+    python scripts/measure_cifar.py --data ../shared/data/cifar10-jpeg --out out/cifar tables --cohen ../shared/data/cohen2019
+
+The first two commands certify the ready models on the first test images. The third command fine-tunes the ready model
+with sigma 0.5 by SmoothAdv (the control), Brier-ACT and ACCE-ACT, with the same images, epochs, samples and steps, and
+certifies the results. If a command was interrupted, the next call continues its work. The last command prints the
+tables. No setting was chosen by results on test images.
+
+The script needs the folder OUT of scripts/ready_cifar.py, the Python package rscert[train] and its program.
+"""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import rscert
+import torch
+from rscert.train import ACCEACT, BrierACT, Penalties, SmoothAdv, fit, gaussian, noisy_accuracy, recipe
+
+from measure_training import calibration, interval, radii_of, tuning
+from mnist_digits import ROOT
+from ready_cifar import NETWORK, network, read
+from train_cifar import shifted
+
+SIGMAS, TUNED_SIGMA, RADII = (0.25, 0.5), 0.5, (0.25, 0.5, 1.0)
+NOISE = gaussian(TUNED_SIGMA)
+ATTACK = {"epsilon": 0.5, "samples": 2, "steps": 2, "warmup": 2}
+TUNED = {
+    "at": SmoothAdv(NOISE, **ATTACK, objective="ce-of-mean"),
+    "brier-act": BrierACT(NOISE, **ATTACK),
+    "acce-act": ACCEACT(NOISE, **ATTACK, penalties=Penalties(growth=0.5)),
+}
+
+
+def ready(sigma):
+    return f"cifar10-gaussian-{sigma:g}"
+
+
+def certify(args, folder, model, sigma):
+    """Certifies a model on the first test images, unless this is done."""
+    if (folder / "done").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    out = folder / "run"
+    resume = ["--resume"] if (out / "run.json").exists() else []
+    subprocess.run(
+        [rscert.program(), "certify", "--model", model, "--data", args.out / "test.npz", "--sigma", str(sigma),
+         "--max", str(args.images), "--n", str(args.n), "--seed", "1", "--confidence-radii", ",".join(map(str, RADII)),
+         "--out", out, "--quiet", "--threads", str(args.threads), *resume],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    (folder / "done").touch()
+
+
+def run_certify(args):
+    for sigma in args.sigma:
+        certify(args, args.out / f"certified-{sigma:g}", f"builtin:{ready(sigma)}", sigma)
+
+
+def run_act(args):
+    for seed in args.seeds:
+        for name in args.losses:
+            tune(args, name, seed)
+
+
+def tune(args, name, seed):
+    """Fine-tunes the ready model by a loss, exports it and certifies it, unless this is done."""
+    (x, y), validation = read(args.data, args.out)
+    rows = np.random.default_rng(1).permutation(len(y))[: args.examples]
+    data, begun = (x[rows], y[rows]), args.out / ready(TUNED_SIGMA)
+    folder, settings = args.out / f"{name}-{seed}", tuning(seed, args.epochs)
+    path = folder / "model.onnx"
+    if not path.exists():
+        print(f"{name}, seed {seed}", flush=True)
+        model = network()
+        model.load_state_dict(torch.load(begun / "weights.pt", weights_only=True))
+        more = {"validation": validation, "noise": NOISE, "progress": True}
+        fitted = fit(model, data, TUNED[name], settings, out=folder, augment=shifted, **more)
+        made = recipe(data, TUNED[name], settings, network=NETWORK, start=f"builtin:{begun.name}")
+        rscert.export(fitted.model, path, shape=(3, 32, 32), recipe=made, examples=validation[0])
+    certify(args, folder, path, TUNED_SIGMA)
+
+
+def certified(folder):
+    """Returns the radius of each image, and whether its certified class is correct. Without both, the radius is 0."""
+    with (folder / "run/certificates.jsonl").open() as lines:
+        right = np.array([json.loads(line)["correct"] for line in lines])
+    return radii_of(folder), right
+
+
+def published(path):
+    """Returns the same for a log of Cohen et al. (2019)."""
+    rows = np.genfromtxt(path, names=True)
+    right = rows["correct"] == 1
+    return np.where(right, rows["radius"], 0.0), right
+
+
+def samples(folder):
+    return json.loads((folder / "run/run.json").read_text())["sampling"]["n"]
+
+
+def ready_table(args):
+    limits = (0, 0.25, 0.5, 0.75, 1)
+    print("| model | σ | images | n | certified in % at 0 | at 0.25 | at 0.5 | at 0.75 | at 1 | average certified radius |")
+    print("| --- " * (5 + len(limits)) + "|")
+    for sigma in SIGMAS:
+        own = args.out / f"certified-{sigma:g}"
+        log = args.cohen / f"cifar10-resnet110-sigma{sigma:.2f}.tsv"
+        rows = [(f"`builtin:{ready(sigma)}`", samples(own), certified(own)), ("ResNet-110 of Cohen et al.", 100_000, published(log))]
+        for name, n, (radii, right) in rows:
+            shares = " | ".join(f"{100 * (right & (radii >= limit)).mean():.1f}" for limit in limits)
+            print(f"| {name} | {sigma:g} | {len(radii)} | {n:,} | {shares} | {radii.mean():.3f} |")
+
+
+def act_rows(args):
+    """Returns the name and the folder of each row of the table: the ready model, and the fine-tuned models."""
+    tuned = [(f"`{type(loss).__name__}`, seed {seed}", args.out / f"{name}-{seed}") for seed in args.seeds for name, loss in TUNED.items()]
+    return [("none", args.out / f"certified-{TUNED_SIGMA:g}"), *[(name, folder) for name, folder in tuned if (folder / "done").exists()]]
+
+
+def act_table(args):
+    print("| radius | fine-tuning | certified accuracy in % | average certified radius | certified Brier score | exact CCE | images |")
+    print("| --- " * 7 + "|")
+    for i, radius in enumerate(RADII):
+        for name, folder in act_rows(args):
+            radii, _ = certified(folder)
+            row = calibration(folder)[i]
+            cbs, cce = ("–" if row.get(key) is None else f"{row[key]:.4f}" for key in ("cbs", "cce"))
+            print(f"| {radius:g} | {name} | {100 * (radii >= radius).mean():.1f} | {radii.mean():.3f} | {cbs} | {cce} | {row['n']} |")
+
+
+def paired(first, second):
+    """Returns the mean difference over the same images, with a bootstrap interval over the images."""
+    gain = np.asarray(first, float) - np.asarray(second, float)
+    return gain.mean(), *interval(gain[None])
+
+
+def difference_table(args):
+    """Prints the differences to the control, in the same images."""
+    print("| fine-tuning | average certified radius (95 %) | certified accuracy at 0.25 in points (95 %) | at 0.5 (95 %) |")
+    print("| --- " * 4 + "|")
+    for seed in args.seeds:
+        folders = {name: args.out / f"{name}-{seed}" for name in TUNED}
+        if not all((folder / "done").exists() for folder in folders.values()):
+            continue
+        control = radii_of(folders["at"])
+        for name in list(TUNED)[1:]:
+            radii = radii_of(folders[name])
+            cells = [paired(radii, control), *[100 * np.array(paired(radii >= r, control >= r)) for r in RADII[:2]]]
+            texts = [f"{m:+.{d}f} ({low:+.{d}f} to {high:+.{d}f})" for d, (m, low, high) in zip((3, 1, 1), cells, strict=True)]
+            print(f"| `{type(TUNED[name]).__name__}`, seed {seed} | {' | '.join(texts)} |")
+
+
+def accuracies(args):
+    """Prints the accuracy of the ready models on all test images, without noise and with one noisy copy of each image."""
+    with np.load(args.out / "test.npz") as arrays:
+        x, y = arrays["x"], arrays["y"]
+    for sigma in SIGMAS:
+        model = network()
+        model.load_state_dict(torch.load(args.out / ready(sigma) / "weights.pt", weights_only=True))
+        session = ort.InferenceSession(args.models / f"{ready(sigma)}.onnx", providers=["CPUExecutionProvider"])
+        answers = [session.run(None, {"input": part.astype(np.float32) / 255})[0].argmax(1) for part in np.array_split(x, 50)]
+        right = np.concatenate(answers) == y
+        noisy = noisy_accuracy(model, (x, y), gaussian(sigma))
+        first = right[: args.images]
+        print(f"{ready(sigma)}: {right.mean():.4f} without noise, {noisy:.4f} with noise; first {len(first)} images: {first.mean():.4f}")
+
+
+def run_tables(args):
+    for table in (accuracies, ready_table, act_table, difference_table):
+        table(args)
+        print()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("command", choices=["certify", "act", "tables"])
+    parser.add_argument("--data", type=Path, required=True, help="the folder with train.parquet and test.parquet")
+    parser.add_argument("--out", type=Path, required=True, help="the folder of scripts/ready_cifar.py")
+    parser.add_argument("--models", type=Path, default=ROOT / "internal/builtin/models", help="the folder of the ready models")
+    parser.add_argument("--cohen", type=Path, help="for tables: the folder with the logs of Cohen et al.")
+    parser.add_argument("--sigma", type=float, nargs="+", default=SIGMAS, help="for certify: the ready models")
+    parser.add_argument("--losses", nargs="+", choices=TUNED, default=list(TUNED), help="for act: the losses")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="for act and tables: the seeds of the fine-tuning")
+    parser.add_argument("--examples", type=int, default=2048, help="training images of the fine-tuning")
+    parser.add_argument("--epochs", type=int, default=4, help="epochs of the fine-tuning")
+    parser.add_argument("--images", type=int, default=200, help="test images to certify")
+    parser.add_argument("--n", type=int, default=500)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    {"certify": run_certify, "act": run_act, "tables": run_tables}[args.command](args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+// Papers runs the commands of a page of docs/papers and prints their results for studies/page:
+//
+//	go run ./studies/papers docs/papers/cohen2019.md | go run ./studies/page docs/papers/cohen2019.md
+//
+// The program runs each block of the page that follows the mark "run by: make papers", as bash, one after the other. If
+// the place of a result follows the block, the program prints the output of the block for this place:
+//
+//	<!-- needs: FILE -->
+//	<!-- run by: make papers -->
+//
+//	    rscert report …
+//
+//	<!-- made: NAME -->
+//	<!-- end: NAME -->
+//
+// The mark "needs" is optional and may be repeated. If FILE is missing, the program skips the block and says so; the
+// page then keeps the result of an earlier run. The blocks run in the folder out/papers/PAGE. In this folder, testdata
+// is the folder of that name in the checkout, img is docs/img/papers, and data is the folder of -data.
+//
+// The program computes nothing itself: every number in its output is a number that a command prints.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("papers: ")
+	data := flag.String("data", "../shared/data", "folder with the research data")
+	only := flag.String("only", "", "run only the blocks below headings that match this regular expression")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		log.Fatal("usage: papers [-data FOLDER] [-only HEADING] PAGE")
+	}
+	page := flag.Arg(0)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		log.Fatal(err)
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		log.Fatal(err)
+	}
+	folder := filepath.Join("out", "papers", strings.TrimSuffix(filepath.Base(page), ".md"))
+	links := map[string]string{"testdata": "testdata", "img": "docs/img/papers", "data": *data}
+	if err := prepare(folder, links); err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range steps(string(text)) {
+		if !wanted.MatchString(s.heading) {
+			continue
+		}
+		if err := s.run(folder, os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// step is a block of a page that this program runs.
+type step struct {
+	heading string   // heading above the block
+	needs   []string // files without which the block is skipped, relative to the folder of the page
+	script  string   // the block, without its indent
+	part    string   // name of the place for the output; empty if the page does not show the output
+}
+
+const runMark = "<!-- run by: make papers -->"
+
+var (
+	needsMark = regexp.MustCompile(`^<!-- needs: (\S+) -->$`)
+	madeMark  = regexp.MustCompile(`^<!-- made: (\S+) -->$`)
+)
+
+// steps returns the blocks of a page that this program runs, in their order.
+func steps(page string) (all []step) {
+	var heading string
+	var needs []string
+	lines := strings.Split(page, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		switch m := needsMark.FindStringSubmatch(line); {
+		case m != nil:
+			needs = append(needs, m[1])
+		case strings.HasPrefix(line, "#"):
+			heading = strings.TrimLeft(line, "# ")
+		case line == runMark:
+			s := step{heading: heading, needs: needs}
+			s.script, i = block(lines, i+1)
+			if m := madeMark.FindStringSubmatch(strings.Join(lines[i:min(i+1, len(lines))], "")); m != nil {
+				s.part = m[1]
+			}
+			all = append(all, s)
+			needs = nil
+			i--
+		}
+	}
+	return all
+}
+
+// block returns the indented block at line i or below, and the first line with text after the block.
+func block(lines []string, i int) (script string, next int) {
+	for ; i < len(lines); i++ {
+		text, indented := strings.CutPrefix(lines[i], "    ")
+		if !indented && lines[i] != "" {
+			break
+		}
+		script += text + "\n"
+	}
+	return strings.Trim(script, "\n") + "\n", i
+}
+
+// prepare makes the folder and its links. A link whose target is missing is left out.
+func prepare(folder string, links map[string]string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for name, target := range links {
+		link := filepath.Join(folder, name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		target, err := filepath.Abs(target)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(target); err != nil || links[name] == "" {
+			continue
+		}
+		if err := os.Symlink(target, link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the block and writes its output to w, between the marks of its part.
+func (s step) run(folder string, w io.Writer) error {
+	for _, file := range s.needs {
+		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
+			log.Printf("%s: skipped, because %s is missing", s.heading, file)
+			return nil
+		}
+	}
+	bin, err := filepath.Abs("bin")
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", s.script)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, os.Stderr
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s%s", s.heading, err, s.script, &out)
+	}
+	if s.part == "" {
+		return nil
+	}
+	_, err = io.WriteString(w, marked(s.part, out.String()))
+	return err
+}
+
+// marked returns the output of a block for studies/page. Tables in Markdown stay as they are; other output becomes a
+// block of code.
+func marked(part, output string) string {
+	output = strings.Trim(output, "\n")
+	if !strings.HasPrefix(output, "|") {
+		output = "```\n" + output + "\n```"
+	}
+	return fmt.Sprintf("<!-- made: %s -->\n\n%s\n\n<!-- end: %[1]s -->\n", part, output)
+}
