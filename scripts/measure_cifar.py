@@ -130,28 +130,36 @@ def ready_table(args):
             print(f"| {name} | {sigma:g} | {len(radii)} | {n:,} | {shares} | {radii.mean():.3f} |")
 
 
-def act_rows(args):
-    """Returns the name and the folder of each row of the table: the ready model, and the fine-tuned models."""
-    tuned = [(f"`{type(loss).__name__}`, seed {seed}", args.out / f"{name}-{seed}") for seed in args.seeds for name, loss in TUNED.items()]
-    return [("none", args.out / f"certified-{TUNED_SIGMA:g}"), *[(name, folder) for name, folder in tuned if (folder / "done").exists()]]
+def finished(args):
+    """Returns the seeds whose fine-tuned models are all certified."""
+    return [seed for seed in args.seeds if all((args.out / f"{name}-{seed}" / "done").exists() for name in TUNED)]
 
 
 def act_table(args):
+    """Prints a row for the ready model and for each loss, with one value for each seed in each cell."""
     print("| radius | fine-tuning | certified accuracy in % | average certified radius | certified Brier score | exact CCE | images |")
     print("| --- " * 7 + "|")
+    rows = {"none": [args.out / f"certified-{TUNED_SIGMA:g}"]}
+    rows |= {f"`{type(loss).__name__}`": [args.out / f"{name}-{seed}" for seed in finished(args)] for name, loss in TUNED.items()}
     for radius in RADII:
-        for name, folder in act_rows(args):
-            radii = radii_of(folder)
-            row = next((r for r in calibration(folder) if r["radius"] == radius), {"n": 0})
-            # Rounded up, because the numbers are upper bounds.
-            cbs, cce = (f"{math.ceil(1e4 * row[key]) / 1e4:.4f}" if key in row else "–" for key in ("cbs", "cce"))
-            print(f"| {radius:g} | {name} | {100 * (radii >= radius).mean():.1f} | {radii.mean():.3f} | {cbs} | {cce} | {row['n']} |")
+        for name, folders in rows.items():
+            cells = [calibrated(folder, radius) for folder in folders]
+            print(f"| {radius:g} | {name} | {' | '.join(', '.join(column) for column in zip(*cells, strict=True))} |")
 
 
-def paired(first, second):
-    """Returns the mean difference over the same images, with a bootstrap interval over the images."""
-    gain = np.asarray(first, float) - np.asarray(second, float)
-    return gain.mean(), *interval(gain[None])
+def calibrated(folder, radius):
+    """Returns the cells of a model: its accuracy, its average radius, its CBS, its exact CCE and its certified images."""
+    radii = radii_of(folder)
+    row = next((r for r in calibration(folder) if r["radius"] == radius), {"n": 0})
+    # Rounded up, because the numbers are upper bounds.
+    upper = [f"{math.ceil(1e4 * row[key]) / 1e4:.4f}" if key in row else "–" for key in ("cbs", "cce")]
+    return [f"{100 * (radii >= radius).mean():.1f}", f"{radii.mean():.3f}", *upper, str(row["n"])]
+
+
+def paired(args, name, value):
+    """Returns the mean difference to the control, over seeds and images, with a bootstrap interval over the images."""
+    gains = [np.array(value(args.out / f"{name}-{seed}"), float) - value(args.out / f"at-{seed}") for seed in finished(args)]
+    return np.mean(gains), *interval(np.array(gains))
 
 
 def bounds(folder, radius):
@@ -181,25 +189,21 @@ def errors_of_common(folder, control, radius):
 
 def difference_tables(args):
     """Prints the differences to the control, on the same images."""
-    seeds = [seed for seed in args.seeds if all((args.out / f"{name}-{seed}" / "done").exists() for name in TUNED)]
-    print("| seed | fine-tuning | average certified radius (95 %) | certified accuracy at 0.25 in points (95 %) | at 0.5 (95 %) |")
-    print("| --- " * 5 + "|")
-    for seed in seeds:
-        control = radii_of(args.out / f"at-{seed}")
-        for name in list(TUNED)[1:]:
-            radii = radii_of(args.out / f"{name}-{seed}")
-            cells = [paired(radii, control), *[100 * np.array(paired(radii >= r, control >= r)) for r in RADII[:2]]]
-            texts = [f"{m:+.{d}f} ({low:+.{d}f} to {high:+.{d}f})" for d, (m, low, high) in zip((3, 1, 1), cells, strict=True)]
-            print(f"| {seed} | `{type(TUNED[name]).__name__}` | {' | '.join(texts)} |".replace("-", "−"))
+    print("| fine-tuning | average certified radius (95 %) | certified accuracy at 0.25 in points (95 %) | at 0.5 (95 %) |")
+    print("| --- " * 4 + "|")
+    values = [(3, radii_of), *[(1, lambda folder, r=r: 100.0 * (radii_of(folder) >= r)) for r in RADII[:2]]]
+    for name in list(TUNED)[1:]:
+        cells = [[f"{v:+.{digits}f}" for v in paired(args, name, value)] for digits, value in values]
+        texts = " | ".join(f"{mean} ({low} to {high})" for mean, low, high in cells).replace("-", "−")
+        print(f"| `{type(TUNED[name]).__name__}` | {texts} |")
     print()
-    print("| radius | seed | fine-tuning | images that both models certify | exact CCE | of the control | difference |")
-    print("| --- " * 7 + "|")
+    print("| radius | fine-tuning | images that both models certify | difference of the exact CCE on these images |")
+    print("| --- " * 4 + "|")
     for radius in RADII:
-        for seed in seeds:
-            for name in list(TUNED)[1:]:
-                own, other, count = errors_of_common(args.out / f"{name}-{seed}", args.out / f"at-{seed}", radius)
-                gain = f"{own - other:+.4f}".replace("-", "−")
-                print(f"| {radius:g} | {seed} | `{type(TUNED[name]).__name__}` | {count} | {own:.4f} | {other:.4f} | {gain} |")
+        for name in list(TUNED)[1:]:
+            found = [errors_of_common(args.out / f"{name}-{s}", args.out / f"at-{s}", radius) for s in finished(args)]
+            gains = ", ".join(f"{own - control:+.4f}" for own, control, _ in found).replace("-", "−")
+            print(f"| {radius:g} | `{type(TUNED[name]).__name__}` | {', '.join(str(n) for *_, n in found)} | {gains} |")
 
 
 def accuracies(args):
@@ -232,7 +236,7 @@ def main():
     parser.add_argument("--cohen", type=Path, help="for tables: the folder with the logs of Cohen et al.")
     parser.add_argument("--sigma", type=float, nargs="+", default=SIGMAS, help="for certify: the ready models")
     parser.add_argument("--losses", nargs="+", choices=TUNED, default=list(TUNED), help="for act: the losses")
-    parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="for act and tables: the seeds of the fine-tuning")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1, 2), help="for act and tables: the seeds of the fine-tuning")
     parser.add_argument("--examples", type=int, default=2048, help="training images of the fine-tuning")
     parser.add_argument("--epochs", type=int, default=3, help="epochs of the fine-tuning")
     parser.add_argument("--images", type=int, default=200, help="test images to certify")
