@@ -82,17 +82,9 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 			byVotes = append(byVotes, certify.VoteParams{Target: q.Target, Method: method})
 		}
 	}
-	saved, votes := q.saved, []certify.Votes(nil)
-	var err error
-	if len(byVotes) > 0 {
-		if saved == nil {
-			if saved, err = q.readVotes(); err != nil {
-				return nil, err
-			}
-		}
-		if votes, err = q.subsample(saved.votes); err != nil {
-			return nil, err
-		}
+	saved, votes, err := q.load(len(byVotes) > 0)
+	if err != nil {
+		return nil, err
 	}
 	for i := range byVotes {
 		if q.Evidence.Run == nil { // in a file without a run, all lines have the same RejectBelow
@@ -120,6 +112,21 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 		sets = append(sets, certs)
 	}
 	return sets, nil
+}
+
+// load returns the saved votes, with the votes to certify: all of them or a subsample. If the argument 'needed' is false,
+// it reads nothing.
+func (q Recertification) load(needed bool) (saved *savedVotes, votes []certify.Votes, err error) {
+	if !needed {
+		return nil, nil, nil
+	}
+	if saved = q.saved; saved == nil {
+		if saved, err = q.readVotes(); err != nil {
+			return nil, nil, err
+		}
+	}
+	votes, err = q.subsample(saved.votes)
+	return saved, votes, err
 }
 
 // readVotes reads the saved votes, and returns an error if some of them cannot be certified.

@@ -59,22 +59,26 @@ func (s *Sweep) each(visit func(SweepPoint, Recertification)) {
 				q := base
 				q.Target, q.Size, q.Methods = target, size, []runfolder.Method{m}
 				p := SweepPoint{Target: target, Method: m.String(), Size: size}
-				bound, byScores := m.Scores()
-				if !byScores {
+				if bound, byScores := m.Scores(); byScores {
+					s.eachOfScores(p, q, bound, visit)
+				} else {
 					visit(p, q)
-					continue
-				}
-				for _, q.Combine = range s.Combines {
-					if q.Combine == certify.Taylor && target.Margin != certify.SecondMargin && len(s.Targets) > 1 {
-						continue // defined for the second margin alone
-					}
-					for _, q.Temperature = range s.Temperatures {
-						p.Method = certify.ScoreParams{Bound: bound, Combine: q.Combine}.Name()
-						p.Temperature = q.Temperature
-						visit(p, q)
-					}
 				}
 			}
+		}
+	}
+}
+
+// eachOfScores calls the function 'visit' for each combination and temperature of a method for scores.
+func (s *Sweep) eachOfScores(p SweepPoint, q Recertification, bound certify.MeanBound, visit func(SweepPoint, Recertification)) {
+	for _, q.Combine = range s.Combines {
+		if q.Combine == certify.Taylor && p.Target.Margin != certify.SecondMargin && len(s.Targets) > 1 {
+			continue // defined for the second margin alone
+		}
+		for _, q.Temperature = range s.Temperatures {
+			p.Method = certify.ScoreParams{Bound: bound, Combine: q.Combine}.Name()
+			p.Temperature = q.Temperature
+			visit(p, q)
 		}
 	}
 }
