@@ -254,6 +254,11 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 	if r.Requirements, err = o.checkAll(all); err != nil || all.baseline == nil {
 		return err
 	}
+	if o.drop.Given() {
+		if err := refuseChosen("max-drop", all.runs...); err != nil {
+			return err
+		}
+	}
 	for _, run := range all.runs {
 		c, err := gate.Compare(*all.baseline, run)
 		if err != nil {
