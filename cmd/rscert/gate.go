@@ -253,17 +253,28 @@ func (e requirementError) Error() string {
 
 // checkSummary checks the requirements on summaries of runs.
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
-	for _, s := range all {
-		if s.Conditions.Only != "" && len(o.required) > 0 {
-			return nil, hint.Add(badInputf("--require: %s: %s", s.Path, s.Conditions.Only), "check the requirement on a run of all examples")
-		}
+	if err := o.refuseOnly(all); err != nil {
+		return nil, err
 	}
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
 }
 
+// refuseOnly returns an error if there are requirements and another run selected the examples of a run by its results.
+func (o gateOptions) refuseOnly(all []summary.Summary) error {
+	for _, s := range all {
+		if s.Conditions.Only != "" && len(o.required) > 0 {
+			return hint.Add(badInputf("--require: %s: %s", s.Path, s.Conditions.Only), "check the requirement on a run of all examples")
+		}
+	}
+	return nil
+}
+
 // checkAll checks the requirements on each run, and requirements on the best of the runs.
 func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
+	if err := o.refuseOnly(all.runs); err != nil {
+		return nil, err
+	}
 	var each, best []gate.Requirement
 	for _, r := range o.required {
 		if r.Best() {
