@@ -148,7 +148,7 @@ delta/k for each of the k runs, and hold for all runs together.`,
 	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
 	projectionFlags(cmd, &o.project)
-	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ marks no difference")
+	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ means that the data show no difference")
 	group(cmd, "The tables")
 	completeByModel = byModelFlags(cmd, &o.byModel)
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
