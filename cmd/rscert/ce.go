@@ -215,10 +215,12 @@ type ceReport struct {
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
-	Groups     *ceGroups                   `json:"by_group,omitempty"`
-	Classes    *ceClasses                  `json:"by_class,omitempty"`
-	Norms      []ceNorm                    `json:"norms,omitempty"`
-	Divergence *ceNorm                     `json:"kl,omitempty"`
+	// VariationLower is a lower bound on the total variation of P(y=1|s). It always has the delta of the command.
+	VariationLower *calib.LowerBound `json:"variation_lower,omitempty"`
+	Groups         *ceGroups         `json:"by_group,omitempty"`
+	Classes        *ceClasses        `json:"by_class,omitempty"`
+	Norms          []ceNorm          `json:"norms,omitempty"`
+	Divergence     *ceNorm           `json:"kl,omitempty"`
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
@@ -288,8 +290,9 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 	return errors.Join(err, refuted)
 }
 
-// refuted returns an error if a lower bound is above a sound upper bound, for all rows or in a group. In this case the
-// assumption of the upper bound is false, unless an event of small probability occurred.
+// refuted returns an error if a lower bound is above a sound upper bound, for all rows or in a group, or if P(y=1|s) has
+// a larger total variation than the assumed one. In these cases the assumption of the upper bound is false, unless an
+// event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
 	for _, parts := range r.parts() {
@@ -302,6 +305,9 @@ func (r *ceReport) refuted(path string) error {
 				err = r.refute(displayPath(path)+": "+part.name, part.Lower, part.Bounds, chance)
 			}
 		}
+	}
+	if err == nil {
+		err = r.refuteVariation(displayPath(path))
 	}
 	return err
 }
@@ -445,7 +451,7 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 		r.Lower[weightedLower] = *found.Weighted
 	}
 	r.qualify(methods)
-	if err := r.deriveNorms(o.norms); err != nil {
+	if err := errors.Join(r.boundVariation(sample, methods), r.deriveNorms(o.norms)); err != nil {
 		return err
 	}
 	return o.writeCurves(s, sample, methods, found, formats)

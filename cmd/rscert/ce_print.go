@@ -120,6 +120,7 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 			}
 		}
 	}
+	r.printVariation(out)
 	r.printNorms(out)
 	return errors.Join(r.Groups.print(out, r.Delta, r.Joint), r.Classes.print(out, r.Delta, r.Joint))
 }

@@ -2,7 +2,8 @@ package calib
 
 import "math"
 
-// LowerBound is a lower bound on the calibration error CE = E|s − η(s)|: P(CE < Value) ≤ Delta.
+// LowerBound is a lower bound on the calibration error CE = E|s − η(s)|: P(CE < Value) ≤ Delta. The result of
+// VariationLower bounds the total variation of η in the same way.
 type LowerBound struct {
 	Value float64 `json:"value"`
 	Delta float64 `json:"delta"`
