@@ -23,7 +23,7 @@ func (r Report) models() (sections []section) {
 	}
 	sections = append(sections, r.rankCorrelations()...)
 	last := &sections[len(sections)-1]
-	last.notes = append(last.notes, r.selectionNotes()...)
+	last.notes = slices.Concat(last.notes, r.chosenExamples(), r.selectionNotes())
 	return sections
 }
 

@@ -34,6 +34,10 @@ func project(p projection.Projection) section {
 		}
 		out.table.AddRow(cells...)
 	}
+	if p.Quantity.Certified() && len(p.Cells) > 1 {
+		out.notes = append(out.notes, "Each value holds with probability 1 − delta by itself. A choice of the best cell is a selection: "+
+			"the best: prefix of --require and --by-model pay for it.")
+	}
 	for _, c := range p.Cells {
 		if c.Nothing != "" {
 			out.notes = append(out.notes, c.Run+": nothing is certified: "+c.Nothing+".")

@@ -153,7 +153,9 @@ func (s section) write(out *bufio.Writer, f Format) error {
 // sections returns the tables in print order.
 func (r Report) sections() []section {
 	if r.Projection != nil {
-		return append([]section{project(*r.Projection)}, r.verdicts()...)
+		table := project(*r.Projection)
+		table.notes = append(table.notes, r.chosenExamples()...)
+		return append([]section{table}, r.verdicts()...)
 	}
 	if r.Models != nil {
 		return append(r.models(), r.verdicts()...)
@@ -253,11 +255,7 @@ func (r Report) accuracy() section {
 		s.table.AddRow(append(row, report.RadiusNumber(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
 			report.Number(run.Abstained.Value))...)
 	}
-	for _, run := range r.Runs {
-		if run.Conditions.Only != "" {
-			s.notes = append(s.notes, fmt.Sprintf("Examples%s: %s.", r.runName(run), run.Conditions.Only))
-		}
-	}
+	s.notes = append(s.notes, r.chosenExamples()...)
 	for _, run := range r.Runs {
 		if run.Audit != nil && run.Audit.Examples > 0 {
 			s.table.AddRow(underAttack(*run.Audit, r.runName(run))...)
@@ -273,6 +271,17 @@ func (r Report) accuracy() section {
 		s.notes = append(s.notes, "The upper envelope is of no single classifier: at each radius it is the best run, chosen after the fact.")
 	}
 	return s
+}
+
+// chosenExamples says of each run whose examples another run selected by its results that its rates are no rates of the
+// dataset.
+func (r Report) chosenExamples() (notes []string) {
+	for _, run := range r.Runs {
+		if run.Conditions.Only != "" {
+			notes = append(notes, fmt.Sprintf("Examples%s: %s.", r.runName(run), run.Conditions.Only))
+		}
+	}
+	return notes
 }
 
 // norms returns a table of the certified accuracy for each norm in Summary.Norms, with one row per run.
