@@ -172,8 +172,8 @@ func Record(path string, e Entry) (*Result, error) {
 }
 
 // lockFile waits until no other process appends to the history at path, and locks it. A missing history becomes an
-// empty one. durable.WriteFile puts a new file in the place of the locked one, so a process that has waited checks that
-// the path still names the file that it has locked.
+// empty one. durable.WriteFile replaces the locked file by a new file. So a process that has waited checks that the path
+// still names the file that it has locked.
 func lockFile(path string) (*flock.Flock, error) {
 	for {
 		lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY), flock.SetPermissions(0o666))

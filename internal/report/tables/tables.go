@@ -273,8 +273,8 @@ func (r Report) accuracy() section {
 	return s
 }
 
-// chosenExamples says of each run whose examples another run selected by its results that its rates are no rates of the
-// dataset.
+// chosenExamples returns a note for each run whose examples another run selected by its results. The note says that no
+// rate of these examples is a rate of the dataset.
 func (r Report) chosenExamples() (notes []string) {
 	for _, run := range r.Runs {
 		if run.Conditions.Only != "" {
