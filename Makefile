@@ -317,7 +317,7 @@ ready-models: build $(TRAIN)/ok ## fine-tune the bundled CNN for the models of -
 
 # The folder out/cifar keeps the state of unfinished training, so the target continues where it stopped.
 .PHONY: ready-cifar
-ready-cifar: $(MODELS)/ok ## train the ResNet-20s of CIFAR-10 for --model builtin:NAME (half an hour on two free cores)
+ready-cifar: $(MODELS)/ok ## train the ResNet-20s of CIFAR-10 for --model builtin:NAME (20 minutes on two free cores)
 	@[ -e $(CIFAR_DATA)/train.parquet ] || { echo 'make: without $(CIFAR_DATA)/train.parquet no network is trained' >&2; exit 0; }; \
 	train() { PYTHONPATH=python/src $(MODELS)/bin/python scripts/ready_cifar.py --data $(CIFAR_DATA) --out out/cifar --sigma $$1; }; \
 	train 0.25 & train 0.5; second=$$?; wait $$! && exit $$second

@@ -15,8 +15,11 @@ The script needs the folder OUT of scripts/ready_cifar.py, the Python package rs
 """
 
 import argparse
+import csv
 import json
+import math
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +65,13 @@ def certify(args, folder, model, sigma):
 
 def run_certify(args):
     for sigma in args.sigma:
-        certify(args, args.out / f"certified-{sigma:g}", f"builtin:{ready(sigma)}", sigma)
+        folder = args.out / f"certified-{sigma:g}"
+        certify(args, folder, f"builtin:{ready(sigma)}", sigma)
+        # The bounds on the confidence take half of alpha. The table of the ready models takes all of alpha for the radii.
+        subprocess.run(
+            [rscert.program(), "radius", folder / "run", "--alpha", "0.001", "--out", folder / "radii.jsonl", "--quiet"],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
 
 
 def run_act(args):
@@ -89,11 +98,12 @@ def tune(args, name, seed):
     certify(args, folder, path, TUNED_SIGMA)
 
 
-def certified(folder):
-    """Returns the radius of each image, and whether its certified class is correct. Without both, the radius is 0."""
-    with (folder / "run/certificates.jsonl").open() as lines:
-        right = np.array([json.loads(line)["correct"] for line in lines])
-    return radii_of(folder), right
+def certified(path):
+    """Returns the radius of each image, and whether its certified class is correct. If it is not, the radius is 0."""
+    with path.open() as lines:
+        rows = [json.loads(line) for line in lines]
+    right = np.array([row["correct"] for row in rows])
+    return np.where(right, [row["radius"] for row in rows], 0.0), right
 
 
 def published(path):
@@ -104,7 +114,7 @@ def published(path):
 
 
 def samples(folder):
-    return json.loads((folder / "run/run.json").read_text())["sampling"]["n"]
+    return json.loads((folder / "run/run.json").read_text())["parameters"]["n"]
 
 
 def ready_table(args):
@@ -114,49 +124,86 @@ def ready_table(args):
     for sigma in SIGMAS:
         own = args.out / f"certified-{sigma:g}"
         log = args.cohen / f"cifar10-resnet110-sigma{sigma:.2f}.tsv"
-        rows = [(f"`builtin:{ready(sigma)}`", samples(own), certified(own)), ("ResNet-110 of Cohen et al.", 100_000, published(log))]
+        rows = [(f"`builtin:{ready(sigma)}`", samples(own), certified(own / "radii.jsonl")), ("ResNet-110 of Cohen et al.", 100_000, published(log))]
         for name, n, (radii, right) in rows:
             shares = " | ".join(f"{100 * (right & (radii >= limit)).mean():.1f}" for limit in limits)
             print(f"| {name} | {sigma:g} | {len(radii)} | {n:,} | {shares} | {radii.mean():.3f} |")
 
 
-def act_rows(args):
-    """Returns the name and the folder of each row of the table: the ready model, and the fine-tuned models."""
-    tuned = [(f"`{type(loss).__name__}`, seed {seed}", args.out / f"{name}-{seed}") for seed in args.seeds for name, loss in TUNED.items()]
-    return [("none", args.out / f"certified-{TUNED_SIGMA:g}"), *[(name, folder) for name, folder in tuned if (folder / "done").exists()]]
+def finished(args):
+    """Returns the seeds whose fine-tuned models are all certified."""
+    return [seed for seed in args.seeds if all((args.out / f"{name}-{seed}" / "done").exists() for name in TUNED)]
 
 
 def act_table(args):
+    """Prints a row for the ready model and for each loss, with one value for each seed in each cell."""
     print("| radius | fine-tuning | certified accuracy in % | average certified radius | certified Brier score | exact CCE | images |")
     print("| --- " * 7 + "|")
-    for i, radius in enumerate(RADII):
-        for name, folder in act_rows(args):
-            radii, _ = certified(folder)
-            row = calibration(folder)[i]
-            cbs, cce = ("–" if row.get(key) is None else f"{row[key]:.4f}" for key in ("cbs", "cce"))
-            print(f"| {radius:g} | {name} | {100 * (radii >= radius).mean():.1f} | {radii.mean():.3f} | {cbs} | {cce} | {row['n']} |")
+    rows = {"none": [args.out / f"certified-{TUNED_SIGMA:g}"]}
+    rows |= {f"`{type(loss).__name__}`": [args.out / f"{name}-{seed}" for seed in finished(args)] for name, loss in TUNED.items()}
+    for radius in RADII:
+        for name, folders in rows.items():
+            cells = [calibrated(folder, radius) for folder in folders]
+            print(f"| {radius:g} | {name} | {' | '.join(', '.join(column) for column in zip(*cells, strict=True))} |")
 
 
-def paired(first, second):
-    """Returns the mean difference over the same images, with a bootstrap interval over the images."""
-    gain = np.asarray(first, float) - np.asarray(second, float)
-    return gain.mean(), *interval(gain[None])
+def calibrated(folder, radius):
+    """Returns the cells of a model: its accuracy, its average radius, its CBS, its exact CCE and its certified images."""
+    radii = radii_of(folder)
+    row = next((r for r in calibration(folder) if r["radius"] == radius), {"n": 0})
+    # Rounded up, because the numbers are upper bounds.
+    upper = [f"{math.ceil(1e4 * row[key]) / 1e4:.4f}" if key in row else "–" for key in ("cbs", "cce")]
+    return [f"{100 * (radii >= radius).mean():.1f}", f"{radii.mean():.3f}", *upper, str(row["n"])]
 
 
-def difference_table(args):
-    """Prints the differences to the control, in the same images."""
+def paired(args, name, value):
+    """Returns the mean difference to the control, over seeds and images, with a bootstrap interval over the images."""
+    gains = [np.array(value(args.out / f"{name}-{seed}"), float) - value(args.out / f"at-{seed}") for seed in finished(args)]
+    return np.mean(gains), *interval(np.array(gains))
+
+
+def bounds(folder, radius):
+    """Returns the rows of bounds.csv of the images that are certified within the radius, by the index of the image."""
+    with (folder / "run/bounds.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if float(row["radius"]) == radius and row["certified"] == "1"]
+    return {row["index"]: row for row in rows}
+
+
+def errors_of_common(folder, control, radius):
+    """Returns the exact CCE of two models over the images that both certify within the radius, and their number."""
+    both = [bounds(f, radius) for f in (folder, control)]
+    common = [index for index in both[0] if index in both[1]]
+    columns = ["index", "correct", "confidence", "radius", "lower", "upper"]
+    found = []
+    for rows in both:
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / "bounds.csv"
+            with path.open("w", newline="") as file:
+                writer = csv.DictWriter(file, columns, extrasaction="ignore")
+                writer.writeheader()
+                writer.writerows(rows[index] for index in common)
+            done = subprocess.run([rscert.program(), "acce", path, "--json"], check=True, capture_output=True)
+            found.append(json.loads(done.stdout)["cce"])
+    return *found, len(common)
+
+
+def difference_tables(args):
+    """Prints the differences to the control, on the same images."""
     print("| fine-tuning | average certified radius (95 %) | certified accuracy at 0.25 in points (95 %) | at 0.5 (95 %) |")
     print("| --- " * 4 + "|")
-    for seed in args.seeds:
-        folders = {name: args.out / f"{name}-{seed}" for name in TUNED}
-        if not all((folder / "done").exists() for folder in folders.values()):
-            continue
-        control = radii_of(folders["at"])
+    values = [(3, radii_of), *[(1, lambda folder, r=r: 100.0 * (radii_of(folder) >= r)) for r in RADII[:2]]]
+    for name in list(TUNED)[1:]:
+        cells = [[f"{v:+.{digits}f}" for v in paired(args, name, value)] for digits, value in values]
+        texts = " | ".join(f"{mean} ({low} to {high})" for mean, low, high in cells).replace("-", "−")
+        print(f"| `{type(TUNED[name]).__name__}` | {texts} |")
+    print()
+    print("| radius | fine-tuning | images that both models certify | difference of the exact CCE on these images |")
+    print("| --- " * 4 + "|")
+    for radius in RADII:
         for name in list(TUNED)[1:]:
-            radii = radii_of(folders[name])
-            cells = [paired(radii, control), *[100 * np.array(paired(radii >= r, control >= r)) for r in RADII[:2]]]
-            texts = [f"{m:+.{d}f} ({low:+.{d}f} to {high:+.{d}f})" for d, (m, low, high) in zip((3, 1, 1), cells, strict=True)]
-            print(f"| `{type(TUNED[name]).__name__}`, seed {seed} | {' | '.join(texts)} |")
+            found = [errors_of_common(args.out / f"{name}-{s}", args.out / f"at-{s}", radius) for s in finished(args)]
+            gains = ", ".join(f"{own - control:+.4f}" for own, control, _ in found).replace("-", "−")
+            print(f"| {radius:g} | `{type(TUNED[name]).__name__}` | {', '.join(str(n) for *_, n in found)} | {gains} |")
 
 
 def accuracies(args):
@@ -175,7 +222,7 @@ def accuracies(args):
 
 
 def run_tables(args):
-    for table in (accuracies, ready_table, act_table, difference_table):
+    for table in (accuracies, ready_table, act_table, difference_tables):
         table(args)
         print()
 
@@ -191,7 +238,7 @@ def main():
     parser.add_argument("--losses", nargs="+", choices=TUNED, default=list(TUNED), help="for act: the losses")
     parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="for act and tables: the seeds of the fine-tuning")
     parser.add_argument("--examples", type=int, default=2048, help="training images of the fine-tuning")
-    parser.add_argument("--epochs", type=int, default=4, help="epochs of the fine-tuning")
+    parser.add_argument("--epochs", type=int, default=3, help="epochs of the fine-tuning")
     parser.add_argument("--images", type=int, default=200, help="test images to certify")
     parser.add_argument("--n", type=int, default=500)
     parser.add_argument("--threads", type=int, default=1)

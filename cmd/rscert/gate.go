@@ -100,21 +100,26 @@ func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given()
 
 // check checks the flags of output files before any work starts.
 func (o gateOptions) check(inputs ...string) error {
-	for _, f := range []struct{ flag, file string }{{"junit", o.junit}, {"code-quality", o.codeQuality}} {
-		if f.file != "" && !o.given() {
+	for _, f := range o.files() {
+		if f.path != "" && !o.given() {
 			return badInputf("--%s: without --require there is nothing to report", f.flag)
 		}
 	}
-	if o.junit != "" && o.junit == o.codeQuality {
-		return badInputf("--code-quality %s: is the file of --junit", o.codeQuality)
+	if err := checkDistinct(o.files()...); err != nil {
+		return err
 	}
 	for _, r := range o.required {
 		if r.Best() && !o.several {
-			return hint.Add(badInputf("--require %s: this command has only one run", r),
+			return hint.Add(badInputf("--require %s: this command checks each run by itself", r),
 				"'rscert report RUN RUN… --require best:…' checks the best of several runs")
 		}
 	}
 	return errors.Join(checkOutput("junit", o.junit, inputs...), checkOutput("code-quality", o.codeQuality, inputs...))
+}
+
+// files returns the files that the flags name.
+func (o gateOptions) files() []written {
+	return []written{{"junit", o.junit}, {"code-quality", o.codeQuality}}
 }
 
 // names returns the names that the requirements have in a JUnit file.

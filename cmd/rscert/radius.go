@@ -222,6 +222,9 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 	case o.out != "" && (len(paths) > 1 || len(o.sizes) > 0 || len(o.margins) > 1 || len(o.combines) > 1 || len(o.temperatures) > 1):
 		return nil, badInputf("--out takes the certificates of one run, margin, combination and temperature, from all samples")
 	}
+	if err := checkDistinct(append(writtenBy("plot", o.plots), written{"out", o.out})...); err != nil {
+		return nil, err
+	}
 	return pictureFormats(o.plots, paths...)
 }
 

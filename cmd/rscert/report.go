@@ -11,6 +11,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report/curves"
 	"github.com/rscert/rscert/internal/report/gate"
@@ -182,6 +183,8 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 		return err
 	}
 	switch {
+	case o.byModel.wanted && o.project.given():
+		return hint.Add(badInputf("--by-model and --rows or --cols print different tables"), "give --rows model for a table with one quantity")
 	case o.drop.Given() && o.baseline == "":
 		return badInputf("--max-drop %v: there is no --baseline", o.drop)
 	case len(o.names) > 0 && len(o.names) != len(paths):
@@ -189,6 +192,10 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	}
 	formats, err := pictureFormats(o.plots, inputs...)
 	if err != nil {
+		return err
+	}
+	files := append(o.files(), written{"history", o.history.file}, written{"html", o.page.html})
+	if err := checkDistinct(append(files, writtenBy("plot", o.plots)...)...); err != nil {
 		return err
 	}
 	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths, formats) })

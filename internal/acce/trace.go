@@ -1,12 +1,14 @@
 package acce
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/rscert/rscert/internal/admm"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -77,12 +79,12 @@ type SearchRun struct {
 // several such runs. The study must be about one radius. LargestRun needs Options.TraceEvery. Call it after Solve.
 func (s *Study) LargestRun() (SearchRun, error) {
 	if len(s.groups) > 1 {
-		return SearchRun{}, hint.New(fmt.Sprintf("%s: there are %d radii, and the steps of ADMM are about one radius", s.table.Path, len(s.groups)),
-			"choose a radius with --radius")
+		return SearchRun{}, hint.Add(fmt.Errorf("%s: there are %d radii, and the steps of ADMM are about one radius", s.table.Path, len(s.groups)),
+			"choose a radius with %s", param.Radius)
 	}
 	at := slices.IndexFunc(s.traces, func(t trace) bool { return t.solver == "admm" })
 	if at < 0 {
-		return SearchRun{}, hint.New("the solver admm did not run", "add --solver exact,admm")
+		return SearchRun{}, hint.Add(errors.New("the solver admm did not run"), "add %s exact,admm", param.Solver)
 	}
 	t, best, largest := s.traces[at], -1, -1.0
 	for run, steps := range t.steps {
@@ -93,7 +95,7 @@ func (s *Study) LargestRun() (SearchRun, error) {
 		}
 	}
 	if best < 0 {
-		return SearchRun{}, hint.New("ADMM has no traced step", "trace more steps with --trace-every 1")
+		return SearchRun{}, hint.Add(errors.New("ADMM has no traced step"), "trace more steps with %s 1", param.TraceEvery)
 	}
 	of := t.runs[best]
 	out := SearchRun{Radius: t.radius, N: len(s.groups[0].Intervals), Bins: s.bins.Len(), Start: of.start, RateZ: of.rateZ, RateA: of.rateA,

@@ -1,5 +1,5 @@
 // Package builtin holds the small models that are part of the program, so that users can try it without a model of
-// their own. scripts/ready_models.py made the models; docs/training.md describes them.
+// their own. scripts/ready_models.py and scripts/ready_cifar.py made the models; docs/training.md describes them.
 package builtin
 
 import (

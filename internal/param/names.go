@@ -102,6 +102,7 @@ const (
 	Temperature       Name = "temperature"
 	Threads           Name = "threads"
 	TopK              Name = "top-k"
+	TraceEvery        Name = "trace-every"
 	URL               Name = "url"
 	VerifySamples     Name = "verify-samples"
 	Wait              Name = "wait"

@@ -11,7 +11,7 @@ import (
 )
 
 // The oracle is the closed test: the adjusted p-value of a hypothesis is the largest Bonferroni p-value,
-// min(1, |S|·min p), of all sets S of hypotheses that contain it (Marcus, Peritz & Gabriel 1976; Holm 1979).
+// min(1, |S|·min p), of all sets S of hypotheses that contain it (the closure of Holm 1979).
 func TestHolm(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -102,7 +103,7 @@ func Compare(runs []summary.Summary, o Options) (Comparison, error) {
 	}
 	if o.Within != nil && !slices.ContainsFunc(runs, func(s summary.Summary) bool { return len(s.Calibration) > 0 }) {
 		return Comparison{}, hint.Add(errors.New("no run has bounds on the confidence under attack, so no model has a CBS or a CCE"),
-			"run 'rscert certify' with --confidence-radii")
+			"run 'rscert certify' with %s", param.ConfidenceRadii)
 	}
 	c := Comparison{SameExamples: summary.SameExamples(runs), Selection: Selection{
 		Runs: len(runs), Delta: o.Delta, DeltaEach: summary.EachDelta(o.Delta, len(runs)), Within: o.Within, BestScale: o.BestScale}}

@@ -272,8 +272,8 @@ class CceOptions(TypedDict, total=False):
         under-attack)
     names: names for the inputs in the figures solvers and cbs; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
-    group: also compute CBS and CCE for each group: the rows with the same value in this column; several columns make
-        the groups of each column, not of pairs of values
+    group: also compute CBS and CCE for each group: the rows with the same value in this column; with several columns,
+        each column makes groups of its own
     groups: file with the column index and the columns of ``group``; default column: group
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
@@ -346,8 +346,8 @@ class MetricsOptions(TypedDict, total=False):
         in all bins together
     consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their
         bands together with the probability of ``level``
-    group: also compute the metrics of each group: the rows with the same value in this column; several columns make
-        the groups of each column, not of pairs of values
+    group: also compute the metrics of each group: the rows with the same value in this column; with several columns,
+        each column makes groups of its own
     groups: file with the column index and the columns of ``group``; default column: group
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
