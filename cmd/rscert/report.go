@@ -276,6 +276,7 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 			r.Requirements = append(r.Requirements, o.drop.Check(c)...)
 		}
 	}
+	gate.Adjust(r.Comparisons)
 	return nil
 }
 

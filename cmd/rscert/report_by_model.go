@@ -57,7 +57,7 @@ func (o byModelOptions) check(runs int) error {
 func (o *byModelOptions) share(options *summary.Options, runs int) {
 	o.delta = options.Delta
 	if o.wanted && options.Delta > 0 {
-		options.Delta = selection.EachDelta(options.Delta, runs)
+		options.Delta = summary.EachDelta(options.Delta, runs)
 	}
 }
 

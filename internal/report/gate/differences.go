@@ -24,12 +24,12 @@ func Differences(runs []summary.Summary) ([]Comparison, error) {
 	for _, s := range runs[1:] {
 		all = append(all, compare(runs[0], s))
 	}
-	adjust(all)
+	Adjust(all)
 	return all, nil
 }
 
-// adjust sets the adjusted p-values and the cautions of comparisons that a reader sees together.
-func adjust(all []Comparison) {
+// Adjust sets the adjusted p-values and the cautions of comparisons that a reader sees together.
+func Adjust(all []Comparison) {
 	var rows []*AccuracyChange
 	for k := range all {
 		for i := range all[k].Accuracy {

@@ -76,7 +76,7 @@ func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
 	case s.Conditions.Deterministic:
 		return 0, true, nil
 	}
-	paid, err := newStatement(d.Examples, d.Alpha, d.Delta/float64(k))
+	paid, err := newStatement(d.Examples, d.Alpha, EachDelta(d.Delta, k))
 	if err != nil {
 		return 0, false, err
 	}
