@@ -100,13 +100,20 @@ func (o Options) check() error {
 	return nil
 }
 
+// EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then all k
+// statements hold together with probability at least 1 − delta. So the statement about the run that a rule chooses from
+// the k runs also holds with this probability, for every rule.
+func EachDelta(delta float64, k int) float64 {
+	return decimal.Down(new(big.Rat).Quo(decimal.Of(delta), big.NewRat(int64(k), 1)))
+}
+
 // New summarises the evidence. Its errors name the path of the evidence.
 func New(s Source, o Options) (Summary, error) {
 	if err := o.check(); err != nil {
 		return Summary{}, err
 	}
 	if o.Choices > 1 {
-		o.Delta /= float64(o.Choices)
+		o.Delta = EachDelta(o.Delta, o.Choices)
 	}
 	g, err := s.gather()
 	if err != nil {
