@@ -28,7 +28,7 @@ type Options struct {
 	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
 	BestScale bool
 	// Delta is the largest probability that a statement about the chosen run is wrong. The summaries must have been
-	// made with summary.EachDelta(Delta, number of runs).
+	// made with summary.Options.Choices, the number of runs.
 	Delta float64
 }
 
