@@ -1,7 +1,9 @@
 package tables
 
 import (
+	"encoding/csv"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -78,4 +80,20 @@ func cellAt(p projection.Projection, row, col []string) report.Cell {
 		}
 	}
 	return nil
+}
+
+// writeProjectionCSV writes a row for each run: its parameters, its name and its value. The value is empty if nothing is
+// certified.
+func writeProjectionCSV(w io.Writer, p projection.Projection) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(slices.Concat(p.Rows, p.Cols, []string{"run", p.Value})) // out.Error returns errors
+	for _, c := range p.Cells {
+		var line []string
+		for _, text := range slices.Concat(c.Row, c.Col, []string{c.Run}) {
+			line = append(line, csvText(text))
+		}
+		_ = out.Write(append(line, csvField(c.Value)))
+	}
+	out.Flush()
+	return out.Error()
 }

@@ -61,6 +61,9 @@ func (r Report) Write(w io.Writer, f Format) error {
 	case JSON:
 		return report.WriteJSON(w, "report", r)
 	case CSV:
+		if r.Projection != nil {
+			return writeProjectionCSV(w, *r.Projection)
+		}
 		if r.Models != nil {
 			return r.writeModelsCSV(w)
 		}
