@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// boundVariation bounds the total variation of P(y=1|s) from below if an upper bound assumes a total variation. The
-// bound is about the rows of the file, so weighted rows and perturbed scores have no such bound.
+// boundVariation bounds the total variation of P(y=1|s) from below if an upper bound assumes a total variation.
+// Weighted rows and perturbed scores have no such bound.
 func (r *ceReport) boundVariation(sample *calib.Sample, methods []calib.BoundMethod) error {
 	if !assume(methods, calib.BoundedVariation) || r.Weights != nil || r.Bandwidth > 0 {
 		return nil
@@ -28,7 +28,7 @@ func (r *ceReport) refuteVariation(rows string) error {
 	}
 	return hint.Add(fmt.Errorf("%s: the total variation of P(y=1|s) is at least %s, and the assumption allows at most %g: the assumption is false, or an event of probability at most %g occurred",
 		rows, roundVariation(b), *r.Variation, b.Delta),
-		"this is what the upper bounds assume: %s", r.Assumption)
+		"this is what the upper bounds assume: %s; every bound also needs independent rows", r.Assumption)
 }
 
 // printVariation prints the lower bound on the total variation.
