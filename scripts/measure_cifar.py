@@ -236,7 +236,7 @@ def main():
     parser.add_argument("--cohen", type=Path, help="for tables: the folder with the logs of Cohen et al.")
     parser.add_argument("--sigma", type=float, nargs="+", default=SIGMAS, help="for certify: the ready models")
     parser.add_argument("--losses", nargs="+", choices=TUNED, default=list(TUNED), help="for act: the losses")
-    parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="for act and tables: the seeds of the fine-tuning")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1, 2), help="for act and tables: the seeds of the fine-tuning")
     parser.add_argument("--examples", type=int, default=2048, help="training images of the fine-tuning")
     parser.add_argument("--epochs", type=int, default=3, help="epochs of the fine-tuning")
     parser.add_argument("--images", type=int, default=200, help="test images to certify")
