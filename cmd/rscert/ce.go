@@ -78,8 +78,8 @@ seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
-the mean of P(y=1|s) over the bin. The limits hold in all bins together with
-probability 1 − delta, for any P(y=1|s).
+the mean of P(y=1|s) over the bin. With probability 1 − delta the limits hold
+in all bins at once, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
 more than two classes it has the columns confidence and correct instead. A file can

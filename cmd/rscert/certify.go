@@ -115,7 +115,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only examples that another run abstained on (abstained=RUN) or failed on (failed=RUN), with new noise; 'failed' also includes wrong answers; no rate of these examples is a rate of the dataset (docs/only.md)")
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify, with new noise, only the examples on which another run abstained (abstained=RUN), or on which it abstained or answered wrongly (failed=RUN); the rates of these examples say nothing about the whole dataset (docs/only.md)")
 	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())

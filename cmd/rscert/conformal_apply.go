@@ -66,8 +66,8 @@ scores.`,
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
-		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "also draw as many copies of each input as of a "+
-			"calibration example, so that 'rscert conformal evaluate' can bound the mean size of the sets under attack")
+		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies of each input, as many "+
+			"as the calibration drew of an example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the "+
 			"calibration data: refuse, or round (move the inputs to the lattice; the distance that an input moves is "+
 			"subtracted from the radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")

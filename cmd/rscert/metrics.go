@@ -123,7 +123,7 @@ the NLL and the p-values are about each group alone.`,
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
-	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their bands together with the probability of --level")
+	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with the probability of --level every bin lies in its band")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")

@@ -38,8 +38,8 @@ type Ratios struct {
 // from a regression that was fitted on the other folds.
 //
 // The regression is right only under two conditions. The logarithm of the ratio must be linear in the features, and the
-// features must explain the whole difference between P and Q. No data bound the error of the weights, because the ratio
-// can be anything where the samples have no rows.
+// features must explain the whole difference between P and Q. No amount of data gives a bound on the error of the
+// weights, because the ratio can be anything where the samples have no rows.
 func EstimateRatios(source, target Features, o RatioFit) (Ratios, error) {
 	switch {
 	case source.D != target.D || source.D == 0:

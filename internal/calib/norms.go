@@ -31,8 +31,9 @@ const powRounding = 1e-14
 //
 // Upper bound: KL(η‖s) is convex in η and 0 at η = s. So for η > s it is at most its chord, (η−s)·ln(1/s)/(1−s), and
 // for η < s at most (s−η)·ln(1/(1−s))/s. The function ln(1/s)/(1−s) decreases in s, so both factors are at most
-// ln(1/ε)/(1−ε), and E KL ≤ CE·ln(1/ε)/(1−ε). A population with s = ε and η ∈ {ε, 1} attains this bound. Without ε
-// there is no upper bound: a score of 0 with a positive label makes the divergence infinite, however small CE is.
+// ln(1/ε)/(1−ε), and E KL ≤ CE·ln(1/ε)/(1−ε). A population with s ∈ {ε, 1−ε}, η(ε) = 1 and η(1−ε) = 1−ε attains this
+// bound. Without ε there is no upper bound: a score of 0 with a positive label makes the divergence infinite, however
+// small CE is.
 //
 // CheckMargin compares scores with the rounded 1−ε, so a score may exceed 1−ε by 2⁻⁵⁴. The upper bound is for a margin
 // that is smaller by 2⁻⁵³, and ε must be at least LeastMargin.

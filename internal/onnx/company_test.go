@@ -186,8 +186,8 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// contrastingImages returns images that differ strongly. Every other image is dark, and some images are flat, sparse or
-// extreme.
+// contrastingImages returns images that differ strongly. Every second image is dark, and some of the other images are
+// flat, sparse or extreme.
 func contrastingImages(n int) [][]float32 {
 	all := images(n)
 	for i, x := range all {

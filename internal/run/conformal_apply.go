@@ -46,7 +46,7 @@ type ConformalSets struct {
 	Covered    int    `json:"covered"`    // sets that contain the label
 	Empty      int    `json:"empty"`      // sets without a class
 	Singletons int    `json:"singletons"` // sets of one class
-	Classes    int64  `json:"classes"`    // number of classes in all sets together
+	Classes    int64  `json:"classes"`    // sum of the sizes of all sets
 	Draws      int64  `json:"draws"`      // number of draws for all sets together
 	// Different lists the software and hardware that differ between the calibration and this machine.
 	Different []string            `json:"different,omitempty"`

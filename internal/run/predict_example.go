@@ -48,8 +48,8 @@ func (a *answering) startKeyed(example experiment.Example, seed uint64) *questio
 	return q
 }
 
-// ignores reports whether the classifier answers a class even if most samples vote for no class. The answer is then the
-// most probable class among the samples that vote for a class.
+// ignores reports whether samples that vote for no class do not count. If ignores is true, the answer is the most
+// probable class, given that a sample votes for a class.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
 // vote returns the class that a sample with these outputs votes for. The result is negative if the sample votes for no

@@ -97,7 +97,7 @@ func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	if a, b := then.Runtime.Kinds(), now.Runtime.Kinds(); !slices.Equal(a, b) {
 		different = append(different, fmt.Sprintf("the GPU was %s, now %s", strings.Join(a, ", "), strings.Join(b, ", ")))
 	}
-	if !reflect.DeepEqual(then.Noise, now.Noise) { // Differences does not compare the noise if the data differ
+	if !reflect.DeepEqual(then.Noise, now.Noise) { // the method Differences skips the noise if the data differ
 		return nil, spec.BadInputf("this is not the noise of the run: table %.12s… in steps of %s, and %.12s… in steps of %s here",
 			then.Noise.Table, then.Noise.Step, now.Noise.Table, now.Noise.Step)
 	}

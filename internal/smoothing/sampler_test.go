@@ -265,7 +265,7 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
-// failing is an experiment one of whose methods fails. The field 'call' names this method.
+// The type failing is an experiment with one method that fails. The field 'call' names this method.
 type failing struct {
 	recorded
 	call string
