@@ -121,8 +121,9 @@ class CertifyOptions(TypedDict, total=False):
         model, and 0,1 for other denoisers
     diffusion_schedule: noise schedule of a diffusion model: linear, cosine, or a file with the value ᾱ of each
         timestep, one per line (default linear)
-    only: certify only examples that another run abstained on (abstained=RUN) or failed on (failed=RUN), with new
-        noise; 'failed' also includes wrong answers; no rate of these examples is a rate of the dataset (docs/only.md)
+    only: certify, with new noise, only the examples on which another run abstained (abstained=RUN), or on which it
+        abstained or answered wrongly (failed=RUN); the rates of these examples say nothing about the whole dataset
+        (docs/only.md)
     from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
         data are the same
     preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
@@ -344,8 +345,8 @@ class MetricsOptions(TypedDict, total=False):
     level: confidence level of the intervals (default 0.95)
     joint_bands: widen the intervals of the reliability diagram so that, with the probability of ``level``, they hold
         in all bins together
-    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, all bins lie in their
-        bands together with the probability of ``level``
+    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, then with the
+        probability of ``level`` every bin lies in its band
     group: also compute the metrics of each group: the rows with the same value in this column; with several columns,
         each column makes groups of its own
     groups: file with the column index and the columns of ``group``; default column: group
