@@ -30,9 +30,9 @@ func (o acceOptions) checkCurve(inputs int) error {
 	case len(o.names) > 0 && len(o.names) != inputs:
 		return badInputf("--names: %d names for %d inputs", len(o.names), inputs)
 	case inputs > 1 && o.out != "":
-		return badInputf("--out %s: is about one input, and there are %d", o.out, inputs)
+		return badInputf("--out %s: the file is for one input, and there are %d inputs", o.out, inputs)
 	case inputs > 1 && o.search.trace != "":
-		return badInputf("--trace %s: is about one input, and there are %d", o.search.trace, inputs)
+		return badInputf("--trace %s: the file is for one input, and there are %d inputs", o.search.trace, inputs)
 	}
 	return nil
 }

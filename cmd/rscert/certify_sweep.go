@@ -136,7 +136,7 @@ func (o sweepOptions) start(s streams) (uint64, error) {
 		return 0, err
 	}
 	if o.FixedSeed == nil && !recorded && o.Shard != spec.Whole {
-		err := s.warnf(warning.ShardSeed, "%s %s without %s: each shard draws its own; give all the same to join them as one sweep", param.Shard, o.Shard, param.Seed)
+		err := s.warnf(warning.ShardSeed, "%s %s without %s: each shard draws its own seed; give all shards the same seed to join them as one sweep", param.Shard, o.Shard, param.Seed)
 		if err != nil {
 			return 0, err
 		}

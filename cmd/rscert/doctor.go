@@ -36,8 +36,9 @@ memory. It times a small convolutional network in each precision on the CPU, on 
 NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each lower
 precision, the command compares the speed with the fastest f32 on the same hardware,
 and advises for or against the precision. The measurement decides, not the name of the
-processor, so run the command on an idle machine. If a GPU does not work, the command names the missing library and the remedy. If no library
-works, the command lists the places that it searched, and the exit code is 1.
+processor, so run the command on an idle machine. If a GPU does not work, the command
+names the missing library and the remedy. If no library works, the command lists the
+places that it searched, and the exit code is 1.
 
 rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
 the user's cache (where 'rscert setup' puts it), else from a system folder.`,

@@ -100,21 +100,26 @@ func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given()
 
 // check checks the flags of output files before any work starts.
 func (o gateOptions) check(inputs ...string) error {
-	for _, f := range []struct{ flag, file string }{{"junit", o.junit}, {"code-quality", o.codeQuality}} {
-		if f.file != "" && !o.given() {
+	for _, f := range o.files() {
+		if f.path != "" && !o.given() {
 			return badInputf("--%s: without --require there is nothing to report", f.flag)
 		}
 	}
-	if o.junit != "" && o.junit == o.codeQuality {
-		return badInputf("--code-quality %s: is the file of --junit", o.codeQuality)
+	if err := checkDistinct(o.files()...); err != nil {
+		return err
 	}
 	for _, r := range o.required {
 		if r.Best() && !o.several {
-			return hint.Add(badInputf("--require %s: this command has only one run", r),
+			return hint.Add(badInputf("--require %s: this command checks each run by itself", r),
 				"'rscert report RUN RUN… --require best:…' checks the best of several runs")
 		}
 	}
 	return errors.Join(checkOutput("junit", o.junit, inputs...), checkOutput("code-quality", o.codeQuality, inputs...))
+}
+
+// files returns the files that the flags name.
+func (o gateOptions) files() []written {
+	return []written{{"junit", o.junit}, {"code-quality", o.codeQuality}}
 }
 
 // names returns the names that the requirements have in a JUnit file.
@@ -253,17 +258,34 @@ func (e requirementError) Error() string {
 
 // checkSummary checks the requirements on summaries of runs.
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
-	for _, s := range all {
-		if s.Conditions.Only != "" && len(o.required) > 0 {
-			return nil, hint.Add(badInputf("--require: %s: %s", s.Path, s.Conditions.Only), "check the requirement on a run of all examples")
+	if len(o.required) > 0 {
+		if err := refuseChosen("require", all...); err != nil {
+			return nil, err
 		}
 	}
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
 }
 
+// refuseChosen refuses a requirement on runs whose examples another run selected by its results. The argument 'flag' is
+// the flag of the requirement.
+func refuseChosen(flag string, runs ...summary.Summary) error {
+	for _, s := range runs {
+		if s.Conditions.Only != "" {
+			return hint.Add(badInputf("--%s: %s: %s", flag, s.Path, s.Conditions.Only), "check the requirement on a run of all examples")
+		}
+	}
+	return nil
+}
+
 // checkAll checks the requirements on each run, and requirements on the best of the runs.
 func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
+	if len(o.required) == 0 {
+		return nil, nil
+	}
+	if err := refuseChosen("require", all.runs...); err != nil {
+		return nil, err
+	}
 	var each, best []gate.Requirement
 	for _, r := range o.required {
 		if r.Best() {
@@ -321,6 +343,9 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 	if b.Alpha > 0 { // the bounds come from a run in which sound methods certified all classes
 		sound := true
 		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
+	}
+	if evidence, err := runfolder.Find(path); err == nil && evidence.Run != nil && evidence.Run.Parameters.Only.Given() {
+		s.Conditions.Only = evidence.Run.Parameters.Only.Says()
 	}
 	return o.checkSummary(s)
 }

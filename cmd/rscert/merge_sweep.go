@@ -33,14 +33,7 @@ func (o mergeOptions) mergeSweep(ctx context.Context, s streams, parts sweep.Par
 		return err
 	}
 	for k, point := range parts.Record.Points {
-		shards, err := openShards(parts.Folders[k])
-		if err == nil {
-			if gap := shards.Gaps(); gap != nil && !o.allowGaps {
-				err = badInput(explainGap(gap))
-			}
-			shards.Close()
-		}
-		if err != nil {
+		if err := o.checkShards(parts.Folders[k]); err != nil {
 			return fmt.Errorf("%s: %w", point.Name, err)
 		}
 	}
@@ -67,6 +60,19 @@ func (o mergeOptions) mergeSweep(ctx context.Context, s streams, parts sweep.Par
 	}
 	if key != nil {
 		fmt.Fprintf(s.out, "signed by the key %s\n", key.ID())
+	}
+	return nil
+}
+
+// checkShards returns an error if the shards of a point are damaged, or if a shard is missing and gaps are not allowed.
+func (o mergeOptions) checkShards(folders []string) error {
+	shards, err := openShards(folders)
+	if err != nil {
+		return err
+	}
+	defer shards.Close()
+	if gap := shards.Gaps(); gap != nil && !o.allowGaps {
+		return badInput(explainGap(gap))
 	}
 	return nil
 }

@@ -228,12 +228,16 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err := o.check(); err != nil {
 		return err
 	}
-	formats, err := pictureFormats(o.plots, path)
+	inputs := append([]string{path, o.versus, o.rejection.heldOut}, o.rejection.attacks...)
+	formats, err := pictureFormats(o.plots, inputs...)
 	if err != nil {
 		return err
 	}
-	tauFormats, err := o.rejection.byTauFormats(path)
+	tauFormats, err := o.rejection.byTauFormats(inputs...)
 	if err != nil {
+		return err
+	}
+	if err := checkDistinct(append(writtenBy("plot", o.plots), writtenBy("by-tau", o.rejection.byTau)...)...); err != nil {
 		return err
 	}
 	p, table, err := readPredictions(ctx, s, path, o)

@@ -36,7 +36,7 @@ func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 		"with --attack or the columns adversarial_confidence and adversarial_correct, it also reports the robust test error")
 	f.Float64Var(share, "holdout", 0, "instead of --held-out, this share of the rows, such as 0.1, determines the threshold, and the errors are computed on the other rows; --seed chooses the rows at random")
 	f.StringSliceVar(&o.attacks, "attack", nil,
-		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
+		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
 	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "`shares` of correct answers that the threshold keeps: their confidence in the file --held-out is at least the threshold; "+
 		"each share makes a threshold, as in --tpr 0.99,0.98")
 	f.Lookup("tpr").DefValue = "0.99" // pflag would print [0.990000]

@@ -43,7 +43,7 @@ type thresholdSplit struct {
 	Seed  uint64  `json:"seed"`
 }
 
-// thresholdPoint holds the errors at one threshold. The robust error is that of the worst case of all attacks.
+// thresholdPoint holds the errors at one threshold. The robust error is about the worst case of all attacks.
 type thresholdPoint struct {
 	TPR           *float64      `json:"tpr,omitempty"` // the share that chose the threshold
 	Threshold     float64       `json:"threshold"`

@@ -44,6 +44,39 @@ func checkOutput(flag, path string, inputs ...string) error {
 	return nil
 }
 
+// written is a file that a flag asks for.
+type written struct{ flag, path string }
+
+// writtenBy returns the files of a flag that can be repeated.
+func writtenBy(flag string, paths []string) (files []written) {
+	for _, path := range paths {
+		files = append(files, written{flag, path})
+	}
+	return files
+}
+
+// checkDistinct refuses a file that two flags write, because the second content would replace the first one.
+func checkDistinct(files ...written) error {
+	named := map[string]string{} // the flag of each path
+	for _, f := range files {
+		if f.path == "" {
+			continue
+		}
+		target, err := durable.Resolve(f.path)
+		if err == nil {
+			target, err = filepath.Abs(target)
+		}
+		if err != nil {
+			return badInputf("--%s %s: %w", f.flag, f.path, err)
+		}
+		if earlier, ok := named[target]; ok && earlier != f.flag {
+			return badInputf("--%s %s: is the file of --%s", f.flag, f.path, earlier)
+		}
+		named[target] = f.flag
+	}
+	return nil
+}
+
 // output keeps the first error of writing to stdout. This error ends the command with exit code 1. Therefore the
 // commands do not check the error of each line that they print.
 type output struct {

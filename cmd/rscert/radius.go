@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/comparison"
@@ -179,6 +180,9 @@ func runRadius(ctx context.Context, s streams, paths []string, o radiusOptions) 
 	if err := found.summarize(o); err != nil {
 		return err
 	}
+	if err := found.check(); err != nil {
+		return err
+	}
 	if o.plotSize == (picture.Size{}) {
 		o.plotSize = o.curve.DefaultSize(found.Methods)
 	}
@@ -217,6 +221,9 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 		return nil, badInputf("--out takes the certificates of one method, not %d", len(o.methods))
 	case o.out != "" && (len(paths) > 1 || len(o.sizes) > 0 || len(o.margins) > 1 || len(o.combines) > 1 || len(o.temperatures) > 1):
 		return nil, badInputf("--out takes the certificates of one run, margin, combination and temperature, from all samples")
+	}
+	if err := checkDistinct(append(writtenBy("plot", o.plots), written{"out", o.out})...); err != nil {
+		return nil, err
 	}
 	return pictureFormats(o.plots, paths...)
 }
@@ -297,6 +304,21 @@ type radiusReport struct {
 	Methods []*comparison.Row `json:"methods"`
 	// If there are several rows, Note warns in one line against a choice by the results.
 	Note string `json:"note,omitempty"`
+}
+
+// check refuses runs whose radii or claims are not comparable, because the rows of the table share the columns.
+func (r *radiusReport) check() error {
+	first := r.Methods[0]
+	for _, t := range r.Methods {
+		switch {
+		case t.File == first.File:
+		case t.Norm != first.Norm, t.Scaled, first.Scaled:
+			return hint.Add(badInputf("the radii of %s and %s are in different norms or units", first.File, t.File), "certify each run by itself")
+		case t.Claim != first.Claim:
+			return hint.Add(badInputf("the certificates of %s and %s make different claims", first.File, t.File), "certify each run by itself")
+		}
+	}
+	return nil
 }
 
 // summarize summarises all rows at the same radii.

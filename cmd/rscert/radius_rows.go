@@ -5,8 +5,10 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/comparison"
 )
@@ -31,7 +33,7 @@ func (r *radiusReport) write(w io.Writer) error {
 }
 
 // leading says which columns stand before the columns of numbers, apart from the method. The field differ means that the
-// rows differ in the number of examples or in α.
+// rows differ in the number of examples, in the number of sampled examples or in α.
 type leading struct{ file, differ, sigma, margin, size, temperature bool }
 
 func (l leading) any() bool { return l != leading{} }
@@ -42,7 +44,8 @@ func (r *radiusReport) lead() leading {
 	return leading{
 		file: has(func(row *comparison.Row) bool { return row.File != "" }),
 		differ: has(func(row *comparison.Row) bool {
-			return row.Examples != r.Methods[0].Examples || row.Alpha != r.Methods[0].Alpha
+			first := r.Methods[0]
+			return row.Examples != first.Examples || row.Sampled != first.Sampled || row.Alpha != first.Alpha
 		}),
 		sigma:       has(func(row *comparison.Row) bool { return row.Sigma != r.Methods[0].Sigma }),
 		margin:      has(func(row *comparison.Row) bool { return row.MarginKind != "" }),
@@ -124,7 +127,33 @@ func (r *radiusReport) writeRows(w io.Writer, summaries []certify.Summary) error
 	if r.swept() {
 		more = comparison.ChooseSetting
 	}
-	return writeSummaryNotes(w, summaries, more)
+	writeSummaryNotes(w, summaries, more)
+	return r.writeConditions(w)
+}
+
+// writeConditions prints the conditions of the certificates. The conditions of several runs may differ, so it prints them
+// for each run under the name of the run.
+func (r *radiusReport) writeConditions(w io.Writer) error {
+	done := map[string]bool{}
+	for _, row := range r.Methods {
+		if done[row.File] {
+			continue
+		}
+		done[row.File] = true
+		var text strings.Builder
+		if err := conditionsOf(row.Summary).write(&text); err != nil {
+			return err
+		}
+		for line := range strings.Lines(text.String()) {
+			if row.File != "" {
+				line = quote.Line(row.File) + ": " + line
+			}
+			if _, err := io.WriteString(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // average names the column of averages.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report/curves"
 	"github.com/rscert/rscert/internal/report/gate"
@@ -147,7 +148,7 @@ delta/k for each of the k runs, and hold for all runs together.`,
 	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
 	projectionFlags(cmd, &o.project)
-	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ marks no difference")
+	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ means that the data show no difference")
 	group(cmd, "The tables")
 	completeByModel = byModelFlags(cmd, &o.byModel)
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
@@ -182,6 +183,8 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 		return err
 	}
 	switch {
+	case o.byModel.wanted && o.project.given():
+		return hint.Add(badInputf("--by-model and --rows or --cols print different tables"), "give --rows model for a table with one quantity")
 	case o.drop.Given() && o.baseline == "":
 		return badInputf("--max-drop %v: there is no --baseline", o.drop)
 	case len(o.names) > 0 && len(o.names) != len(paths):
@@ -189,6 +192,10 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	}
 	formats, err := pictureFormats(o.plots, inputs...)
 	if err != nil {
+		return err
+	}
+	files := append(o.files(), written{"history", o.history.file}, written{"html", o.page.html})
+	if err := checkDistinct(append(files, writtenBy("plot", o.plots)...)...); err != nil {
 		return err
 	}
 	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths, formats) })
@@ -254,6 +261,11 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 	if r.Requirements, err = o.checkAll(all); err != nil || all.baseline == nil {
 		return err
 	}
+	if o.drop.Given() {
+		if err := refuseChosen("max-drop", all.runs...); err != nil {
+			return err
+		}
+	}
 	for _, run := range all.runs {
 		c, err := gate.Compare(*all.baseline, run)
 		if err != nil {
@@ -264,6 +276,7 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 			r.Requirements = append(r.Requirements, o.drop.Check(c)...)
 		}
 	}
+	gate.Adjust(r.Comparisons)
 	return nil
 }
 

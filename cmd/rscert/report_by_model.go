@@ -53,11 +53,12 @@ func (o byModelOptions) check(runs int) error {
 	return nil
 }
 
-// share divides delta among the runs if the report compares models, because the user chooses one of them.
+// share makes the summaries pay for a choice among the runs if the report compares models, because the user chooses one
+// of them.
 func (o *byModelOptions) share(options *summary.Options, runs int) {
 	o.delta = options.Delta
-	if o.wanted && options.Delta > 0 {
-		options.Delta = selection.EachDelta(options.Delta, runs)
+	if o.wanted {
+		options.Choices = runs
 	}
 }
 

@@ -216,7 +216,7 @@ func TestSlurm(t *testing.T) {
 	}
 	for name, data := range results(t, whole) {
 		if !bytes.Equal(got[name], data) {
-			t.Errorf("%s differs from that of the run that was never split", name)
+			t.Errorf("%s differs from the file of the run that was never split", name)
 		}
 	}
 	t.Logf("%s", said.Bytes())
@@ -260,7 +260,7 @@ func TestSlurmSweep(t *testing.T) {
 		got := results(t, filepath.Join(out, point))
 		for name, data := range results(t, filepath.Join(whole, point)) {
 			if !bytes.Equal(got[name], data) {
-				t.Errorf("%s of %s differs from that of the sweep that was never split", name, point)
+				t.Errorf("%s of %s differs from the file of the sweep that was never split", name, point)
 			}
 		}
 	}

@@ -24,7 +24,8 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		return err
 	}
 	writeStatements(w, summaries)
-	return writeSummaryNotes(w, summaries, "")
+	writeSummaryNotes(w, summaries, "")
+	return conditionsOf(summaries[0]).write(w)
 }
 
 // writeSummaryTitle prints the title of a table of summaries. The argument 'quantity' names what the columns stand for;
@@ -77,8 +78,8 @@ func writeStatements(w io.Writer, summaries []certify.Summary) {
 }
 
 // writeSummaryNotes prints a warning against a choice by the results, with the line 'more' if it is not empty, and the
-// conditions of the certificates.
-func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) error {
+// claim of the certificates.
+func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
 	first := summaries[0]
 	if len(summaries) > 1 {
 		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")
@@ -89,7 +90,6 @@ func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) er
 	if !first.Usual() {
 		fmt.Fprintf(w, "what a certificate claims: %s\n", first.Says())
 	}
-	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
 }
 
 // writeNorms prints a table for each further norm.
@@ -157,6 +157,10 @@ type conditions struct {
 	arithmetic   certify.Arithmetic
 	precision    string
 	quantisation float64
+}
+
+func conditionsOf(s certify.Summary) conditions {
+	return conditions{s.Arithmetic, s.Precision, s.Quantisation}
 }
 
 func (c conditions) write(w io.Writer) error {

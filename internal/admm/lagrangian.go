@@ -6,8 +6,8 @@ import (
 )
 
 // Lagrangian holds the terms of the augmented Lagrangian, eq. (27) of Emde et al. 2025, after a step of ADMM. All
-// variables and multipliers are those at the end of the step, and ρ is that of the step. A constraint that is met has a
-// term of 0. The paper's Figure 9 shows these terms.
+// variables and multipliers have their values at the end of the step, and ρ has its value during the step. A constraint
+// that is met has a term of 0. The paper's Figure 9 shows these terms.
 type Lagrangian struct {
 	Objective  float64 // −Σ_m |Σ_n e_nm a_nm|
 	Box        float64 // λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²

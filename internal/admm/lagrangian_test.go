@@ -33,8 +33,8 @@ func (s *reference) terms(rho float64) (l Lagrangian) {
 	return l
 }
 
-// The traced terms equal the terms of the direct implementation of Algorithm 1. The traced assignments are those of the
-// first predictions.
+// The traced terms equal the terms of the direct implementation of Algorithm 1. The traced assignments belong to
+// the first predictions.
 func TestLagrangian(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 40))
 	b := mustBins(t, 15)

@@ -3,9 +3,9 @@ package calib
 import "math"
 
 // quadraticPath sharpens step 5 of BinnedQuadratic. The dual bound there lets the adversary choose η̄_b in each bin on
-// its own, and pays in addition for V jumps of size 1. But an η that follows the scores uses up its variation, so that
-// little variation remains for jumps. quadraticPath maximises over whole paths of η instead. It uses steps 1 to 4
-// unchanged. So it needs no union bound: if steps 1 and 4 hold, then both dual bounds hold.
+// its own, and in addition lets η jump, with a variation of V in all. But an η that follows the scores uses up its
+// variation, so that little variation remains for jumps. quadraticPath maximises over whole paths of η instead. It uses
+// steps 1 to 4 unchanged. So it needs no union bound: if steps 1 and 4 hold, then both dual bounds hold.
 //
 // Write v_b for the range of η over the last score before bin b and the scores of bin b. (For the first bin there is no
 // score before it.) Then ΣTV_b ≥ Σv_b, where TV_b is the variation of η from the last score before bin b to the last

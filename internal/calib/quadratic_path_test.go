@@ -110,8 +110,8 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	}
 }
 
-// slowPathStep adds a bin to all paths of integers: for each range of integers the largest gain in the range, plus the
-// largest value before in the range, counts for each state of the range.
+// slowPathStep adds a bin to all paths of integers. For each range of integers, it adds the largest gain in the range to
+// the largest earlier value in the range. The sum counts for each state of the range.
 func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64) float64) []float64 {
 	next := make([]float64, len(value))
 	for k := range next {

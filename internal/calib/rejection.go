@@ -231,8 +231,8 @@ func (plan RejectionPlan) Measure(clean Answers, attacks [][]Answers) (*Rejectio
 	return r, nil
 }
 
-// pointOf returns the errors at a threshold. The first curve is the worst case of all attacks, and each other curve is
-// that of one attack.
+// pointOf returns the errors at a threshold. The first curve is about the worst case of all attacks, and each other
+// curve is about one attack.
 func pointOf(curves []*RejectionCurve, tau float64) RejectionPoint {
 	p := RejectionPoint{Worst: curves[0].At(tau)}
 	for _, c := range curves[1:] {

@@ -145,7 +145,7 @@ func TestEquationAndListingDiffer(t *testing.T) {
 	near(t, "listing 2 at τ = 0", c.At(0).Listed, 0.4, 0)
 }
 
-// One answer per example is too little for the worst case of several attacks. The first attack makes a wrong answer of
+// One answer per example is not enough for the worst case of several attacks. The first attack makes a wrong answer of
 // confidence 0.4, and the second attack a right answer of confidence 0.9. At τ = 0.5, only the right answer counts, so
 // the error is 0. Without the right answer, the example would not be answered, and the error would have no value.
 func TestWorstCaseKeepsTwoConfidences(t *testing.T) {

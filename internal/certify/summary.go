@@ -18,8 +18,9 @@ const ChoosePoint = "alpha holds for each point by itself. If you choose the bes
 	"that alpha times the number of points is small enough"
 
 // BetterOfTwo says what holds if a second run certifies examples that a first run selected by its results.
-const BetterOfTwo = "The noise of this run is new, so each certificate holds with probability at least 1 − alpha. If you take the better of\n" +
-	"an example's certificates of both runs, it can be wrong with a probability up to the sum of both alphas"
+const BetterOfTwo = "The noise of this run is new, so each certificate holds with probability at least 1 − alpha. If you take, for\n" +
+	"each example, the better of its two certificates, this certificate can be wrong with a probability up to the sum of\n" +
+	"both alphas"
 
 // Summary summarises the certificates of one method.
 type Summary struct {

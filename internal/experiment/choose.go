@@ -24,7 +24,7 @@ func (e *Experiment) chooseSeed() error {
 		return err
 	}
 	if s.Shard.K > 1 {
-		e.console.Warnf(warning.ShardSeed, "%s %s without %s: each shard draws its own; give all the same to join them as one run",
+		e.console.Warnf(warning.ShardSeed, "%s %s without %s: each shard draws its own seed; give all shards the same seed to join them as one run",
 			param.Shard, s.Shard, param.Seed)
 	}
 	return nil

@@ -371,7 +371,7 @@ func AttackedBy(clean, attack *calib.Predictions) (calib.Answers, error) {
 		}
 	}
 	if clean.Index != nil && attack.Index != nil && !slices.Equal(clean.Index, attack.Index) {
-		return calib.Answers{}, errors.New("the column index differs from that of the clean predictions: want the same examples in the same order")
+		return calib.Answers{}, errors.New("the column index differs from the column index of the clean predictions: want the same examples in the same order")
 	}
 	return calib.AnswersOf(attack), nil
 }

@@ -63,7 +63,7 @@ func (c Choice) Did() string {
 	return "failed on"
 }
 
-// Says describes the examples of the run in a sentence for the reader of a report.
+// Says returns a sentence about the examples of the run for the reader of a report.
 func (o Only) Says() string {
 	return fmt.Sprintf("these are %d of %d examples: only examples that run %s %s. No rate of them is a rate of the dataset",
 		len(o.Examples), o.Of, o.Run, o.Choice.Did())
@@ -79,7 +79,7 @@ func (o Only) Check(examples int) error {
 	}
 	n := len(o.Examples)
 	if n == 0 || o.Of < n || len(o.Seeds) == 0 {
-		return fmt.Errorf("a selection of %d from %d examples, with %d seeds", n, o.Of, len(o.Seeds))
+		return fmt.Errorf("a selection of %d from %d examples with %d seeds is impossible", n, o.Of, len(o.Seeds))
 	}
 	if !slices.IsSorted(o.Examples) || len(slices.Compact(slices.Clone(o.Examples))) != n || o.Examples[0] < 0 {
 		return errors.New("the selected examples are not in ascending order")

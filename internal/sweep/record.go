@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,8 +97,22 @@ func (r Record) Folders(dir string) []string {
 }
 
 // Start starts or resumes the sweep in the folder dir. If resume is true and the folder holds a record, Start compares
-// this record with r and returns it. Otherwise Start writes r into the folder, which must be empty or missing.
+// this record with r. Otherwise Start writes r into the folder, which must be empty or missing. Several processes can
+// start the same sweep at the same time. One of them writes the record, and Start treats the others as later ones.
 func Start(dir string, r Record, resume bool) error {
+	err := r.join(dir, resume)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := r.begin(dir); !errors.Is(err, errBegun) {
+		return err
+	}
+	return spec.BadInput(r.join(dir, resume))
+}
+
+// join compares the record with the record in the folder dir. If the folder holds no record, the error is
+// fs.ErrNotExist.
+func (r Record) join(dir string, resume bool) error {
 	then, err := Read(dir)
 	switch {
 	case err == nil && resume:
@@ -107,25 +122,60 @@ func Start(dir string, r Record, resume bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return spec.BadInput(err)
 	}
+	return err
+}
+
+// errBegun means that another process has just begun a sweep in the folder.
+var errBegun = errors.New("another process has begun a sweep")
+
+// begin writes the record into a folder that is empty or missing. If two processes begin at the same time, one of them
+// gets errBegun.
+func (r Record) begin(dir string) error {
 	if err := checkEmpty(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return r.Write(dir)
+	text, err := r.text()
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
+	defer os.Remove(temporary)
+	if err := durable.WriteFile(temporary, text); err != nil {
+		return err
+	}
+	err = os.Link(temporary, filepath.Join(dir, File)) // unlike a rename, a link replaces no file
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return errBegun
+	case err != nil: // the file system has no links
+		return r.Write(dir)
+	}
+	return durable.SyncFolder(dir)
 }
 
 // Write writes the record into the folder dir.
 func (r Record) Write(dir string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := r.text()
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, File), checksum.Seal(append(text, '\n')))
+	return durable.WriteFile(filepath.Join(dir, File), text)
 }
 
-// checkEmpty refuses a folder that holds anything except the remains of an interrupted start.
+// text returns the content of the file.
+func (r Record) text() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return checksum.Seal(append(text, '\n')), nil
+}
+
+// checkEmpty refuses a folder that holds anything except the remains of an interrupted start. If the folder holds a
+// record, the error is errBegun.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,6 +185,9 @@ func checkEmpty(dir string) error {
 		return spec.BadInput(err)
 	}
 	for _, e := range entries {
+		if e.Name() == File {
+			return errBegun
+		}
 		if !strings.HasPrefix(e.Name(), durable.Temporary) {
 			return hint.Add(spec.BadInputf("%s: %w, and holds no sweep", dir, runfolder.ErrExists), "choose another %s", param.Out)
 		}

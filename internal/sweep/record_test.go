@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rscert/rscert/internal/checksum"
@@ -160,5 +161,22 @@ func TestReadParts(t *testing.T) {
 		if _, err := ReadParts(refused.dirs); err == nil || !strings.Contains(err.Error(), refused.want) {
 			t.Errorf("%q: error %v, want %q", refused.dirs, err, refused.want)
 		}
+	}
+}
+
+// The tasks of an array start at the same time, and may begin the same sweep.
+func TestStartTogether(t *testing.T) {
+	for range 50 {
+		dir := filepath.Join(t.TempDir(), "sweep")
+		r := NewRecord("v1", 7, grid(t, Axis{"sigma", []string{"0.25", "0.5"}}))
+		var tasks sync.WaitGroup
+		for range 8 {
+			tasks.Go(func() {
+				if err := Start(dir, r, true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		tasks.Wait()
 	}
 }

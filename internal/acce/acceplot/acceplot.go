@@ -97,7 +97,7 @@ func curveOf(results []acce.Result, value func(acce.Result) *float64) (l picture
 	return l
 }
 
-// examples says on which examples the results are: for results on the same examples at every radius, their number.
+// examples describes the examples of the results. It returns their number if they are the same at every radius.
 func examples(in Input) string {
 	if r := in.Results[0]; r.SameExamples {
 		return fmt.Sprintf(" (the same %d examples at every radius)", r.N)

@@ -102,8 +102,8 @@ func pointName(row selection.Row, scale string) string {
 	return name
 }
 
-// frontLine returns the edge of the region of the points that a model on the front dominates. The region holds all
-// points with an accuracy at most as large and a CCE at least as large as those of the model.
+// frontLine returns the edge of the region that the models on the front dominate. A model dominates all points whose
+// accuracy is at most the model's accuracy and whose CCE is at least the model's CCE.
 func frontLine(rows []selection.Row) picture.Line {
 	grey := picture.Halo
 	l := picture.Line{Color: &grey, Solid: true, Width: vg.Points(3)}

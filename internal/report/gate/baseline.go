@@ -101,7 +101,8 @@ func (*IncomparableError) Hint() string {
 // dealSeed fixes the random order of the examples in a betting interval.
 const dealSeed = 1
 
-// Compare compares a run with a baseline, example by example.
+// Compare compares a run with a baseline, example by example. The p-values are adjusted over this comparison alone. If a
+// reader sees several comparisons, call Adjust for all of them.
 func Compare(baseline, this summary.Summary) (Comparison, error) {
 	for _, s := range []summary.Summary{baseline, this} {
 		if s.Selected > s.Examples {
@@ -113,7 +114,7 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 	}
 	c := compare(baseline, this)
 	all := []Comparison{c}
-	adjust(all)
+	Adjust(all)
 	return all[0], nil
 }
 

@@ -24,12 +24,12 @@ func Differences(runs []summary.Summary) ([]Comparison, error) {
 	for _, s := range runs[1:] {
 		all = append(all, compare(runs[0], s))
 	}
-	adjust(all)
+	Adjust(all)
 	return all, nil
 }
 
-// adjust sets the adjusted p-values and the cautions of comparisons that a reader sees together.
-func adjust(all []Comparison) {
+// Adjust sets the adjusted p-values and the cautions of comparisons that a reader sees together.
+func Adjust(all []Comparison) {
 	var rows []*AccuracyChange
 	for k := range all {
 		for i := range all[k].Accuracy {
@@ -50,8 +50,8 @@ func adjust(all []Comparison) {
 //
 //	adjusted p_(i) = max over j ≤ i of min(1, (m − j + 1)·p_(j)).
 //
-// Let the rows with an adjusted p-value of at most a be those that differ. With probability at least 1 − a, no row whose
-// null hypothesis holds is among them, also if the tests depend on each other.
+// Say that a row differs if its adjusted p-value is at most a. With probability at least 1 − a, no row whose null
+// hypothesis holds differs, even if the tests depend on each other.
 func holm(rows []*AccuracyChange) {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })
@@ -62,8 +62,8 @@ func holm(rows []*AccuracyChange) {
 	}
 }
 
-// fewestDifferences returns the smallest number of examples that only one run certifies, with which McNemar's exact
-// test can show a difference at the level a. If all d of them are on one side, the p-value is 2·2^−d.
+// fewestDifferences returns the smallest number d of examples that only one of two runs certifies with which McNemar's
+// exact test can show a difference at the level a. The smallest p-value is 2·2^−d: one run certifies all d examples.
 func fewestDifferences(a float64) (d int64) {
 	for d = 1; binomial.McNemar(d, 0) > a; d++ {
 	}

@@ -239,7 +239,7 @@ func (r *Requirement) meaningful() error {
 	one := big.NewRat(1, 1)
 	switch {
 	case r.best && !r.certified:
-		return fmt.Errorf("the best of several values is chosen after the fact, so it needs a bound that pays for the choice: write best:certified:%s",
+		return fmt.Errorf("the best of several values is chosen by the results, so it needs a bound that pays for the choice: write best:certified:%s",
 			r.metric.name)
 	case r.metric.share && r.bound.Cmp(one) > 0:
 		return fmt.Errorf("%s is a share from 0 to 1: 60 %% is 0.60", r.metric.name)

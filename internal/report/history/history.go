@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/gate"
@@ -152,6 +154,11 @@ type Result struct {
 
 // Record appends the entry to the history at path, unless the history already has a line of the same commit.
 func Record(path string, e Entry) (*Result, error) {
+	lock, err := lockFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	defer func() { _ = lock.Unlock() }()
 	all, earlier, err := add(path, e)
 	if err != nil {
 		return nil, err
@@ -162,6 +169,26 @@ func Record(path string, e Entry) (*Result, error) {
 	}
 	r.Trends = trends(all[:r.Line])
 	return r, nil
+}
+
+// lockFile waits until no other process appends to the history at path, and locks it. A missing history becomes an
+// empty one. durable.WriteFile replaces the locked file by a new file. So a process that has waited checks that the path
+// still names the file that it has locked.
+func lockFile(path string) (*flock.Flock, error) {
+	for {
+		lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY), flock.SetPermissions(0o666))
+		if err := lock.Lock(); err != nil {
+			return nil, err
+		}
+		locked, err := lock.Stat()
+		named, err2 := os.Stat(path)
+		if err == nil && err2 == nil && os.SameFile(locked, named) {
+			return lock, nil
+		}
+		if err := errors.Join(err, lock.Unlock()); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // add appends the entry to the history at path, and returns all entries. The file appears whole or not at all, so a

@@ -2,10 +2,12 @@ package history
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +86,25 @@ func TestDamaged(t *testing.T) {
 	}
 	if all, err := Read(filepath.Join(t.TempDir(), "missing")); err != nil || all != nil {
 		t.Errorf("a missing file: %v, %v", all, err)
+	}
+}
+
+// Processes that append at the same time lose no line. The locks of flock hold between open files, so goroutines stand
+// for processes.
+func TestRecordTogether(t *testing.T) {
+	const commits = 40
+	path := filepath.Join(t.TempDir(), "gate.jsonl")
+	var writers sync.WaitGroup
+	for k := range commits {
+		writers.Go(func() {
+			if r, err := Record(path, entry(fmt.Sprintf("c%d", k), outcome("acr>=0.1", 0.5))); err != nil || !r.Added {
+				t.Errorf("commit %d: %+v, %v", k, r, err)
+			}
+		})
+	}
+	writers.Wait()
+	if all, err := Read(path); err != nil || len(all) != commits {
+		t.Errorf("%d lines, %v, want %d lines", len(all), err, commits)
 	}
 }
 

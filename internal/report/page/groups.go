@@ -42,7 +42,7 @@ func (p Page) groupTables() (all []groupTables) {
 		if b.Worst[0].Certified != nil {
 			t.Tables = append(t.Tables, tableOfGroups(r.Summary, of+": of these examples at least, "+together,
 				func(g summary.GroupPoint) *float64 { return g.Certified },
-				"Each group allows for the wrong certificates that chance gives it, at all radii at once."))
+				"The accuracy of each group allows for certificates that are wrong by chance, at all radii at once."))
 		}
 		if b.Worst[0].Population != nil {
 			t.Tables = append(t.Tables, tableOfGroups(r.Summary, of+": of the group's population at least, "+together,

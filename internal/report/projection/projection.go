@@ -71,7 +71,7 @@ func New(runs []summary.Summary, rows, cols []string, value gate.Requirement) (*
 	return p, nil
 }
 
-// parameters returns the parameters of a run by name: those of run.json, and what the certificates state.
+// parameters returns the parameters of a run by name. They come from run.json and from the certificates.
 func parameters(s summary.Summary) map[string]string {
 	c := s.Conditions
 	all := map[string]string{"run": s.Name, "norm": c.Norm.String(), "law": c.Law.String(), "method": c.Method, "margin": c.MarginKind, "precision": c.Precision,

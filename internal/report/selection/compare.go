@@ -6,7 +6,6 @@ package selection
 import (
 	"errors"
 	"fmt"
-	"math/big"
 	"path/filepath"
 	"slices"
 
@@ -29,15 +28,8 @@ type Options struct {
 	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
 	BestScale bool
 	// Delta is the largest probability that a statement about the chosen run is wrong. The summaries must have been
-	// made with EachDelta(Delta, number of runs).
+	// made with summary.Options.Choices, the number of runs.
 	Delta float64
-}
-
-// EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then all k
-// statements hold together with probability at least 1 − delta. So the statement about the run that a rule chooses from
-// the k runs also holds with this probability, for every rule.
-func EachDelta(delta float64, k int) float64 {
-	return decimal.Down(new(big.Rat).Quo(decimal.Of(delta), big.NewRat(int64(k), 1)))
 }
 
 // Comparison compares models at some radii.
@@ -114,7 +106,7 @@ func Compare(runs []summary.Summary, o Options) (Comparison, error) {
 			"run 'rscert certify' with %s", param.ConfidenceRadii)
 	}
 	c := Comparison{SameExamples: summary.SameExamples(runs), Selection: Selection{
-		Runs: len(runs), Delta: o.Delta, DeltaEach: EachDelta(o.Delta, len(runs)), Within: o.Within, BestScale: o.BestScale}}
+		Runs: len(runs), Delta: o.Delta, DeltaEach: summary.EachDelta(o.Delta, len(runs)), Within: o.Within, BestScale: o.BestScale}}
 	order, names := arrange(runs, o.Names)
 	for _, radius := range radiiOf(runs, o.Radii) {
 		at := AtRadius{Radius: radius}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -158,22 +157,6 @@ func TestModelNames(t *testing.T) {
 	}
 }
 
-// EachDelta must never exceed delta/k, as decimals.
-func TestEachDelta(t *testing.T) {
-	for _, delta := range []float64{0.05, 0.1, 0.001, 1e-9} {
-		for k := 1; k <= 40; k++ {
-			each := decimal.Of(EachDelta(delta, k))
-			sum := decimal.Of(0)
-			for range k {
-				sum.Add(sum, each)
-			}
-			if short := decimal.Of(delta); sum.Cmp(short) > 0 || EachDelta(delta, k) < delta/float64(k)*(1-1e-15) {
-				t.Errorf("delta %v, k = %d: %v", delta, k, each)
-			}
-		}
-	}
-}
-
 // certificates returns a source with 1,000 right certificates of failure probability 0.01.
 func certificates(name string) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.CertificatesKind}
@@ -190,7 +173,7 @@ func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary
 		o := summary.Default()
-		o.Delta = EachDelta(o.Delta, k+1)
+		o.Delta = summary.EachDelta(o.Delta, k+1)
 		for range k + 1 {
 			s, err := summary.New(certificates("run"), o)
 			if err != nil {

@@ -76,7 +76,11 @@ func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
 	case s.Conditions.Deterministic:
 		return 0, true, nil
 	}
-	paid, err := newStatement(d.Examples, d.Alpha, d.Delta/float64(k))
+	each := d.Delta
+	if s.Choices != k { // otherwise the summary pays for the choice already
+		each = EachDelta(each, k)
+	}
+	paid, err := newStatement(d.Examples, d.Alpha, each)
 	if err != nil {
 		return 0, false, err
 	}

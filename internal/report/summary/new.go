@@ -79,6 +79,13 @@ func Default() Options {
 	return Options{Level: DefaultLevel, Delta: DefaultDelta, Bins: DefaultBins, Taus: []float64{0.5, 0.8, 0.9}}
 }
 
+// EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then all k
+// statements hold together with probability at least 1 − delta. So the statement about the run that a rule chooses from
+// the k runs also holds with this probability, for every rule.
+func EachDelta(delta float64, k int) float64 {
+	return decimal.Down(new(big.Rat).Quo(decimal.Of(delta), big.NewRat(int64(k), 1)))
+}
+
 // check rejects meaningless options.
 func (o Options) check() error {
 	switch {
@@ -106,7 +113,7 @@ func New(s Source, o Options) (Summary, error) {
 		return Summary{}, err
 	}
 	if o.Choices > 1 {
-		o.Delta /= float64(o.Choices)
+		o.Delta = EachDelta(o.Delta, o.Choices)
 	}
 	g, err := s.gather()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
@@ -467,5 +468,21 @@ func TestDeterministicVotes(t *testing.T) {
 	}
 	if got := mustNew(t, s, Default()); got.Smoothed != nil || got.Reliability != nil || got.Clean == nil {
 		t.Errorf("stopped: smoothed accuracy %+v, reliability %+v, clean accuracy %+v", got.Smoothed, got.Reliability, got.Clean)
+	}
+}
+
+// EachDelta must never exceed delta/k, as decimals.
+func TestEachDelta(t *testing.T) {
+	for _, delta := range []float64{0.05, 0.1, 0.001, 1e-9} {
+		for k := 1; k <= 40; k++ {
+			each := decimal.Of(EachDelta(delta, k))
+			sum := decimal.Of(0)
+			for range k {
+				sum.Add(sum, each)
+			}
+			if short := decimal.Of(delta); sum.Cmp(short) > 0 || EachDelta(delta, k) < delta/float64(k)*(1-1e-15) {
+				t.Errorf("delta %v, k = %d: %v", delta, k, each)
+			}
+		}
 	}
 }

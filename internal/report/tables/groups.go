@@ -17,7 +17,7 @@ func (r Report) groups(s summary.Summary) []section {
 	if b.Worst[0].Certified != nil {
 		t := groupSection(s, fmt.Sprintf("%s: of these examples at least, %s", of, together),
 			func(p summary.GroupPoint) report.Cell { return report.OptionalNumber(p.Certified) })
-		t.notes = append(t.notes, "Each group allows for the wrong certificates that chance gives it, at all radii at once.")
+		t.notes = append(t.notes, "The accuracy of each group allows for certificates that are wrong by chance, at all radii at once.")
 		all = append(all, t)
 	}
 	if b.Worst[0].Population != nil {

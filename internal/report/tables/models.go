@@ -23,7 +23,7 @@ func (r Report) models() (sections []section) {
 	}
 	sections = append(sections, r.rankCorrelations()...)
 	last := &sections[len(sections)-1]
-	last.notes = append(last.notes, r.selectionNotes()...)
+	last.notes = slices.Concat(last.notes, r.chosenExamples(), r.selectionNotes())
 	return sections
 }
 
@@ -182,14 +182,14 @@ func (r Report) rankCorrelations() []section {
 // selectionNotes says what the numbers of a chosen model mean, although its results decided the choice.
 func (r Report) selectionNotes() (notes []string) {
 	c := r.Models.Selection
-	notes = []string{"CBS and CCE are the worst within the radius, if every bound holds. They are about the examples that a model certifies, " +
+	notes = []string{"CBS and CCE are the worst values within the radius, if every bound holds. They are about the examples that a model certifies, " +
 		"so models with different n are judged on different examples. Front: no other model is at least as good in certified accuracy and in CCE, and better in one of the two."}
 	if c.Runs > 1 {
 		notes = append(notes, fmt.Sprintf("A choice among %d runs by their results is a selection. So the statements with probability use delta = %g/%d for each run. "+
 			"Each column then holds for all runs together with probability %g (CBS and CCE: each radius for itself), and therefore for the chosen run.",
 			c.Runs, c.Delta, c.Runs, 1-c.Delta),
 			fmt.Sprintf("A single certificate of the chosen run is wrong with probability at most %d·alpha, not alpha. "+
-				"A run of the chosen model with fresh noise has alpha and delta for itself alone.", c.Runs))
+				"If you certify the chosen model again with fresh noise, the new run keeps alpha and delta.", c.Runs))
 	}
 	if c.BestScale {
 		notes = append(notes, fmt.Sprintf("Each row is the run with the largest certified accuracy among the runs of its model: %s may change with the radius.",

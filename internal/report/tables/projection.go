@@ -1,7 +1,9 @@
 package tables
 
 import (
+	"encoding/csv"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -33,6 +35,10 @@ func project(p projection.Projection) section {
 			cells = append(cells, cellAt(p, row, col))
 		}
 		out.table.AddRow(cells...)
+	}
+	if p.Quantity.Certified() && len(p.Cells) > 1 {
+		out.notes = append(out.notes, "Each value holds with probability 1 − delta by itself. A choice of the best cell is a selection: "+
+			"--require with the prefix best:, and --by-model, pay for this choice.")
 	}
 	for _, c := range p.Cells {
 		if c.Nothing != "" {
@@ -74,4 +80,20 @@ func cellAt(p projection.Projection, row, col []string) report.Cell {
 		}
 	}
 	return nil
+}
+
+// writeProjectionCSV writes a row for each run: its parameters, its name and its value. The value is empty if nothing is
+// certified.
+func writeProjectionCSV(w io.Writer, p projection.Projection) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(slices.Concat(p.Rows, p.Cols, []string{"run", p.Value})) // out.Error returns errors
+	for _, c := range p.Cells {
+		var line []string
+		for _, text := range slices.Concat(c.Row, c.Col, []string{c.Run}) {
+			line = append(line, csvText(text))
+		}
+		_ = out.Write(append(line, csvField(c.Value)))
+	}
+	out.Flush()
+	return out.Error()
 }

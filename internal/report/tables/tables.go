@@ -61,6 +61,9 @@ func (r Report) Write(w io.Writer, f Format) error {
 	case JSON:
 		return report.WriteJSON(w, "report", r)
 	case CSV:
+		if r.Projection != nil {
+			return writeProjectionCSV(w, *r.Projection)
+		}
 		if r.Models != nil {
 			return r.writeModelsCSV(w)
 		}
@@ -153,7 +156,9 @@ func (s section) write(out *bufio.Writer, f Format) error {
 // sections returns the tables in print order.
 func (r Report) sections() []section {
 	if r.Projection != nil {
-		return append([]section{project(*r.Projection)}, r.verdicts()...)
+		table := project(*r.Projection)
+		table.notes = append(table.notes, r.chosenExamples()...)
+		return append([]section{table}, r.verdicts()...)
 	}
 	if r.Models != nil {
 		return append(r.models(), r.verdicts()...)
@@ -253,11 +258,7 @@ func (r Report) accuracy() section {
 		s.table.AddRow(append(row, report.RadiusNumber(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
 			report.Number(run.Abstained.Value))...)
 	}
-	for _, run := range r.Runs {
-		if run.Conditions.Only != "" {
-			s.notes = append(s.notes, fmt.Sprintf("Examples%s: %s.", r.runName(run), run.Conditions.Only))
-		}
-	}
+	s.notes = append(s.notes, r.chosenExamples()...)
 	for _, run := range r.Runs {
 		if run.Audit != nil && run.Audit.Examples > 0 {
 			s.table.AddRow(underAttack(*run.Audit, r.runName(run))...)
@@ -273,6 +274,17 @@ func (r Report) accuracy() section {
 		s.notes = append(s.notes, "The upper envelope is of no single classifier: at each radius it is the best run, chosen after the fact.")
 	}
 	return s
+}
+
+// chosenExamples returns a note for each run whose examples another run selected by its results. The note says that no
+// rate of these examples is a rate of the dataset.
+func (r Report) chosenExamples() (notes []string) {
+	for _, run := range r.Runs {
+		if run.Conditions.Only != "" {
+			notes = append(notes, fmt.Sprintf("Examples%s: %s.", r.runName(run), run.Conditions.Only))
+		}
+	}
+	return notes
 }
 
 // norms returns a table of the certified accuracy for each norm in Summary.Norms, with one row per run.

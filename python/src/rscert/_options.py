@@ -363,8 +363,8 @@ class MetricsOptions(TypedDict, total=False):
         reports the robust test error
     holdout: instead of ``held_out``, this share of the rows, such as 0.1, determines the threshold, and the errors
         are computed on the other rows; ``seed`` chooses the rows at random
-    attack: file with predictions on the same rows under an attack; the flag can be repeated, and then the worst
-        attack counts for each row
+    attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
+        for each row
     tpr: shares of correct answers that the threshold keeps: their confidence in the file ``held_out`` is at least the
         threshold; each share makes a threshold, as in ``tpr`` 0.99,0.98 (default 0.99)
     tau: further confidence thresholds τ between 0 and 1
