@@ -207,7 +207,7 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f.Float64Var(&p.RejectBelow, "reject-below", 0, "a sample votes for a class only if its `confidence` is at least this number, and otherwise for no class; the confidence is the largest softmax score at --temperature (docs/reject.md)")
 	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also bound the mean score under attack at these `radii` and write the bounds to bounds.csv; these bounds take half of alpha")
 	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+names(certify.ConfidenceMethods()))
-	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(certify.MeanBounds()))
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the confidence method 'cdf': "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -20,6 +21,11 @@ func names[M ~string](rows []certify.Row[M]) string {
 		all = append(all, name)
 	}
 	return strings.Join(all, ", ")
+}
+
+// sound returns the rows of the sound methods.
+func sound[M ~string](rows []certify.Row[M]) []certify.Row[M] {
+	return slices.DeleteFunc(slices.Clone(rows), func(r certify.Row[M]) bool { return !r.Sound })
 }
 
 // named is the type of a method's name.

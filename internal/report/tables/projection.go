@@ -38,7 +38,7 @@ func project(p projection.Projection) section {
 	}
 	if p.Quantity.Certified() && len(p.Cells) > 1 {
 		out.notes = append(out.notes, "Each value holds with probability 1 − delta by itself. A choice of the best cell is a selection: "+
-			"--require with the prefix best:, and --by-model, pay for this choice.")
+			"requirements with the prefix best: and the comparison by model pay for this choice.")
 	}
 	for _, c := range p.Cells {
 		if c.Nothing != "" {
