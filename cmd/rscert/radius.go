@@ -234,6 +234,10 @@ func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	if err != nil {
 		return run.RecertificationGrid{}, badInput(err)
 	}
+	if o.out != "" && evidence.Run != nil && evidence.Run.Parameters.Only.Given() {
+		return run.RecertificationGrid{}, hint.Add(badInputf("--out: %s: %s, and a file of certificates does not record this selection", path, evidence.Run.Parameters.Only.Says()),
+			"leave --out out: the printed results name the selection")
+	}
 	grid := run.RecertificationGrid{
 		Evidence: evidence, Methods: o.methods, Combines: o.combines, Temperatures: o.temperatures,
 		N0: o.n0, Sizes: o.sizes, Repeats: o.repeats,
