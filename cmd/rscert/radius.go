@@ -87,8 +87,9 @@ the stopping rule assigns to this number of samples.
 --sizes certifies again as if only n samples had been drawn. From scores, the command
 takes the first n samples. A file of votes holds only counts, so the command draws n of
 the votes of each example without replacement. Such a subsample is as good as n fresh
-votes. A certificate is sound if you fix n before you see the votes. --repeats K draws K
-subsamples, and the table shows the mean ± the standard deviation.
+votes. A certificate is sound if you fix n and the --seed before you see the votes, or if
+the operating system draws the seed once. --repeats K draws K subsamples, and the table
+shows the mean ± the standard deviation.
 
 With several sizes, temperatures, combinations, margins or runs, the table has a row for
 each combination. --gain-over compares each row with the row of another method. --plot
@@ -128,7 +129,7 @@ draws the rows: a panel for each size, temperature and run, and a line for each 
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
 	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example, each at most the number of the run")
 	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
-	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; by default the operating system draws a seed, and --json records it")
+	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; like n, fix the seed before you see the votes; by default the operating system draws a seed, and --json records it")
 	radiiVar(f, &o.radii, "radii", "`radii` for which the table shows the certified accuracy; default: round numbers")
 	choiceVar(f, &o.by, "by", byRadius, scales, "`quantity` in the columns of the table: "+scales.Described())
 	f.BoolVar(&o.perClass, "per-class", false, "also print a table with one row per class for each method")
@@ -233,6 +234,10 @@ func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
 		return run.RecertificationGrid{}, badInput(err)
+	}
+	if o.out != "" && evidence.Run != nil && evidence.Run.Parameters.Only.Given() {
+		return run.RecertificationGrid{}, hint.Add(badInputf("--out: %s: %s, and a file of certificates does not record this selection", path, evidence.Run.Parameters.Only.Says()),
+			"leave --out out: the printed results name the selection")
 	}
 	grid := run.RecertificationGrid{
 		Evidence: evidence, Methods: o.methods, Combines: o.combines, Temperatures: o.temperatures,

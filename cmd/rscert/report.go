@@ -41,6 +41,10 @@ type reportOptions struct {
 	curve       curves.Curve
 	look        curves.Options
 	byModel     byModelOptions
+	// choices is the number k of runs from which the user may choose one. It includes the points of a sweep that have
+	// not begun: the user may have stopped the sweep after seeing results, and a number that depends on results is not
+	// a valid k.
+	choices int
 }
 
 func newReport(s streams) *cobra.Command {
@@ -171,10 +175,11 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	if o.json {
 		o.format = tables.JSON
 	}
-	paths, err := expandSweeps(s, paths, o.given())
+	paths, missing, err := expandSweeps(s, paths, o.given())
 	if err != nil {
 		return err
 	}
+	o.choices = len(paths) + missing
 	inputs := append(slices.Clone(paths), o.baseline)
 	if err := o.check(inputs...); err != nil {
 		return err
@@ -204,7 +209,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 // report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.addToSummary()
-	o.byModel.share(&o.summary, len(paths))
+	o.byModel.share(&o.summary, o.choices)
 	var err error
 	if o.summary.Groups, err = o.groups.grouping(ctx, s); err != nil {
 		return nil, err
@@ -226,7 +231,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	}
 	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {
-		if r.Envelope, err = summary.Envelope(runs); err != nil {
+		if r.Envelope, err = summary.Envelope(runs, o.choices); err != nil {
 			return nil, err
 		}
 	}

@@ -19,6 +19,7 @@ type byModelOptions struct {
 	families  []string
 	bestScale bool
 	delta     float64 // --delta, which the runs share
+	choices   int     // reportOptions.choices
 }
 
 // byModelFlags adds the flags of byModelOptions to cmd. The function that it returns completes the options after
@@ -53,12 +54,12 @@ func (o byModelOptions) check(runs int) error {
 	return nil
 }
 
-// share makes the summaries pay for a choice among the runs if the report compares models, because the user chooses one
-// of them.
-func (o *byModelOptions) share(options *summary.Options, runs int) {
-	o.delta = options.Delta
+// share makes the summaries pay for a choice if the report compares models, because the user chooses one of them. The
+// argument 'choices' is reportOptions.choices.
+func (o *byModelOptions) share(options *summary.Options, choices int) {
+	o.delta, o.choices = options.Delta, choices
 	if o.wanted {
-		options.Choices = runs
+		options.Choices = choices
 	}
 }
 
@@ -69,7 +70,7 @@ func (o byModelOptions) compare(runs []summary.Summary, radii []float64, names [
 		return nil, nil
 	}
 	c, err := selection.Compare(runs, selection.Options{Radii: radii, Names: slices.Clone(names), Families: o.families, Within: o.within,
-		BestScale: o.bestScale, Delta: o.delta})
+		BestScale: o.bestScale, Delta: o.delta, Choices: o.choices})
 	if err != nil {
 		return nil, badInput(fmt.Errorf("comparing models: %w", err))
 	}

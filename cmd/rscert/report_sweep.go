@@ -8,18 +8,18 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// expandSweeps replaces each folder of runs among the paths by its runs. Points of a sweep that have not begun cause a
-// warning or, if there are requirements, an error.
-func expandSweeps(s streams, paths []string, required bool) ([]string, error) {
+// expandSweeps replaces each folder of runs among the paths by its runs. The second result is the number of points of a
+// sweep that have not begun. Such points cause a warning or, if there are requirements, an error.
+func expandSweeps(s streams, paths []string, required bool) ([]string, int, error) {
 	runs, missing, err := sweep.Expand(paths)
 	switch {
 	case err != nil:
-		return nil, badInput(err)
+		return nil, 0, badInput(err)
 	case len(missing) == 0:
-		return runs, nil
+		return runs, 0, nil
 	case required:
-		return nil, hint.Add(badInputf("these points of the sweep have not begun: %s", strings.Join(missing, ", ")),
+		return nil, 0, hint.Add(badInputf("these points of the sweep have not begun: %s", strings.Join(missing, ", ")),
 			"finish the sweep with 'rscert certify … --resume'")
 	}
-	return runs, s.warnf(warning.RunUnfinished, "these points of the sweep have not begun: %s", strings.Join(missing, ", "))
+	return runs, len(missing), s.warnf(warning.RunUnfinished, "these points of the sweep have not begun: %s", strings.Join(missing, ", "))
 }

@@ -32,6 +32,9 @@ type Comparison struct {
 	Norm law.Norm `json:"norm"`
 	// Cautions says where the examples are too few.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
+	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
+	// procedure needs a family of tests that was fixed before the results.
+	RadiiFromResults bool `json:"radii_from_results,omitempty"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".
 	RadiusTitle string `json:"-"`
 	// Path is the path of the run.
@@ -122,7 +125,8 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 func compare(baseline, this summary.Summary) Comparison {
 	before, after := byIndex(baseline.Rows), byIndex(this.Rows)
 	c := Comparison{Run: this.Name, Baseline: baseline.Name, Examples: this.Examples, Level: this.Level,
-		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle(), Path: this.Path}
+		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle(), Path: this.Path,
+		RadiiFromResults: this.RoundRadii}
 	for _, p := range this.Curve {
 		c.Accuracy = append(c.Accuracy, c.accuracy(before, after, p.Radius))
 	}

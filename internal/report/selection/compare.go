@@ -4,6 +4,7 @@
 package selection
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -28,8 +29,10 @@ type Options struct {
 	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
 	BestScale bool
 	// Delta is the largest probability that a statement about the chosen run is wrong. The summaries must have been
-	// made with summary.Options.Choices, the number of runs.
+	// made with summary.Options.Choices = Choices.
 	Delta float64
+	// Choices is the number of runs from which one is chosen, including runs that have not begun. 0: the number of runs.
+	Choices int
 }
 
 // Comparison compares models at some radii.
@@ -39,7 +42,8 @@ type Comparison struct {
 	Radii        []AtRadius `json:"radii"`
 }
 
-// Selection states what a choice among the runs costs. The values 'certified' of all Runs runs hold together with
+// Selection states what a choice among the runs costs. Runs also counts runs that have not begun, because somebody may
+// have left them out after seeing the others. The values 'certified' of all Runs runs hold together with
 // probability 1 − Delta, because each of them holds with probability 1 − DeltaEach.
 type Selection struct {
 	Runs      int      `json:"runs"`
@@ -105,8 +109,9 @@ func Compare(runs []summary.Summary, o Options) (Comparison, error) {
 		return Comparison{}, hint.Add(errors.New("no run has bounds on the confidence under attack, so no model has a CBS or a CCE"),
 			"run 'rscert certify' with %s", param.ConfidenceRadii)
 	}
+	choices := cmp.Or(o.Choices, len(runs))
 	c := Comparison{SameExamples: summary.SameExamples(runs), Selection: Selection{
-		Runs: len(runs), Delta: o.Delta, DeltaEach: summary.EachDelta(o.Delta, len(runs)), Within: o.Within, BestScale: o.BestScale}}
+		Runs: choices, Delta: o.Delta, DeltaEach: summary.EachDelta(o.Delta, choices), Within: o.Within, BestScale: o.BestScale}}
 	order, names := arrange(runs, o.Names)
 	for _, radius := range radiiOf(runs, o.Radii) {
 		at := AtRadius{Radius: radius}

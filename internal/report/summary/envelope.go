@@ -14,14 +14,16 @@ type EnvelopePoint struct {
 	Run      string  `json:"run"` // name of the first run with this accuracy
 	// Certified is a lower bound on the certified accuracy of the best run for these examples. It holds with probability
 	// 1 − δ, for all radii and for any choice among the k runs together, because the statement about each run uses δ/k.
+	// The number k includes runs that have not begun.
 	// Certified is nil if no run has such a statement.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
 // Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw it for several values
 // of σ. It does not describe a single classifier, because the best run may change with the radius and the results
-// decide which run is the best.
-func Envelope(runs []Summary) ([]EnvelopePoint, error) {
+// decide which run is the best. The argument k is the number of runs from which the best one is chosen. It is larger
+// than the number of summaries if some runs of a sweep have not begun.
+func Envelope(runs []Summary, k int) ([]EnvelopePoint, error) {
 	radii := map[float64]bool{}
 	for _, s := range runs {
 		for _, p := range s.Curve {
@@ -32,7 +34,7 @@ func Envelope(runs []Summary) ([]EnvelopePoint, error) {
 	for _, r := range slices.Sorted(maps.Keys(radii)) {
 		envelope = append(envelope, EnvelopeAt(runs, r))
 	}
-	return certifyPoints(envelope, runs)
+	return certifyPoints(envelope, runs, k)
 }
 
 // EnvelopeAt returns the envelope at a radius.
@@ -46,10 +48,10 @@ func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	return best
 }
 
-// certifyPoints returns the points with their lower bounds.
-func certifyPoints(points []EnvelopePoint, runs []Summary) ([]EnvelopePoint, error) {
+// certifyPoints returns the points with their lower bounds, which pay for a choice from k runs.
+func certifyPoints(points []EnvelopePoint, runs []Summary, k int) ([]EnvelopePoint, error) {
 	for _, s := range runs {
-		failures, known, err := s.failuresOfChoice(len(runs))
+		failures, known, err := s.failuresOfChoice(k)
 		if err != nil {
 			return nil, err
 		}

@@ -121,7 +121,7 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	out := Summary{
 		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(g),
-		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run, Choices: o.Choices, delta: o.Delta,
+		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run, Choices: o.Choices, delta: o.Delta, RoundRadii: len(o.Radii) == 0,
 	}
 	if s.Run != nil {
 		out.Selected = s.Run.Sampled(out.Examples)

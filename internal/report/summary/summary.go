@@ -81,6 +81,8 @@ type Summary struct {
 
 	// Choices is Options.Choices: the statements hold together for so many runs.
 	Choices int `json:"-"`
+	// RoundRadii says that the radii of Curve are round numbers that depend on the certified radii of the runs.
+	RoundRadii bool `json:"-"`
 
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`

@@ -329,7 +329,7 @@ func TestEnvelope(t *testing.T) {
 	a := mustNew(t, Source{Path: "a", Certificates: []certify.Certificate{cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0, 0.25}})
 	b := mustNew(t, Source{Path: "b", Certificates: []certify.Certificate{cert(0, 1, 1, 0.8), cert(1, 1, 0, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0.25, 0.5}})
 	var got []string
-	points, err := Envelope([]Summary{a, b})
+	points, err := Envelope([]Summary{a, b}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,8 @@ func TestEnvelope(t *testing.T) {
 
 // The lower bound of the envelope pays for the choice. Each of the 2 runs has 100 certificates with α = 0.001. At δ =
 // 0.1, none of them is wrong (P(Bin(100, 0.001) > 0) = 0.095); at δ/2 = 0.05, one may be wrong (P(Bin > 1) = 0.0046). An
-// unsound run has no bound, but it counts as one of the runs.
+// unsound run has no bound, but it counts as one of the runs. With δ/50, two may be wrong, because P(Bin > 1) = 0.0046 is
+// above 0.002, and P(Bin > 2) = 0.00015.
 func TestEnvelopePays(t *testing.T) {
 	run := func(name string, right int, sound bool) Summary {
 		s := Source{Path: name}
@@ -366,14 +367,16 @@ func TestEnvelopePays(t *testing.T) {
 	}
 	for _, test := range []struct {
 		runs []Summary
+		k    int
 		want *float64
 	}{
-		{[]Summary{a, b}, ptr(0.6)},
-		{[]Summary{b, a}, ptr(0.6)},
-		{[]Summary{b, unsound}, ptr(0.6)},
-		{[]Summary{unsound, unsound}, nil},
+		{[]Summary{a, b}, 2, ptr(0.6)},
+		{[]Summary{b, a}, 2, ptr(0.6)},
+		{[]Summary{b, unsound}, 2, ptr(0.6)},
+		{[]Summary{unsound, unsound}, 2, nil},
+		{[]Summary{a, b}, 50, ptr(0.59)},
 	} {
-		points, err := Envelope(test.runs)
+		points, err := Envelope(test.runs, test.k)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,9 @@ func noDifference(level float64) string {
 	return fmt.Sprintf("%s: the data show no difference at the level %.2g, over all rows together (Holm). This does not prove that there is none.", noChange, 1-level)
 }
 
+// fromResults warns that the radii depend on the results.
+const fromResults = "The results decided which radii the table has, and the p-values do not allow for this. --radii names radii that you fixed beforehand."
+
 // differences returns the table of the changes of each run from the first one. A cell holds the change in percentage
 // points, or the mark, with the p-value.
 func differences(all []gate.Comparison) section {
@@ -50,6 +53,10 @@ func differences(all []gate.Comparison) section {
 			out.notes = append(out.notes, c.Run+": "+caution)
 		}
 	}
-	out.notes = append([]string{noDifference(first.Level) + " p: McNemar's exact test, two-sided, adjusted for the number of cells."}, out.notes...)
+	notes := []string{noDifference(first.Level) + " p: McNemar's exact test, two-sided, adjusted for the number of cells."}
+	if first.RadiiFromResults {
+		notes = append(notes, fromResults)
+	}
+	out.notes = append(notes, out.notes...)
 	return out
 }

@@ -470,6 +470,9 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	}
 	notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided.",
 		noDifference(c.Level)}
+	if c.RadiiFromResults {
+		notes = append(notes, fromResults)
+	}
 	r := c.Radius
 	line := fmt.Sprintf("Average certified %s %s after %s, a change of %s", c.RadiusTitle, finite("%.4f", r.This), finite("%.4f", r.Baseline),
 		finite("%+.4f", r.Change))
