@@ -65,8 +65,7 @@ class CertifyOptions(TypedDict, total=False):
         bounds take half of alpha
     confidence: method that bounds the confidence under attack: tangent, standard, cdf (default tangent)
     confidence_bound: bound on the mean in the confidence methods 'standard' and 'tangent': betting, hoeffding,
-        bernstein, prpl-eb, chernoff, star, prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence
-        (not sound) (default betting)
+        bernstein, prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
     band: confidence band for the distribution of the score in the confidence method 'cdf': binomial, dkw (default
         binomial)
     labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none,
@@ -165,8 +164,7 @@ class CertifyOptions(TypedDict, total=False):
     reject_below: float
     confidence_radii: Floats
     confidence: Literal["tangent", "standard", "cdf"]
-    confidence_bound: Literal["betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star", "prpl-eb-sequence",
-        "moutaouakil-bernstein", "moutaouakil-sequence"]
+    confidence_bound: Literal["betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star", "prpl-eb-sequence"]
     band: Literal["binomial", "dkw"]
     labels: StrPath
     label_column: str
