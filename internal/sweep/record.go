@@ -20,7 +20,7 @@ import (
 )
 
 // File is the name of the file with a sweep's Record.
-const File = "sweep.json"
+const File = runfolder.SweepFile
 
 // Schema is the format version of the Record that this package writes. The package refuses newer versions.
 const Schema = 1
