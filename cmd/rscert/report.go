@@ -190,6 +190,8 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	switch {
 	case o.byModel.wanted && o.project.given():
 		return hint.Add(badInputf("--by-model and --rows or --cols print different tables"), "give --rows model for a table with one quantity")
+	case o.differences && o.format == tables.CSV:
+		return hint.Add(badInputf("--differences: the CSV table has no rows for differences between runs"), "--format json holds them")
 	case o.drop.Given() && o.baseline == "":
 		return badInputf("--max-drop %v: there is no --baseline", o.drop)
 	case len(o.names) > 0 && len(o.names) != len(paths):

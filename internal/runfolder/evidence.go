@@ -27,6 +27,9 @@ type Evidence struct {
 	file string // name of the given file in dir; "" for the folder itself
 }
 
+// SweepFile is the name of the file with the record of a sweep, in a folder whose subfolders hold the runs of the points.
+const SweepFile = "sweep.json"
+
 // Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and its folder has a
 // run.json. Find never ignores this run.json, even if it cannot be read.
 func Find(path string) (*Evidence, error) {
@@ -58,7 +61,11 @@ func Find(path string) (*Evidence, error) {
 	}
 	run, err := Read(e.dir)
 	if missing(err) {
-		return nil, hint.Add(fmt.Errorf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify %s' wrote", param.Out)
+		refused := fmt.Errorf("%s: is no run folder: it has no %s", path, RunFile)
+		if _, err := os.Lstat(filepath.Join(e.dir, SweepFile)); err == nil {
+			return nil, hint.Add(refused, "the folder holds a sweep: name the folder of a point")
+		}
+		return nil, hint.Add(refused, "name a folder that 'rscert certify %s' wrote", param.Out)
 	}
 	if err != nil {
 		return nil, err

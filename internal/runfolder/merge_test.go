@@ -432,6 +432,8 @@ func changeValue(t *testing.T, v reflect.Value) {
 				t.Fatal(err)
 			}
 			v.Set(reflect.ValueOf(rule))
+		case spec.Only:
+			v.Set(reflect.ValueOf(spec.Only{Choice: spec.Failed, Run: "a", Seeds: []uint64{1}, Of: 3, Examples: spec.Indices{1}}))
 		default:
 			t.Fatalf("how is a %s changed?", v.Type())
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
@@ -20,7 +21,7 @@ import (
 )
 
 // File is the name of the file with a sweep's Record.
-const File = "sweep.json"
+const File = runfolder.SweepFile
 
 // Schema is the format version of the Record that this package writes. The package refuses newer versions.
 const Schema = 1
@@ -137,6 +138,9 @@ func (r Record) begin(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := checkEmpty(dir); err != nil { // MISSING/../FOLDER cannot be read until MkdirAll has made MISSING
+		return err
+	}
 	text, err := r.text()
 	if err != nil {
 		return err
@@ -184,10 +188,10 @@ func checkEmpty(dir string) error {
 	if err != nil {
 		return spec.BadInput(err)
 	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == File }) {
+		return errBegun
+	}
 	for _, e := range entries {
-		if e.Name() == File {
-			return errBegun
-		}
 		if !strings.HasPrefix(e.Name(), durable.Temporary) {
 			return hint.Add(spec.BadInputf("%s: %w, and holds no sweep", dir, runfolder.ErrExists), "choose another %s", param.Out)
 		}

@@ -59,6 +59,15 @@ func TestStart(t *testing.T) {
 	if err := Start(filepath.Dir(dir), r, true); !errors.Is(err, runfolder.ErrExists) {
 		t.Errorf("a folder with something else: %v", err)
 	}
+	roundabout := filepath.Dir(dir) + "/missing/.." // filepath.Join would remove the two dots
+	if err := Start(roundabout, r, true); !errors.Is(err, runfolder.ErrExists) {
+		t.Errorf("a folder with something else, named through a missing folder: %v", err)
+	}
+	other := NewRecord("v1", 8, grid(t, twoSigmas))
+	begin(t, filepath.Join(dir, r.Points[0].Name))
+	if err := Start(dir+"/missing/..", other, true); err == nil || !strings.Contains(err.Error(), "seed was 7, now 8") {
+		t.Errorf("another sweep, named through a missing folder: %v", err)
+	}
 }
 
 // Read refuses a record that was changed, that is newer, or whose names lead out of the folder.

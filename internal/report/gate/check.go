@@ -56,6 +56,9 @@ func (e *NotKnownError) SpellHint(s param.Spelling) string {
 	if e.err == errNoneCertified {
 		return "take a smaller radius, or certify with more samples or a larger σ"
 	}
+	if e.err == errOneRun {
+		return "name several runs, and the best one counts; a requirement without best: tests each run by itself"
+	}
 	if e.err == errNoGroups || e.err == errNoParts {
 		return "make groups: " + s(param.Group) + " label groups by the true class; 'rscert ce' also bounds the error of each class"
 	}
