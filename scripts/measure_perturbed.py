@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Train for scores that will be perturbed, and without: the table of docs/training.md on PerturbationAware.
 
-    python scripts/measure_perturbed.py --data ../shared/data/cifar10-jpeg --rscert bin/rscert --out out/perturbed
+    python scripts/measure_perturbed.py --data FOLDER --rscert bin/rscert --out out/perturbed
 
 The task is one of Ciosek et al. (2025), appendix G: means of transport against animals, on images of CIFAR-10, with
 2,500 training images. A small network on 8×8 pixels learns the task for 150 epochs, so that most scores are near 0

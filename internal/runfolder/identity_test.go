@@ -62,7 +62,10 @@ func TestIdentity(t *testing.T) {
 		"denoiser-kind":      p(func(p *Parameters) { p.DenoiserKind = graph.DenoisedImage }),
 		"denoiser-range":     p(func(p *Parameters) { p.DenoiserRange = []float64{-1, 1} }),
 		"diffusion-schedule": p(func(p *Parameters) { p.DiffusionSchedule = "cosine" }),
-		"shard":              nil,
+		"only": p(func(p *Parameters) {
+			p.Only = spec.Only{Choice: spec.Failed, Run: "a", Seeds: []uint64{1}, Of: 3, Examples: spec.Indices{1}}
+		}),
+		"shard": nil,
 	}
 	for _, f := range fieldsOf("", Parameters{}) {
 		if _, named := parameters[f.name]; !named {
@@ -72,19 +75,25 @@ func TestIdentity(t *testing.T) {
 	delete(parameters, "shard")
 	others := map[string]func(*Run){
 		"a seed that differs in its last bit": p(func(p *Parameters) { p.Seed = 1 << 63 }),
-		"model":                               func(r *Run) { r.Model.SHA256 = strings.Repeat("ef", 32) },
-		"changes":                             func(r *Run) { r.Model.Changes = []string{"a", "b"} },
-		"changes in one line":                 func(r *Run) { r.Model.Changes = []string{"a; b"} },
-		"classes":                             func(r *Run) { r.Model.Classes = 3 },
-		"denoiser":                            func(r *Run) { r.Model.Denoiser = &Denoiser{SHA256: "12"} },
-		"timestep":                            func(r *Run) { r.Model.Denoiser = &Denoiser{SHA256: "12", Timestep: 3, Timesteps: 9} },
-		"data":                                func(r *Run) { r.Data.SHA256 = strings.Repeat("ef", 32) },
-		"reading":                             func(r *Run) { r.Data.Options.LabelColumn = "last" },
-		"shape":                               func(r *Run) { r.Data.Shape = []int{1, 2} },
-		"examples":                            func(r *Run) { r.Data.Examples = 5 },
-		"noise table":                         func(r *Run) { r.Noise.Table = "ab" },
-		"noise inputs":                        func(r *Run) { r.Noise.Inputs = "k/255" },
-		"noise range":                         func(r *Run) { r.Noise.High = 1 },
+		"only of another run": p(func(p *Parameters) {
+			p.Only = spec.Only{Choice: spec.Failed, Run: "b", Seeds: []uint64{1}, Of: 3, Examples: spec.Indices{1}}
+		}),
+		"only with other examples": p(func(p *Parameters) {
+			p.Only = spec.Only{Choice: spec.Failed, Run: "a", Seeds: []uint64{1}, Of: 3, Examples: spec.Indices{2}}
+		}),
+		"model":               func(r *Run) { r.Model.SHA256 = strings.Repeat("ef", 32) },
+		"changes":             func(r *Run) { r.Model.Changes = []string{"a", "b"} },
+		"changes in one line": func(r *Run) { r.Model.Changes = []string{"a; b"} },
+		"classes":             func(r *Run) { r.Model.Classes = 3 },
+		"denoiser":            func(r *Run) { r.Model.Denoiser = &Denoiser{SHA256: "12"} },
+		"timestep":            func(r *Run) { r.Model.Denoiser = &Denoiser{SHA256: "12", Timestep: 3, Timesteps: 9} },
+		"data":                func(r *Run) { r.Data.SHA256 = strings.Repeat("ef", 32) },
+		"reading":             func(r *Run) { r.Data.Options.LabelColumn = "last" },
+		"shape":               func(r *Run) { r.Data.Shape = []int{1, 2} },
+		"examples":            func(r *Run) { r.Data.Examples = 5 },
+		"noise table":         func(r *Run) { r.Noise.Table = "ab" },
+		"noise inputs":        func(r *Run) { r.Noise.Inputs = "k/255" },
+		"noise range":         func(r *Run) { r.Noise.High = 1 },
 	}
 	same := map[string]func(*Run){
 		"names":    func(r *Run) { r.Model.File, r.Data.File, r.Data.Note = "x", "y", "z" },

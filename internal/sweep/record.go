@@ -146,7 +146,7 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer os.Remove(temporary)
+	defer func() { _ = os.Remove(temporary) }() // the record is a link of its own
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func noDifference(level float64) string {
 }
 
 // fromResults warns that the radii depend on the results.
-const fromResults = "The results decided which radii the table has, and the p-values do not allow for this. --radii names radii that you fixed beforehand."
+const fromResults = "The results decided which radii the table has, and the p-values do not allow for this. Fix the radii beforehand."
 
 // differences returns the table of the changes of each run from the first one. A cell holds the change in percentage
 // points, or the mark, with the p-value.
