@@ -23,9 +23,9 @@
 // # Radii and summaries
 //
 // Target.Radius turns a margin into a radius in the norm of the noise. RoundDown and RoundUp round reported figures.
-// Summarize computes certified accuracy, average radius and a bound on the number of wrong certificates.
-// SummarizeClasses computes certified accuracy and average radius for each label. Accuracy counts correct answers with
-// and without noise.
+// Tally.Summary computes certified accuracy, average radius and a bound on the number of wrong certificates.
+// Tally.Classes computes certified accuracy and average radius for each label. Accuracy counts correct answers with and
+// without noise.
 //
 // docs/what-is-certified.md explains certificates; docs/votes.md and docs/scores.md compare the methods.
 package certify

@@ -172,12 +172,12 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 		t.Errorf("nothing taken off is %v", got)
 	}
 	// A summary states the largest quantisation of its certificates.
-	if s := Summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
+	if s := summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
 	// The arithmetic of a summary is exact if all its certificates are exact.
 	for _, tt := range []struct{ a, b, want Arithmetic }{{Exact, Exact, Exact}, {Exact, Idealised, Idealised}, {Idealised, Exact, Idealised}} {
-		if s := Summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
+		if s := summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
 			t.Errorf("summary of %v and %v: %v", tt.a, tt.b, s.Arithmetic)
 		}
 	}

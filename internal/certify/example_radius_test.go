@@ -31,13 +31,15 @@ func ExampleRoundUp() {
 
 // Of three certificates two are correct and one abstained. The certified accuracy at a radius r is the share of
 // examples that have a correct certificate with a radius of at least r.
-func ExampleSummarize() {
+func ExampleTally_Summary() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
 		{Label: 1, Prediction: 1, Correct: true, Radius: 0.6, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
 		{Label: 1, Prediction: certify.Abstained, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
 	}
-	s := certify.Summarize(certs, []float64{0, 0.5})
+	var t certify.Tally
+	t.Add(certs...)
+	s := t.Summary([]float64{0, 0.5})
 	for _, c := range s.Certified {
 		fmt.Printf("at %v: %.3f\n", c.Radius, c.Accuracy)
 	}
@@ -50,13 +52,15 @@ func ExampleSummarize() {
 }
 
 // At radius 0.25, the only example of class 0 and one of the two examples of class 1 are certified.
-func ExampleSummarizeClasses() {
+func ExampleTally_Classes() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3},
 		{Label: 1, Prediction: 1, Correct: true, Radius: 0.6},
 		{Label: 1, Prediction: certify.Abstained},
 	}
-	for _, c := range certify.SummarizeClasses(certs, []float64{0.25}) {
+	var t certify.Tally
+	t.Add(certs...)
+	for _, c := range t.Classes([]float64{0.25}) {
 		fmt.Println(c.Class, c.Examples, c.Certified[0].Accuracy)
 	}
 	// Output:
@@ -71,14 +75,16 @@ func ExampleSummary_Among() {
 	for i := range certs {
 		certs[i] = certify.Certificate{Alpha: 0.001, Sound: true}
 	}
-	s := certify.Summarize(certs, nil)
+	var t certify.Tally
+	t.Add(certs...)
+	s := t.Summary(nil)
 	fmt.Println(s.Failures, s.Among(1000).Failures)
 	// Output: 1 3
 }
 
-// SummaryRadii returns round radii up to the largest certified radius.
-func ExampleSummaryRadii() {
-	fmt.Println(certify.SummaryRadii([]certify.Certificate{{Correct: true, Radius: 1.1}}))
+// RadiiUpTo returns round radii up to the largest certified radius.
+func ExampleRadiiUpTo() {
+	fmt.Println(certify.RadiiUpTo(1.1))
 	// Output: [0 0.25 0.5 0.75 1]
 }
 

@@ -12,7 +12,7 @@ func TestScaledTarget(t *testing.T) {
 	if err != nil || !cert.Scaled || cert.Sigma != 1 || cert.Radius > 1.5005-.01 || cert.Radius < 1.5004-.01 {
 		t.Errorf("certificate %+v, %v", cert, err) // the margin of these votes is 3.0010
 	}
-	if s := Summarize([]Certificate{cert}, []float64{1}); !s.Scaled {
+	if s := summarize([]Certificate{cert}, []float64{1}); !s.Scaled {
 		t.Error("the summary does not say that its radii are scaled")
 	}
 	votes.Scaled = false

@@ -58,7 +58,7 @@ type Summary struct {
 	Deterministic bool `json:"deterministic,omitempty"`
 	// Norms holds the certified accuracy by radii in further norms, if requested (Tally.In).
 	Norms []NormSummary `json:"norms,omitempty"`
-	// Classes is the result of SummarizeClasses, if requested.
+	// Classes is the result of Tally.Classes, if requested.
 	Classes []ClassSummary `json:"classes,omitempty"`
 	Claim
 }
@@ -79,13 +79,6 @@ type ClassSummary struct {
 	AverageRadius float64             `json:"average_certified_radius"`
 }
 
-// SummarizeClasses summarises the certificates of each label at the given radii, in ascending order of labels. It
-// ignores examples without a label. For a single class there is no smaller bound on the failures than Summary.Failures,
-// because all failures may be in this class.
-func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
-	return tally(certs).Classes(radii)
-}
-
 // CheckRadii returns an error if the radii are not valid for a Summary.
 func CheckRadii(radii []float64) error {
 	for _, r := range radii {
@@ -104,9 +97,6 @@ type CertifiedAccuracy struct {
 
 // summaryDelta is the failure probability of a statement about all certificates together.
 const summaryDelta = 0.05
-
-// Summarize returns the summary, at the given radii, of certificates of one method and one α.
-func Summarize(certs []Certificate, radii []float64) Summary { return tally(certs).Summary(radii) }
 
 // allowFailures sets Delta and Failures for the given number of sampled examples.
 func (s *Summary) allowFailures(examples int) {
@@ -130,17 +120,7 @@ func (s Summary) Among(sampled int) Summary {
 	return s
 }
 
-// SummaryRadii chooses radii for a Summary: 0 and up to eight multiples of a round step, up to the largest radius of
-// a correct certificate.
-func SummaryRadii(certs ...[]Certificate) []float64 {
-	var largest float64
-	for _, set := range certs {
-		largest = max(largest, tally(set).Largest())
-	}
-	return RadiiUpTo(largest)
-}
-
-// RadiiUpTo returns 0 and up to eight multiples of a round step, up to the largest radius.
+// RadiiUpTo chooses radii for a Summary: 0 and up to eight multiples of a round step, up to the largest radius.
 func RadiiUpTo(largest float64) []float64 {
 	radii := []float64{0}
 	step := 0.25

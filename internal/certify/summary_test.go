@@ -16,7 +16,7 @@ func TestSummarize(t *testing.T) {
 		{Prediction: Abstained, N: 40},
 		{Prediction: 0, Correct: true, Radius: 0.25, N: 100},
 	}
-	got := Summarize(certs, []float64{0, 0.25, 0.4, 0.6})
+	got := summarize(certs, []float64{0, 0.25, 0.4, 0.6})
 	want := Summary{
 		Method: "margin", Sound: true, Alpha: 0.001, Sigma: 0.25, Examples: 4, Abstained: 1,
 		Certified:     []CertifiedAccuracy{{0, 0.5}, {0.25, 0.5}, {0.4, 0.25}, {0.6, 0}},
@@ -26,11 +26,11 @@ func TestSummarize(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if s := Summarize(nil, []float64{0}); s.Examples != 0 || s.Certified[0].Accuracy != 0 {
+	if s := summarize(nil, []float64{0}); s.Examples != 0 || s.Certified[0].Accuracy != 0 {
 		t.Errorf("no certificates: %+v", s)
 	}
 	unbounded := []Certificate{{Correct: true, Radius: math.MaxFloat64}, {Correct: true, Radius: math.MaxFloat64}, {Correct: true, Radius: math.MaxFloat64}}
-	if s := Summarize(unbounded, nil); s.AverageRadius != math.MaxFloat64 {
+	if s := summarize(unbounded, nil); s.AverageRadius != math.MaxFloat64 {
 		t.Errorf("average radius %v, want the number that stands for +∞", s.AverageRadius)
 	}
 }
@@ -51,7 +51,7 @@ func TestAverageRadiusIsExact(t *testing.T) {
 		for _, r := range tt.radii {
 			certs = append(certs, Certificate{Correct: true, Radius: r})
 		}
-		got := Summarize(certs, nil).AverageRadius
+		got := summarize(certs, nil).AverageRadius
 		written, _ := new(big.Rat).SetString(strconv.FormatFloat(got, 'g', -1, 64))
 		next, _ := new(big.Rat).SetString(strconv.FormatFloat(math.Nextafter(got, 1), 'g', -1, 64))
 		if written.Cmp(tt.want) > 0 || next.Cmp(tt.want) <= 0 {
@@ -68,7 +68,7 @@ func TestAmong(t *testing.T) {
 	for i := range certs {
 		certs[i] = Certificate{Index: i, Correct: true, Radius: 1, Alpha: 0.02, Sound: true}
 	}
-	part := Summarize(certs, []float64{0})
+	part := summarize(certs, []float64{0})
 	for _, tt := range []struct {
 		sampled, want int
 		failures      int64
@@ -95,7 +95,7 @@ func TestSummaryRadii(t *testing.T) {
 		{0.5, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5}},
 		{40, []float64{0, 5, 10, 15, 20, 25, 30, 35, 40}},
 	} {
-		got := SummaryRadii([]Certificate{{Correct: true, Radius: tt.largest}, {Radius: 1e6}})
+		got := RadiiUpTo(tallied([]Certificate{{Correct: true, Radius: tt.largest}, {Radius: 1e6}}).Largest())
 		if !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("largest %v: %v, want %v", tt.largest, got, tt.want)
 		}
@@ -113,7 +113,7 @@ func TestSummarizeClasses(t *testing.T) {
 		{Label: UnknownLabel, Prediction: 2, Radius: 0.9},
 		{Label: 3, Prediction: 3, Correct: true, Radius: 0.3},
 	}
-	got := SummarizeClasses(certs, []float64{0, 0.3, 0.4})
+	got := summarizeClasses(certs, []float64{0, 0.3, 0.4})
 	want := []ClassSummary{
 		{Class: 0, Examples: 2, Abstained: 1, Certified: []CertifiedAccuracy{{0, 0.5}, {0.3, 0}, {0.4, 0}}, AverageRadius: 0.1},
 		{Class: 3, Examples: 3, Abstained: 0, Certified: []CertifiedAccuracy{{0, 2. / 3}, {0.3, 2. / 3}, {0.4, 1. / 3}}, AverageRadius: 0.26666666666666666},
@@ -121,7 +121,7 @@ func TestSummarizeClasses(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got := SummarizeClasses(certs[4:5], nil); got != nil {
+	if got := summarizeClasses(certs[4:5], nil); got != nil {
 		t.Errorf("without labels: %+v", got)
 	}
 }
@@ -138,4 +138,16 @@ func TestCheckRadii(t *testing.T) {
 			t.Errorf("%v: error %v", test.radii, err)
 		}
 	}
+}
+
+func tallied(certs []Certificate) *Tally {
+	var t Tally
+	t.Add(certs...)
+	return &t
+}
+
+func summarize(certs []Certificate, radii []float64) Summary { return tallied(certs).Summary(radii) }
+
+func summarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
+	return tallied(certs).Classes(radii)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Tally sums up certificates that share one method and one α. The method Add adds one certificate at a time. A Tally
+// Tally sums up certificates that share one method and one α. A Tally
 // keeps 8 bytes per correct certificate, so even a run of millions of examples fits into memory. The zero value is
 // empty.
 type Tally struct {
@@ -29,17 +29,14 @@ type part struct {
 	radii                        []float64 // of the correct certificates
 }
 
-// tally sums up certificates.
-func tally(certs []Certificate) *Tally {
-	var t Tally
+// Add adds certificates.
+func (t *Tally) Add(certs ...Certificate) {
 	for _, c := range certs {
-		t.Add(c)
+		t.add(c)
 	}
-	return &t
 }
 
-// Add adds a certificate.
-func (t *Tally) Add(c Certificate) {
+func (t *Tally) add(c Certificate) {
 	if t.all.examples == 0 {
 		t.first, t.byLabel = c, map[int]*part{}
 		t.first.Bounds = nil
@@ -122,7 +119,9 @@ func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error)
 	return NormSummary{norm, curve(radii, converted...), averageRadius(converted...)}, nil
 }
 
-// Classes summarises the certificates of each label at the given radii, as SummarizeClasses does.
+// Classes summarises the certificates of each label at the given radii, in ascending order of labels. It ignores
+// examples without a label. For a single class there is no smaller bound on the failures than Summary.Failures, because
+// all failures may be in this class.
 func (t *Tally) Classes(radii []float64) []ClassSummary {
 	var classes []ClassSummary
 	for _, label := range slices.Sorted(maps.Keys(t.byLabel)) {

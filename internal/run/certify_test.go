@@ -194,7 +194,9 @@ func TestCertifyByVotes(t *testing.T) {
 	if certified == 0 {
 		t.Error("nothing is certified: the test shows nothing")
 	}
-	sameJSON(t, "summary", outcome.Summary, certify.Summarize(r.certs, certify.SummaryRadii(r.certs)))
+	var tally certify.Tally
+	tally.Add(r.certs...)
+	sameJSON(t, "summary", outcome.Summary, tally.Summary(certify.RadiiUpTo(tally.Largest())))
 	if outcome.SamplesDrawn != 3*80 || outcome.Out != p.Out || outcome.None != 0 || !(outcome.Seconds > 0) ||
 		math.Abs(outcome.SamplesPerSecond*outcome.Seconds-3*80) > 1e-6 {
 		t.Errorf("outcome %+v", outcome)

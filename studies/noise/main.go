@@ -87,7 +87,9 @@ func compareRuns(lattice, float string) error {
 }
 
 func averageRadius(certs []certify.Certificate) float64 {
-	return certify.Summarize(certs, nil).AverageRadius
+	var t certify.Tally
+	t.Add(certs...)
+	return t.Summary(nil).AverageRadius
 }
 
 // signTest returns the two-sided p-value of the counts a and b under a fair coin.

@@ -245,7 +245,9 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	all := temperedAll(s.examples, n, temperature)
 	radii = append([]float64{0}, radii...)
 	print := func(certs []certify.Certificate) {
-		summary := certify.Summarize(certs, radii)
+		var t certify.Tally
+		t.Add(certs...)
+		summary := t.Summary(radii)
 		line := "| " + summary.Method
 		if !summary.Sound {
 			line += " (not sound)"

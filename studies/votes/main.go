@@ -194,9 +194,9 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 					certs[i] = append(certs[i], cert)
 				}
 			}
-			base := certify.Summarize(certs[1], radii).AverageRadius
+			base := summarize(certs[1], radii).AverageRadius
 			for i := range sound {
-				s := certify.Summarize(certs[i], radii)
+				s := summarize(certs[i], radii)
 				if sum[i].Certified == nil {
 					sum[i].Certified = make([]certify.CertifiedAccuracy, len(radii))
 				}
@@ -502,4 +502,10 @@ func figure(images []image, path string) error {
 		return err
 	}
 	return os.WriteFile(path, svg, 0o644)
+}
+
+func summarize(certs []certify.Certificate, radii []float64) certify.Summary {
+	var t certify.Tally
+	t.Add(certs...)
+	return t.Summary(radii)
 }
