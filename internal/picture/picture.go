@@ -247,3 +247,17 @@ func (Decades) Ticks(low, high float64) (ticks []plot.Tick) {
 	}
 	return ticks
 }
+
+// DrawPanels makes a picture of plots in rows. All plots have the same axes, from 0 to a little beyond the largest
+// abscissa right and the largest ordinate top. A zero size stands for a size that depends on the number of plots.
+func DrawPanels(format Format, size Size, alt string, rows [][]*plot.Plot, right, top float64) ([]byte, error) {
+	for _, p := range slices.Concat(rows...) {
+		if p != nil {
+			p.X.Min, p.Y.Min, p.X.Max, p.Y.Max = 0, 0, 1.05*right, 1.08*top
+		}
+	}
+	if size == (Size{}) {
+		size = Size{Width: 2 + 9*float64(len(rows[0])), Height: min(100, 8*float64(len(rows)))}
+	}
+	return Draw(format, size, alt, func(c draw.Canvas) { Panels(c, rows) })
+}

@@ -125,15 +125,7 @@ func drawSolvers(format picture.Format, inputs []Input, size picture.Size) ([]by
 		right, top = max(right, p.X.Max), max(top, p.Y.Max)
 		panels = append(panels, p)
 	}
-	for _, p := range panels {
-		p.X.Min, p.Y.Min, p.X.Max, p.Y.Max = 0, 0, 1.05*right, 1.08*top
-	}
-	rows := picture.Rows(panels, inRow)
-	if size == (picture.Size{}) {
-		size = picture.Size{Width: 2 + 9*float64(len(rows[0])), Height: min(100, 8*float64(len(rows)))}
-	}
-	return picture.Draw(format, size, "Calibration error under attack that each solver finds, against the radius: "+names(inputs)+".",
-		func(c draw.Canvas) { picture.Panels(c, rows) })
+	return picture.DrawPanels(format, size, "Calibration error under attack that each solver finds, against the radius: "+names(inputs)+".", picture.Rows(panels, inRow), right, top)
 }
 
 // solverName names a solver in a chart. Estimates from below keep their mark.

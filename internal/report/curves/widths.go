@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/quote"
@@ -46,13 +45,5 @@ func DrawWidths(format picture.Format, runs []WidthPanel, size picture.Size) ([]
 		}
 		panels = append(panels, p)
 	}
-	for _, p := range panels {
-		p.X.Min, p.Y.Min, p.X.Max, p.Y.Max = 0, 0, 1.05*right, 1.08*top
-	}
-	rows := picture.Rows(panels, inRow)
-	if size == (picture.Size{}) {
-		size = picture.Size{Width: 2 + 9*float64(len(rows[0])), Height: min(100, 8*float64(len(rows)))}
-	}
-	return picture.Draw(format, size, "Mean width of the intervals of the confidence under attack, by method and radius: "+strings.Join(quoted, ", ")+".",
-		func(c draw.Canvas) { picture.Panels(c, rows) })
+	return picture.DrawPanels(format, size, "Mean width of the intervals of the confidence under attack, by method and radius: "+strings.Join(quoted, ", ")+".", picture.Rows(panels, inRow), right, top)
 }
