@@ -63,7 +63,7 @@ type Votes struct {
 	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
 	Deterministic bool `json:"deterministic,omitempty"`
 	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
-	// classifier has no such rule, or that the file is older than this key.
+	// classifier has no such rule, or that an older version, without this key, wrote the file.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class that the model predicts without noise. It is −1 if there was no answer, and nil if the class
 	// is unknown. Certificates do not depend on Clean.

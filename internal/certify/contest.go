@@ -14,7 +14,7 @@ import (
 // t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise
 // (law.Additive).
 type contest struct {
-	winner, rival int64   // estimation votes for the first event, and an upper bound on those for the second event
+	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
 	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }

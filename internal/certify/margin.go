@@ -222,7 +222,7 @@ func (s *search) value(f frontier, u float64) float64 {
 	return s.logP(q1, q2)
 }
 
-// last returns a y just below the y of the end of the frontier.
+// last returns a number slightly below the y at which the frontier ends.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)

@@ -16,7 +16,7 @@ type StopRule struct {
 	value float64
 }
 
-// stopKind is the text of a rule before its value.
+// stopKind is the kind of a rule: the part of its text that precedes the value.
 type stopKind string
 
 func (k stopKind) String() string { return string(k) }

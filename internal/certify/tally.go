@@ -10,9 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Tally sums up certificates that share one method and one α. A Tally
-// keeps 8 bytes per correct certificate, so even a run of millions of examples fits into memory. The zero value is
-// empty.
+// Tally sums up certificates that share one method and one α. A Tally keeps 8 bytes per correct certificate, so even a
+// run of millions of examples fits into memory. The zero value is empty.
 type Tally struct {
 	first        Certificate // the first certificate, without bounds
 	idealised    bool        // true if some certificate is idealised

@@ -247,9 +247,10 @@ func TestPrPlTerms(t *testing.T) {
 	}
 }
 
-// The tables of Moutaouakil 2024 hold for margins of constant samples: at α = 0.001 and temperature 1, Table 2 (CS +
-// Ours, first margin) has certificates at 0.6 and none at 0.7 for n = 100, at 0.8 and none at 0.9 for n = 300, and at
-// 0.9 for n = 500. With Bonferroni at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
+// The margins of constant samples, the largest possible margins, must agree with Table 2 of Moutaouakil 2024 (CS +
+// Ours, first margin, α = 0.001, temperature 1). For n = 100 the table has certificates at margin 0.6 and none at 0.7.
+// For n = 300 it has certificates at 0.8 and none at 0.9, and for n = 500 it has certificates at 0.9. With Bonferroni
+// at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
 func TestSequenceAgreesWithTable2(t *testing.T) {
 	largest := func(n int, alpha float64) float64 {
 		return boundMean(PrPlSequence, slices.Repeat([]float64{1}, n), alpha)
@@ -381,8 +382,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 	}
 }
 
-// The combination bonferroni-classes bounds every class by itself at α/m. The runner-up by its upper bound is class 2,
-// whose scores vary, not class 1, whose mean is larger.
+// The combination bonferroni-classes bounds every class by itself at α/m. The runner-up is class 2. In most rows class
+// 1 has a higher score than class 2, but the mean score of class 2, and so its upper bound, is larger.
 func TestBonferroniClassTerms(t *testing.T) {
 	const n, alpha = 400, 0.02
 	var rows []float32
@@ -420,7 +421,7 @@ func TestBonferroniClassTerms(t *testing.T) {
 	}
 }
 
-// The confidence has no bound by a method without a proof.
+// An unsound bound on a mean must not bound the confidence, nor certify a class whose confidence is bounded.
 func TestConfidenceNeedsASoundBound(t *testing.T) {
 	for _, bound := range names(MeanBounds()) {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0.1}, Bound: bound}}

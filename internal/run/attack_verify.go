@@ -207,7 +207,7 @@ func (v *attackVerifier) replay(ctx context.Context, line runfolder.Attacked, po
 	}
 	err = v.classify(ctx, x.Values, func(class int) {
 		if class != line.Predicted {
-			v.found.wrong(line.Index, "", "the model gives class %d, it gave %d", class, line.Predicted)
+			v.found.wrong(line.Index, "", "the model gives class %d, recorded is %d", class, line.Predicted)
 		}
 	})
 	for _, in := range line.Inputs {

@@ -118,7 +118,7 @@ func (c *combining) read(ctx context.Context, path string) error {
 		return hint.Add(fmt.Errorf("%s: is of format 1, which does not record the conditions of its certificates", path), "certify again with this version")
 	}
 	if _, byVotes := m.run.Parameters.Method.Votes(); !byVotes {
-		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and certificates of scores cannot be recomputed from votes", path, m.run.Parameters.Method),
+		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and such certificates cannot be recomputed from votes", path, m.run.Parameters.Method),
 			"certify again with a method for votes")
 	}
 	if only := m.run.Parameters.Only; only.Given() {

@@ -43,8 +43,8 @@ type savedVotes struct {
 	certifiers map[certify.VoteParams]*certify.VoteCertifier
 }
 
-// certifier returns the method with the parameters p. It caches methods, because a method caches what examples with
-// equally many votes share.
+// certifier returns the method with the parameters p. It keeps each method for later calls, because a method caches
+// results, which examples with equal counts share.
 func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, error) {
 	if c := s.certifiers[p]; c != nil {
 		return c, nil
@@ -202,8 +202,8 @@ type SavedScores struct {
 	// For a file without selection samples, N0 is the number of estimation samples that serve for selection instead.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
-	// Size is the number of estimation samples to use: the first ones after those that serve for selection. 0 stands for
-	// all samples.
+	// Size is the number of estimation samples to use: the first samples after the samples that serve for selection. 0
+	// stands for all samples.
 	Size int64
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
 	// uses the votes of the run. Without a run, each sample votes for the class of its largest probability.

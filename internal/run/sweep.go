@@ -58,7 +58,7 @@ func ValidateSweep(points []SweepPoint) error {
 	return nil
 }
 
-// eachPoint calls do for each point, and puts the name of the point into an error.
+// eachPoint calls the function 'do' for each point, and puts the name of the point into an error.
 func eachPoint(points []SweepPoint, console experiment.Console, do func(SweepPoint) error) error {
 	for k, p := range points {
 		console.Notef("point %d of %d: %s", k+1, len(points), p.Name)

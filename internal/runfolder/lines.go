@@ -197,9 +197,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks three properties of a JSON object. It has all of the keys. No two keys are equal, even if upper and
-// lower case are ignored. No value is null. Without this check, encoding/json would use the last of equal keys, accept
-// Index for index, and leave 0 for missing keys.
+// checkKeys checks three properties of a JSON object. The object has all of the given keys. No two of its keys are
+// equal, even if upper and lower case are ignored. No value is null. Without this check, encoding/json would use the
+// last of equal keys, accept Index for index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil
