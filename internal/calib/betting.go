@@ -57,7 +57,7 @@ func bisect(refuted func(m float64) bool) float64 {
 const (
 	bettingCells = 1024
 	mostStake    = 0.75
-	firstRound   = 8 // least number of examples before bets use an observed variance
+	firstRound   = 8 // least expected size of the first round, whose bets use no observed variance
 )
 
 // bettingRounds holds the examples of each round, as a histogram over the values k/bettingCells.

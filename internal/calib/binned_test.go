@@ -172,7 +172,7 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// By bisection, slowLargest finds the largest calibration error c that the data do not refute. The argument a is A in
+// slowLargest finds, by bisection, the largest calibration error c that the data do not refute. The argument a is A in
 // oneStep. For each exponent it tries a grid of λ and keeps the λ with the best bound on E e^{−λW} (see oneStep).
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()

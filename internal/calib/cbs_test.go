@@ -91,7 +91,8 @@ func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	}
 }
 
-// The Brier score of the Brier confidences is the CBS, and no other confidences in the intervals score higher.
+// The confidences that BrierConfidence returns have the Brier score CBS. No other confidences in the intervals have a
+// higher Brier score.
 func TestCBSMaximiser(t *testing.T) {
 	brier := func(intervals []Bounded, z func(Bounded) float64) float64 {
 		var sum float64

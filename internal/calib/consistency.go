@@ -12,7 +12,7 @@ import (
 // confidence, independently of the others, all accuracies lie in their bands together with probability at least Level.
 type Consistency struct {
 	Level   float64
-	Bands   [][2]float64 // of each bin; of an empty bin: [0, 1]
+	Bands   [][2]float64 // one band for each bin; [0, 1] for an empty bin
 	Outside int          // number of bins whose accuracy lies outside its band
 }
 

@@ -113,8 +113,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with probability level; the
-// intervals need not hold simultaneously. An empty bin has the interval [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with a probability of at least
+// the argument 'level'. The intervals need not hold simultaneously. An empty bin has the interval [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {
@@ -126,8 +126,8 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// JointBands returns intervals like Bands, but its intervals hold in all bins together with probability level
-// (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
+// JointBands returns intervals like Bands, but with a probability of at least the argument 'level' all of its intervals
+// hold simultaneously (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
 func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	used := 0
 	for _, b := range bins {
@@ -223,8 +223,8 @@ func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
 
-// boundedEstimate returns the argument value, which is the weighted mean of f, with an interval. f(i) lies in [0,
-// most].
+// boundedEstimate returns an Estimate of the weighted mean of f. The argument 'value' is this mean, and boundedEstimate
+// adds an interval. f(i) lies in [0, most].
 func (p *Predictions) boundedEstimate(
 	value float64, f func(i int) float64, most, level float64, seed uint64,
 ) Estimate {

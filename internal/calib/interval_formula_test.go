@@ -85,7 +85,8 @@ func allOf(p *Predictions) []int {
 	return members
 }
 
-// membersOf returns the examples of a bin (lo, hi]; no confidence is 0.
+// membersOf returns the examples of a bin (lo, hi]. It need not treat the first bin separately, because no confidence
+// is 0.
 func membersOf(p *Predictions, b Bin) (members []int) {
 	for i, c := range p.Confidence {
 		if c > b.Lower && c <= b.Upper {

@@ -46,8 +46,8 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 }
 
 // Error returns a bound on the confidence-thresholded error under attack, which is the share of wrong answers among all
-// answers. E is the field Wrong, and C is the field Right. The bounds of up to k examples may not hold, where k is the
-// argument failures. The bound is
+// answers. E is the field Wrong, and C is the field Right. The bounds of up to k examples may fail, where k is the
+// argument 'failures'. The bound is
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //

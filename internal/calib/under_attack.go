@@ -34,7 +34,8 @@ type RadiusRows struct {
 	UncertifiedRows []int
 }
 
-// Only returns the rows that the function keep accepts, by their positions in the input.
+// Only is a filter: it returns the rows for which the function 'keep' is true. The argument of 'keep' is the position
+// of a row in the input.
 func (r RadiusRows) Only(keep func(row int) bool) RadiusRows {
 	out := RadiusRows{Radius: r.Radius}
 	for k, i := range r.Rows {
@@ -281,8 +282,8 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds for the case that some intervals do not hold. The argument share is the largest share
-// of the weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
+// WithFailures returns bounds that hold even if some intervals fail. The argument share is the largest share of the
+// weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
 // CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
