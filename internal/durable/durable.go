@@ -190,7 +190,8 @@ func syncFolder(f *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckName returns an error unless path still names the open file. Data written to a file without a name is lost.
+// CheckName returns an error unless the open file is still the file at the path. Data written to a file without a name
+// is lost.
 func CheckName(path string, file *os.File) error {
 	open, err := file.Stat()
 	if err != nil {

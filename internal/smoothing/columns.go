@@ -231,9 +231,9 @@ type ColumnInput struct {
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
 // with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
-// whose numbers need not be float32 numbers. If it is false, the term read is 0. Otherwise, the term read is the sum of
-// two bounds. Both bound the distance between a number in the file and the float32 that was read from it: one for the
-// example, and one for any perturbed example.
+// whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the term 'read' is the
+// sum of two bounds. Both bound the distance between a number in the file and the float32 that was read from it: one
+// for the example, and one for any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

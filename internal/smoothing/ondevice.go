@@ -211,7 +211,7 @@ func sameResults(here, there []float32, votes []int32) error {
 		for k := range m {
 			h, t := here[i*m+k], there[i*m+k]
 			if math.Float32bits(h) != math.Float32bits(t) && (h == h || t == t) {
-				return fmt.Errorf("a score of class %d is %v of an input made on the device, %v of the same made here", k, t, h)
+				return fmt.Errorf("a score of class %d is %v for an input made on the device, and %v for the same input made here", k, t, h)
 			}
 		}
 		if want := Vote(here[i*m : (i+1)*m]); int(v) != want {
