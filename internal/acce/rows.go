@@ -97,7 +97,7 @@ func (e *UncountedError) Spell(s param.Spelling) string {
 
 // Hint tells the user what to do.
 func (*UncountedError) Hint() string {
-	return "give the number of all examples that were sampled, also of those whose class was not certified"
+	return "give the number of all sampled examples, including the examples whose class was not certified"
 }
 
 // countSampled returns the number of sampled examples: the argument stated, or the table's number if stated is 0.

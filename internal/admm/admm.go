@@ -105,8 +105,8 @@ type Residuals struct {
 	Assignment []float64
 }
 
-// TracedPredictions is the number of predictions of which Residuals keeps the assignments. With 15 bins, these are the
-// 150 numbers of the paper's Figure 11.
+// TracedPredictions is the number of predictions whose assignments Residuals keeps. With 15 bins, these are the 150
+// numbers of the paper's Figure 11.
 const TracedPredictions = 10
 
 // Norms holds the 1-norm and the ∞-norm of a vector of deviations.

@@ -28,7 +28,8 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable converts a confidence from the method ordered back to x, the variable of StepCurve. It rounds x to float32.
+// variable is the inverse of the method 'ordered': it converts a confidence back to x, the variable of StepCurve. It
+// rounds x to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds

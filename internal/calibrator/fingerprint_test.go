@@ -27,7 +27,7 @@ func concat(a, b Data) Data {
 	return a
 }
 
-// repeated returns the rows of d in so many copies.
+// repeated returns the given number of copies of the rows of d.
 func repeated(d Data, copies int) Data {
 	d.Values = slices.Repeat(d.Values, copies)
 	return d

@@ -33,7 +33,7 @@ func fitTemperature(d Data, _ Options) (Map, error) {
 // maxMatrix is the largest number of weights in a matrix.
 const maxMatrix = 1 << 20
 
-// fitVector and fitMatrix penalise L2·(‖W − I‖² + ‖b‖²).
+// fitVector and fitMatrix use the penalty L2·(‖W − I‖² + ‖b‖²).
 func fitVector(d Data, o Options) (Map, error) {
 	return fitMultinomial(d, nil, ridge{o.L2, o.L2, o.L2, true}, d.Classes)
 }
@@ -59,8 +59,8 @@ var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string 
 func (p Penalty) String() string { return string(p) }
 
 // fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of
-// the method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row. There, reg_mu = None is the
-// penalty All. For k classes, the paper divides the first sum of ODIR by k(k−1) and the second sum by k.
+// the method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row. In dirichletcal, the penalty All
+// is reg_mu = None. For k classes, the paper divides the first sum of ODIR by k(k−1) and the second sum by k.
 func fitDirichlet(d Data, o Options) (Map, error) {
 	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
 	if o.Penalty == ODIR {
@@ -128,10 +128,11 @@ func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 var errUnbounded = errors.New("the likelihood has no maximum: the probabilities separate the labels, or a class has no label; " +
 	"take structured-matrix, penalise all weights, or take more data")
 
-// unbounded reports whether the loss, which is lowest at x with the value lowest, seems to have no minimum, because
-// weights of the diagonal without a penalty can grow for ever. The loss is convex, so it grows at least in proportion
-// to the distance from a minimum. Far along a direction without a minimum it hardly changes. Such a direction changes
-// all weights of the diagonal, or only that of a class without labels.
+// unbounded reports whether the loss seems to have no minimum. This can happen only if weights on the diagonal have no
+// penalty, because they can then grow for ever. The argument x is the best point that was found, and 'lowest' is the
+// loss at x. The loss is convex, so it grows at least in proportion to the distance from a minimum. Far along a
+// direction without a minimum, the loss hardly changes. Such a direction changes all weights on the diagonal, or only
+// the weight of a class without labels.
 func (l likelihood) unbounded(x []float64, lowest float64) bool {
 	if l.ridge.diagonal > 0 {
 		return false
@@ -186,7 +187,7 @@ type likelihood struct {
 	ridge   ridge
 }
 
-// penalty returns the weight of the penalty on parameter j, and the value of the parameter without a penalty.
+// penalty returns the weight of the penalty on parameter j, and the value of the parameter at which this penalty is 0.
 func (l likelihood) penalty(j int) (weight, centre float64) {
 	switch {
 	case j >= l.weights:

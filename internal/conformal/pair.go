@@ -16,7 +16,7 @@ const maxCells = 1 << 21
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each cell satisfies
 // P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds both sides
 // outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. For the two
-// unbounded intervals at the ends, the inequality of the type end is the proof.
+// unbounded intervals at the ends, the inequality in the comment on the type 'end' is the proof.
 type pairClaim struct {
 	target
 	m, t int64
@@ -69,7 +69,7 @@ func (c pairClaim) prove() verdict {
 	return c.middle(from, to)
 }
 
-// span returns the interval of z between the two ends for which the inequality of the type end is proved.
+// span returns the interval of z between the two ends. At the ends, the inequality of the type 'end' is proved.
 func (c pairClaim) span() (from, to float64, ok bool) {
 	x, lower := c.lower().start()
 	y, upper := c.upper().start()

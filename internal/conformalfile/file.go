@@ -39,7 +39,7 @@ type File struct {
 	// Temperature is the temperature of the softmax that turned logits into probabilities.
 	Temperature float64 `json:"temperature"`
 	// Allowance is the length that rounding to the lattice can add to the distance between two inputs. It is 0 for
-	// inputs on a lattice. The predictor's shift ρ includes this distance.
+	// inputs on a lattice. The predictor's shift ρ includes this length.
 	Allowance float64 `json:"allowance,omitempty"`
 
 	// Calibration says where the scores of the calibration examples come from.

@@ -182,7 +182,7 @@ func TestOpenSizeIsABatch(t *testing.T) {
 	}
 }
 
-// Gelu's slope is at most 1.129, and its largest slope is near √2.
+// Gelu's slope is at most 1.129, and it is largest at √2.
 func TestGelu(t *testing.T) {
 	got, err := bound([]int64{4}, op("Gelu", "x > y"))
 	if err != nil {
@@ -249,7 +249,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Of follows one output, lists the layers on its way, and knows the kind of the output.
+// The function Of follows one output, lists the layers on the way to this output, and knows its kind.
 func TestOf(t *testing.T) {
 	g := &onnxpb.GraphProto{Initializer: weights(), Input: []*onnxpb.ValueInfoProto{tensorValue("x", 0, 4)},
 		Node:   []*onnxpb.NodeProto{op("MatMul", "x w44 > a"), op("Relu", "a > b"), op("Reshape", "b to14 > c"), op("Softmax", "c > p"), op("ArgMax", "p > label")},
