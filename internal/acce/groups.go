@@ -250,8 +250,8 @@ func (s *Study) readWeights() error {
 // maxWeight is the largest weight of a row. So the sum of all weights is finite.
 const maxWeight = 1e200
 
-// weigh gives the rows of a radius their weights. The argument all holds the weights of all rows of the table. If it is
-// nil, all weights are equal.
+// weigh gives the rows of a radius their weights. The argument 'all' holds the weights of all rows of the table. If it
+// is nil, all weights are equal.
 func (g *group) weigh(all []float64) (err error) {
 	if all == nil {
 		return nil

@@ -317,8 +317,8 @@ func (s *Study) WriteAttack(out io.Writer) error {
 }
 
 // Bins sorts the examples of the k-th result into bins twice: by their confidences without attack, and by their
-// confidences under the attack that Solve found. The result clean is nil if the confidences without attack are unknown.
-// Bins needs Options.Attack.
+// confidences under the attack that Solve found. The result 'clean' is nil if the confidences without attack are
+// unknown. Bins needs Options.Attack.
 func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
 	g := s.groups[k]
 	correct := make([]bool, len(g.Intervals))

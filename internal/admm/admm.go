@@ -36,8 +36,8 @@ type Problem struct {
 	bins    calib.Bins
 }
 
-// NewProblem checks its input. The argument clean [N] holds the observed confidences, or is nil if they are unknown. A
-// search that starts from the observed confidences first clamps them to their intervals.
+// NewProblem checks its input. The argument 'clean' [N] holds the observed confidences, or is nil if they are unknown.
+// A search that starts from the observed confidences first clamps them to their intervals.
 func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err

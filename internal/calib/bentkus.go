@@ -127,7 +127,7 @@ type upperMoments struct {
 	m0, m1, m2 float64
 }
 
-// tailMoments returns the sums for k. The argument odds is (1−p)/p.
+// tailMoments returns the sums for k. The argument 'odds' is (1−p)/p.
 func tailMoments(n, k, odds float64) upperMoments {
 	m := upperMoments{n: n, k: k, term: 1, m0: 1}
 	term := 1.0

@@ -41,7 +41,7 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 }
 
 // bisect returns an m ∈ [0, 1) for which refuted(m) is true. The result is at most 2⁻⁵⁰ below the largest such m, or 0
-// if bisect finds no such m. The function refuted must be true up to some m and false beyond this m.
+// if bisect finds no such m. The function 'refuted' must be true up to some m and false beyond this m.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {

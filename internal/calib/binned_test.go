@@ -188,7 +188,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// The variable low is the largest value that a law may take: 1+c for the law of c − W, or 1 if the scores
+			// The variable 'low' is the largest value that a law may take: 1+c for the law of c − W, or 1 if the scores
 			// are given. Of all such laws with mean 0 and variance v, the worst law has only two values.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {

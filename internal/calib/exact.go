@@ -248,9 +248,9 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 }
 
 // CCEWithFailures returns an upper bound on the calibration error under attack if some intervals do not hold. The
-// argument share is the largest share of the weight that their predictions can have (RowWeights.LargestShare). Suppose
-// that each failed prediction is replaced by a prediction with the certified correctness and a confidence in the
-// interval. The resulting predictions lie in their intervals, so their error is at most the CCE. The replacement of a
-// prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into the same or another bin.
-// So it changes the error by at most twice its share of the weight. The result is rounded up.
+// argument 'share' is the largest share of the weight that their predictions can have (RowWeights.LargestShare).
+// Suppose that each failed prediction is replaced by a prediction with the certified correctness and a confidence in
+// the interval. The resulting predictions lie in their intervals, so their error is at most the CCE. The replacement of
+// a prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into the same or another
+// bin. So it changes the error by at most twice its share of the weight. The result is rounded up.
 func CCEWithFailures(cce, share float64) float64 { return min(1, math.Nextafter(cce+2*share, 4)) }

@@ -105,8 +105,8 @@ func (s *Sample) cells() []bucket {
 	return cells
 }
 
-// bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument width is the number of
-// fine cells in a bucket. The argument offset is the number of fine cells that the first bucket lacks.
+// bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument 'width' is the number
+// of fine cells in a bucket. The argument 'offset' is the number of fine cells that the first bucket lacks.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]

@@ -22,7 +22,7 @@ func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 }
 
 // largestRefuted returns an m ∈ [0, 1) for which reached(m) is true. The result is at most 2⁻²⁶ below the largest such
-// m, or 0 if reached(0) is false. The function reached must be true up to some m and false beyond this m.
+// m, or 0 if reached(0) is false. The function 'reached' must be true up to some m and false beyond this m.
 func largestRefuted(reached func(m float64) bool) float64 {
 	if !reached(0) {
 		return 0

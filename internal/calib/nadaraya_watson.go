@@ -385,8 +385,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point stands for a score s at which the method uses the smoother if W ≤ κ. The field squares is W, and the
-	// field saving is max(s, 1−s) − g(s).
+	// A point stands for a score s at which the method uses the smoother if W ≤ κ. The field 'squares' is W, and the
+	// field 'saving' is max(s, 1−s) − g(s).
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {

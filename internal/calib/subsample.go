@@ -143,7 +143,7 @@ func summarise(n int, found []ErrorBounds) SizeBounds {
 	return at
 }
 
-// newSpread summarises bounds. The argument trivial is the value of a bound that says nothing.
+// newSpread summarises bounds. The argument 'trivial' is the value of a bound that says nothing.
 func newSpread(bounds []float64, trivial float64) Spread {
 	var m moments
 	var out Spread

@@ -22,8 +22,8 @@ type Thresholded struct {
 	Right int
 }
 
-// Threshold returns the counts Wrong and Right at the threshold tau over the rows of a radius. The argument unknown is
-// the number of further examples without a row. Threshold counts each of them as a possible wrong answer.
+// Threshold returns the counts Wrong and Right at the threshold tau over the rows of a radius. The argument 'unknown'
+// is the number of further examples without a row. Threshold counts each of them as a possible wrong answer.
 //
 // The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
 // above 1 − l.

@@ -194,8 +194,8 @@ func (e *FewerError) Error() string {
 	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled returns the number of sampled examples. This is the argument stated if stated is positive, otherwise the
-// number in the column Examples if there is one, and otherwise the number of examples in the rows. An error about a row
+// CountSampled returns the number of sampled examples. This is the argument 'stated' if it is positive. Otherwise it is
+// the number in the column Examples or, without this column, the number of examples in the rows. An error about a row
 // is a *RowError. An example may not occur twice at one radius, because both rows would use the same noise samples, not
 // two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
@@ -221,8 +221,8 @@ func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	return Sampled{stated, false}, nil
 }
 
-// countExamples returns the number of examples in the rows. The result complete is false if the rows show that examples
-// are missing.
+// countExamples returns the number of examples in the rows. The result 'complete' is false if the rows show that
+// examples are missing.
 func (b BoundRows) countExamples() (most int, complete bool, err error) {
 	type key struct{ radius, index float64 }
 	rows := map[float64]int{} // number of rows by radius
@@ -282,7 +282,7 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns bounds that hold even if some intervals fail. The argument share is the largest share of the
+// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' is the largest share of the
 // weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
 // CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {

@@ -112,7 +112,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// fitLogistic maximises the likelihood of logistic regression. The argument row is a function. It writes the features
+// fitLogistic maximises the likelihood of logistic regression. The argument 'row' is a function. It writes the features
 // of example i into its first argument, and returns the label of the example, a number in [0, 1]. fitLogistic uses
 // Newton's method and halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {

@@ -129,7 +129,7 @@ func manyOf(found, n int, p float64) float64 {
 	return distuv.Binomial{N: float64(n), P: p}.Survival(float64(found) - 1)
 }
 
-// recurrence bounds the probability that an independent row occurs among given rows. The argument counts holds the
+// recurrence bounds the probability that an independent row occurs among given rows. The argument 'counts' holds the
 // number of these rows for each hash. The share of the given rows that occur more than once estimates the probability
 // (Good 1953). The result 'draws' is the number of given rows, where copies of a row count as one.
 func recurrence(counts map[uint64]int) (rate float64, draws int) {

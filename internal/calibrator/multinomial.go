@@ -91,7 +91,7 @@ func fitStructured(d Data, weights int) (Map, error) {
 }
 
 // fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which before replaces them. It minimises
-// the mean negative log-likelihood plus the penalty over the weights W and the biases b. The argument weights is the
+// the mean negative log-likelihood plus the penalty over the weights W and the biases b. The argument 'weights' is the
 // number of weights in W. The loss is convex.
 func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 	switch {

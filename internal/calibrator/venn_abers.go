@@ -14,7 +14,7 @@ import (
 //
 // Let a new example have the label Y and be exchangeable with the examples of the fit. Then p_Y(x) is perfectly
 // calibrated: P(Y = 1 | p_Y(x)) = p_Y(x) (theorem 1 of Vovk et al.). The theorem says nothing about the single
-// probability that the method value returns.
+// probability that the method 'value' returns.
 type VennAbersCurve struct {
 	At []float64 `json:"at"` // ascending
 	P0 []float64 `json:"p0"`

@@ -20,7 +20,7 @@ const slackTolerance = 1e-7
 
 // A population is a simple law of the probability p among examples: π = (1−2c)δ₁ + 2c·Unif. For small c, most examples
 // have p = 1. The linear program maximises ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if
-// the field goal is 1−a, proposeWeights chooses the c for which the maximum equals 1−a. With a larger c, the mean of
+// the field 'goal' is 1−a, proposeWeights chooses the c for which the maximum equals 1−a. With a larger c, the mean of
 // B_w could not reach 1−a. If goal is 0, c does not change.
 type population struct{ c, goal float64 }
 

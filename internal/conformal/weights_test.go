@@ -155,7 +155,7 @@ func TestElevation(t *testing.T) {
 	}
 }
 
-// The method high must return an upper bound on the polynomial that is within rounding errors of the polynomial.
+// The method 'high' must return an upper bound on the polynomial that is within rounding errors of the polynomial.
 func TestPolynomialBound(t *testing.T) {
 	b := newPolynomial([]float64{-0.5, 0.125, 0.25, 0.5, 0.625, 0.75})
 	for i := range 1000 {

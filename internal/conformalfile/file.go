@@ -113,7 +113,7 @@ func (f *File) Statement() string {
 }
 
 // proviso returns the end of a sentence about prediction sets. This text names the additional conditions of idealised
-// arithmetic. For exact arithmetic it is empty. The argument elsewhere is true if the scores come from a file that
+// arithmetic. For exact arithmetic it is empty. The argument 'elsewhere' is true if the scores come from a file that
 // names no run.
 func proviso(a certify.Arithmetic, elsewhere bool) string {
 	switch {

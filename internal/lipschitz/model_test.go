@@ -21,7 +21,7 @@ func intTensor(name string, v ...int64) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(graph.Int64)), Dims: []int64{int64(len(v))}, Int64Data: v}
 }
 
-// op returns a node. The argument values holds the names of the inputs, then ">", then the names of the outputs.
+// op returns a node. The argument 'values' holds the names of the inputs, then ">", then the names of the outputs.
 func op(kind, values string, attributes ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
 	in, out, _ := strings.Cut(values, " > ")
 	return &onnxpb.NodeProto{OpType: proto.String(kind), Name: proto.String(out), Input: strings.Split(in, " "), Output: strings.Split(out, " "),
