@@ -249,7 +249,7 @@ func (Decades) Ticks(low, high float64) (ticks []plot.Tick) {
 }
 
 // DrawPanels makes a picture of plots in rows. All plots have the same axes, from 0 to a little beyond the largest
-// abscissa right and the largest ordinate top. A zero size stands for a size that depends on the number of plots.
+// abscissa 'right' and the largest ordinate 'top'. A zero size stands for a size that depends on the number of plots.
 func DrawPanels(format Format, size Size, alt string, rows [][]*plot.Plot, right, top float64) ([]byte, error) {
 	for _, p := range slices.Concat(rows...) {
 		if p != nil {

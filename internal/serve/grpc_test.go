@@ -514,7 +514,7 @@ func (k *keeps) Ask(ctx context.Context, q run.Question) (run.Answered, error) {
 	return run.Answered{}, ctx.Err()
 }
 
-// metricValue returns the line of /metrics that begins with prefix, or an empty string.
+// metricValue returns the line of /metrics that begins with 'prefix', or an empty string.
 func (s *Server) metricValue(t *testing.T, prefix string) string {
 	t.Helper()
 	families, err := s.metrics.registry.Gather()

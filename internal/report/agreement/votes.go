@@ -73,7 +73,7 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 			return v, fmt.Errorf("example %d has scores of %d samples in %s and %d in %s", p.first.Index, len(x), first, len(y), second)
 		}
 		differ, told := compareVotes(x, y)
-		// The recorded counts include the votes of samples with tied scores, which the scores do not show.
+		// If the scores of a sample are tied, they do not show its vote. The recorded counts include this vote.
 		v.AtLeast += max(differ, fromCounts(p.first.Votes, p.second.Votes))
 		*v.AtMost += differ + int64(len(x)) - told
 		done()

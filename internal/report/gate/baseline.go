@@ -30,7 +30,7 @@ type Comparison struct {
 	ByHash bool `json:"same_data_by_hash"`
 	// Norm is the norm of all radii.
 	Norm law.Norm `json:"norm"`
-	// Cautions says where the examples are too few.
+	// Cautions says for which numbers the examples, or the differences between the runs, are too few.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
 	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
 	// procedure needs a family of tests that was fixed before the results.
@@ -49,7 +49,7 @@ type AccuracyChange struct {
 	Lost     int     `json:"lost"`   // examples that only the baseline certifies correctly
 	Gained   int     `json:"gained"` // examples that only this run certifies correctly
 	Change   float64 `json:"change"` // (Gained − Lost)/Examples
-	// The interval from Low to High is a betting interval of the change over the population.
+	// The interval from Low to High is a betting interval for the change in the population.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).

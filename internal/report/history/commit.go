@@ -34,7 +34,8 @@ func FindCommit(folder string) (string, error) {
 
 var errNoRepository = errors.New("no git repository")
 
-// findGit returns the folder .git of the repository that holds a folder. In a worktree, a file .git names it.
+// findGit returns the folder .git of the repository that holds a folder. In a worktree, .git is a file that holds the
+// path of this folder.
 func findGit(folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

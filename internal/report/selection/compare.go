@@ -43,8 +43,8 @@ type Comparison struct {
 }
 
 // Selection states what a choice among the runs costs. Runs also counts runs that have not begun, because somebody may
-// have left them out after seeing the others. The values 'certified' of all Runs runs hold together with
-// probability 1 − Delta, because each of them holds with probability 1 − DeltaEach.
+// have left them out after seeing the others. The value 'certified' of each run holds with probability 1 − DeltaEach.
+// So the values of all runs hold at once with probability 1 − Delta.
 type Selection struct {
 	Runs      int      `json:"runs"`
 	Delta     float64  `json:"delta"`

@@ -19,7 +19,7 @@ const color = name => getComputedStyle(document.documentElement).getPropertyValu
 const dashes = [[], [8, 5], [3, 4]];
 const lineColor = s => color(s.color < 0 ? "--soft" : "--c" + s.color % 6);
 const lineDash = s => dashes[(s.dash + (s.color > 5 ? 1 : 0)) % dashes.length];
-const faint = c => c + "2e"; // of a colour #rrggbb
+const faint = c => c + "2e"; // makes a colour #rrggbb almost transparent
 const trim = x => String(Number(x.toPrecision(6)));
 
 function said(chart, s, i) {
@@ -312,7 +312,7 @@ form.addEventListener("submit", e => e.preventDefault());
 form.addEventListener("reset", () => setTimeout(choose));
 for (const id of ["search", "result", "least", "most"]) field(id).addEventListener("input", filter);
 field("run").addEventListener("input", choose);
-addEventListener("beforeprint", () => fill(50)); // paper has no scrolling: the first ones
+addEventListener("beforeprint", () => fill(50)); // paper does not scroll, so print the first rows
 addEventListener("afterprint", () => { last = ""; fill(); });
 choose();
 })();
