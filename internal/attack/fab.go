@@ -49,7 +49,7 @@ type chase struct {
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far; it is nil if there is none. The field 'distance' is the distance of
-	// best from the example.
+	// 'best' from the example.
 	best     []float32
 	distance float64
 }

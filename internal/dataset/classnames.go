@@ -99,8 +99,8 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
-// modelNames returns the names in Options.ModelClasses. It returns nil if ClassNames or FirstLabel numbers the classes,
-// or if ModelClasses is empty.
+// modelNames returns the names in Options.ModelClasses. It returns nil if the numbers of the classes come from
+// ClassNames or FirstLabel, or if ModelClasses is empty.
 func (o Options) modelNames() *classNames {
 	if o.ClassNames != "" || o.FirstLabel != 0 || len(o.ModelClasses) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (d *Dataset) renumber(opt Options) {
 	d.addNote("classes in the order of the model")
 }
 
-// ByModel reports whether Options.ModelClasses numbers the labels.
+// ByModel reports whether the numbers of the labels come from Options.ModelClasses.
 func (d *Dataset) ByModel(opt Options) bool { return d.byName && opt.modelNames() != nil }
 
 // label returns the class with this name. It returns an error if several classes share the name, for example "crane" in

@@ -199,7 +199,7 @@ func (f *encoded) inspect() error {
 	return nil
 }
 
-// read returns the image's bytes, or errChanged if they differ from the bytes that inspect read.
+// read returns the image's bytes, or errChanged if they differ from the bytes that the method 'inspect' read.
 func (f *encoded) read() ([]byte, error) {
 	r, size, err := f.open()
 	if err != nil {

@@ -112,7 +112,7 @@ func (l Lattice) FileRounding(n int) float64 {
 
 // ReadingRounding returns an upper bound, in the norm L2 or L1, on the distance between n float64 numbers in the file
 // and the nearest float32 numbers between Low and High. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and
-// n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, it is 0.
+// n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, the bound is 0.
 func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0

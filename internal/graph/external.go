@@ -177,7 +177,7 @@ func placeOf(t *onnxpb.TensorProto) (p place, err error) {
 		return p, wrongTensor(t, "its length '%s' is no number of bytes", quote.Name(entries["length"]))
 	}
 	if p.size != size {
-		return p, wrongTensor(t, "its length is %d bytes, of its shape and type it has %d", p.size, size)
+		return p, wrongTensor(t, "its length is %d bytes, but its shape and type need %d", p.size, size)
 	}
 	return p, nil
 }
@@ -223,7 +223,7 @@ var elementBits = map[onnxpb.TensorProto_DataType]uint64{
 func tensorSize(t *onnxpb.TensorProto) (int64, error) {
 	width, ok := elementBits[onnxpb.TensorProto_DataType(t.GetDataType())]
 	if !ok {
-		return 0, fmt.Errorf("it is in another file, and of %s, which cannot be", ElemType(t.GetDataType()))
+		return 0, fmt.Errorf("it is in another file, and no tensor of %s can be", ElemType(t.GetDataType()))
 	}
 	size := width
 	for _, d := range t.Dims {

@@ -702,10 +702,10 @@ func placements(tile, n int) (calls [][]int) {
 }
 
 // compare checks the scores of samples in a batch against the scores of the same samples alone. Two kinds of
-// differences are possible. First, a matrix product uses another order of summation for a single row, so the scores
-// differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a
-// sample gets the scores of other samples. The error is then as large as the differences between samples. The tolerance
-// lies between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
+// differences are possible. First, a matrix product may sum in another order for a single row, so the scores may differ
+// by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a sample
+// gets the scores of other samples. The error is then as large as the differences between samples. The tolerance lies
+// between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
 // rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64

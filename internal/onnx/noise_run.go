@@ -39,7 +39,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
 	}
 	if m.copies > 1 {
-		return g, names, errors.New("the model runs one input a call, in every row of a batch that its file fixes")
+		return g, names, errors.New("the model runs one input a call, and every row of the batch that its file fixes holds a copy of this input")
 	}
 	edited := m.edited(m.form)
 	a, err := graph.AroundModel(edited, m.sampleLen, m.classes)

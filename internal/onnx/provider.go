@@ -136,7 +136,7 @@ func (p *provider) checkPrecision(precision Precision) error {
 	}
 	advice := param.Textf("use %s openvino for %s on a CPU that has it, or %s %s", param.Device, precision, param.Precision, p.precisions[0])
 	if precision == TF32 {
-		advice = param.Textf("only NVIDIA's GPUs have TF32: use %s cuda, or leave %s away", param.Device, param.AllowTF32)
+		advice = param.Textf("only NVIDIA's GPUs have TF32: use %s cuda, or omit %s", param.Device, param.AllowTF32)
 	}
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }

@@ -1,7 +1,7 @@
-// Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names, for example those
-// of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no Python
-// function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols 2 to
-// 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every
+// Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names. An example is a
+// batch of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no
+// Python function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols
+// 2 to 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every
 // instruction.
 //
 // Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
@@ -75,13 +75,13 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of the method text, kept because many calls read the same "latin1"
-	lastText string // result of the last call of the method text
+	last     Text   // argument of the last call of the method 'text', kept because many calls read the same "latin1"
+	lastText string // result of the last call of the method 'text'
 }
 
 // A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
-// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory: for a value on
-// the stack, in a list and in the memo together.
+// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory. This includes
+// the memory of its value on the stack, in a list and in the memo.
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
