@@ -186,7 +186,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // index in testTable of each row of test; nil: test has all rows
+	rows             []int  // for each row of test, its index in testTable; nil: test has all rows
 	fitted           []bool // for each row of all, whether the map was fitted on the row
 	found            calibrator.Map
 	refit            bool // whether the saved map was fitted on some unknown rows of all
@@ -234,7 +234,7 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 // split divides the rows into rows for fitting and rows for testing.
 type split struct {
 	file  string  // test data; "": part of the input
-	share float64 // held out
+	share float64 // share of the rows that are held out
 	seed  uint64
 }
 

@@ -39,7 +39,7 @@ func (o normOptions) check(methods []calib.BoundMethod, sample *calib.Sample, pa
 	return nil
 }
 
-// ceNorm holds bounds on another measure of miscalibration, by sound method.
+// ceNorm holds bounds on another measure of miscalibration. Its maps hold one bound for each sound method.
 type ceNorm struct {
 	Q           float64            `json:"q,omitempty"`            // of the L_q error; 0 for the divergence
 	ScoreMargin float64            `json:"score_margin,omitempty"` // of the divergence

@@ -227,7 +227,7 @@ func (c *ceSizes) draw(format picture.Format) ([]byte, error) {
 		func(dc draw.Canvas) { picture.Panels(dc, [][]*plot.Plot{{bounds, gaps}}) })
 }
 
-// addGaps adds the lines of the gaps that are positive. Their axis is logarithmic.
+// addGaps adds the lines of the gaps. The axis of the gaps is logarithmic, so the lines hold only positive gaps.
 func (c *ceSizes) addGaps(p *plot.Plot, lines []picture.Line) {
 	low, high := math.Inf(1), math.Inf(-1)
 	var shown []picture.Line

@@ -51,7 +51,7 @@ func TestCombine(t *testing.T) {
 		"a":      {"--model", cnn, "--sigma", "0.25", "--seed", "1"},
 		"b":      {"--model", torchCNN, "--sigma", "0.5", "--seed", "2", "--alpha", "0.004"},
 		"c":      {"--model", cnn, "--model", torchCNN, "--sigma", "0.25", "--seed", "5"},
-		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the same seed as run a
+		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the same seed as the run 'a'
 	} {
 		rscert(exitDone, sampling(path(name), flags...)...)
 	}

@@ -74,7 +74,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); data sorted by class have the default spread")
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); for data sorted by class, the default is spread")
 	s.Shard = spec.Whole
 	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")

@@ -21,11 +21,11 @@ type groupOptions struct {
 	file    string // "": the columns are in the input
 }
 
-// divideFlags adds the flags to a command. The argument what says what the command does for each group.
+// divideFlags adds the flags to a command. The argument 'what' says what the command does for each group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "group", nil, what+": the rows with the same value in this `column`; with several columns, each column makes groups of its own")
-	f.StringVar(&o.file, "groups", "", "`file` with the column index and the columns of --group; default column: group")
+	f.StringVar(&o.file, "groups", "", "`file` with a column named index and the columns of --group (default: a column named group)")
 }
 
 // check completes the options and checks them.

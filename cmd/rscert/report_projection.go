@@ -12,7 +12,7 @@ import (
 type projectionOptions struct {
 	rows, cols []string
 	value      gate.Requirement // without a bound
-	text       string           // of the value
+	text       string           // the value as the user wrote it
 }
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
