@@ -46,8 +46,9 @@ def adaptive_ece(confidence, correct):
 
 
 class Ace:
-    """Maximises η·CE(f(x + γ), ω) for a batch, subject to ‖γ‖∞ ≤ epsilon and 0 ≤ x + γ ≤ 1. All points of the attack
-    have the class of x.
+    """Maximises η·CE(f(x + γ), ω) for a batch, subject to ‖γ‖∞ ≤ epsilon and 0 ≤ x + γ ≤ 1. Here CE is the
+    cross-entropy for the class ω, which is the label or the prediction, and η is 1 or −1. All points of the attack have
+    the class of x.
 
     A step is the learning rate times the gradient. As in PyTorch's ReduceLROnPlateau, the rate of an image falls to a
     tenth after more than 10 steps without an improvement by the factor 1.0001.
