@@ -126,8 +126,8 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 }
 
 // hopeless reports whether the code can drop interval i. The argument e bounds the capital K at the lower end of the
-// interval: K is below 2^e. The argument left is the number of remaining samples. hopeless returns true if e < giveUp,
-// or if K cannot reach the target 1/α even if all remaining samples are 1.
+// interval: K is below 2^e. The argument 'left' is the number of remaining samples. hopeless returns true if e <
+// giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
@@ -245,7 +245,7 @@ func (c *capital) settle() {
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// The variable target is the amount by which ln K must still grow to reach ln(1/α) at the middle of the
+		// The variable 'target' is the amount by which ln K must still grow to reach ln(1/α) at the middle of the
 		// interval. It is at least 1.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))

@@ -132,8 +132,8 @@ type Certificate struct {
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
 
-// AsStated returns c. If the certificate stated has no Steps, AsStated removes Steps from the result, because files of
-// earlier versions lack Steps.
+// AsStated returns c. If the argument 'stated' has no Steps, AsStated removes the Steps from the result, because files
+// of earlier versions lack Steps.
 func (c Certificate) AsStated(stated Certificate) Certificate {
 	if stated.Steps == nil {
 		c.Steps = nil

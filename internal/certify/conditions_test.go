@@ -21,8 +21,8 @@ func levels() (leveled, plain Target) {
 	return leveled, plain
 }
 
-// For votes, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
-// every method, at a fixed n and at each checkpoint of a stopping rule.
+// For votes, the two targets from the function 'levels' must give equal bounds. The test compares the bounds of every
+// method, at a fixed n and at each checkpoint of a stopping rule.
 func TestVotesSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	for _, method := range names(VoteMethods()) {
@@ -71,8 +71,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// For scores, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
-// every mean bound and combination, without intervals and with the intervals of every method.
+// For scores, the two targets from the function 'levels' must give equal bounds. The test compares the bounds of every
+// mean bound and combination, without intervals and with the intervals of every method.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)

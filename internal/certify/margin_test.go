@@ -224,7 +224,7 @@ func TestEventProbabilityLarge(t *testing.T) {
 	}
 }
 
-// The function bridge bounds P_q(event) for all q on the line between two nodes.
+// The function 'bridge' bounds P_q(event) for all q on the line between two nodes.
 func TestBridgeBoundsTheLine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const n = 80
@@ -259,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// The function prove rejects every margin for which the event has a probability above α at some point of a fine grid on
-// the frontier. It accepts margins slightly below the exact bound.
+// The function 'prove' rejects every margin for which the event has a probability above α at some point of a fine grid
+// on the frontier. It accepts margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {

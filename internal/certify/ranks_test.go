@@ -176,8 +176,8 @@ func multinomialProbability(x []int64, p []float64) float64 {
 }
 
 // truth returns the radius that the contest of a certificate has if p holds the probabilities of the outcomes A, B, C,
-// … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which truth
-// does not have. So truth leaves out the most probable rivals, which gives the largest radius.
+// … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which are
+// unknown here. So the function leaves out the most probable rivals, which gives the largest radius.
 func (c Claim) truth(contest string, p []float64) float64 {
 	others := slices.Clone(p[1:])
 	silence := others[len(others)-1]

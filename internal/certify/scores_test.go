@@ -513,8 +513,8 @@ func BenchmarkScoreSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkBettingExample measures the betting bound of one example and one pair of classes at n = 100,000, from saved
-// scores.
+// BenchmarkBettingExample measures how long it takes to compute the betting bound of one example and one pair of
+// classes at n = 100,000, from saved scores.
 func BenchmarkBettingExample(b *testing.B) {
 	const n = 100000
 	c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 0.5}})

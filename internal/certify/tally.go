@@ -94,7 +94,7 @@ func (t *Tally) Summary(radii []float64) Summary {
 	return s
 }
 
-// In summarises the certificates by the radii that they imply in another norm. If the argument radii is empty, In
+// In summarises the certificates by the radii that they imply in another norm. If no radii are given, the method
 // chooses round radii.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part

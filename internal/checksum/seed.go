@@ -67,7 +67,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which cell holds the CRC of a text. The text is the concatenation of parts.
+// find returns the Seed for which 'cell' holds the CRC of a text. The text is the concatenation of 'parts'.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {

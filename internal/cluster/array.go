@@ -152,7 +152,7 @@ func (a *Array) Save() error {
 	return durable.WriteFile(a.recordPath(), append(text, '\n'))
 }
 
-// Load reads the array whose merged run folder is out.
+// Load reads the array whose merged run folder is 'out'.
 func Load(out string) (*Array, error) {
 	a := &Array{Out: out}
 	text, err := os.ReadFile(a.recordPath())

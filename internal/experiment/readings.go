@@ -164,7 +164,7 @@ func (e *Experiment) normalised(a graph.Arrangement, mean, std []float64) normal
 	return n
 }
 
-// channelValue returns the value of a channel, or absent if there are no values.
+// channelValue returns the value of a channel, or the argument 'absent' if there are no values.
 func channelValue(values []float64, channel int, absent float64) float64 {
 	switch len(values) {
 	case 0:

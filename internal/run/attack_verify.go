@@ -273,8 +273,7 @@ func sumOf(values []float32) string {
 }
 
 // classify queues the input x and the function 'check'. As soon as the queue fills a batch, the model classifies the
-// queued inputs, and each function is called with the class of its input. If no classes are replayed, classify does
-// nothing.
+// queued inputs, and each function is called with the class of its input. If no classes are replayed, it does nothing.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {
 	if !v.found.Classes {
 		return nil

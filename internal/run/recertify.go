@@ -57,8 +57,8 @@ func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, er
 	return c, nil
 }
 
-// settle chooses the method if the user names none. If the evidence holds what the run's method needs, settle chooses
-// this method.
+// settle chooses the method if the user names none. If the evidence holds what the run's method needs, it chooses this
+// method.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return

@@ -136,7 +136,7 @@ func (r *running) checkScores(done runfolder.Done) error {
 	return nil
 }
 
-// close closes the experiment. The results are already in the folder, so close only warns of an error.
+// close closes the experiment. The results are already in the folder, so an error only causes a warning.
 func (r *running) close() {
 	if err := r.experiment.Close(); err != nil {
 		r.console.Warnf(warning.CloseFailed, "%v", err)

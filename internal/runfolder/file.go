@@ -34,7 +34,7 @@ func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	return &appendFile{filepath.Join(root.Name(), name), file, size}, nil
 }
 
-// append writes whole lines. If the disk has no room for all of these lines, append leaves none of them in the file.
+// append writes whole lines. If the disk has no room for all of these lines, none of them stays in the file.
 func (a *appendFile) append(lines []byte) error {
 	if _, err := a.file.Write(lines); err != nil {
 		_ = a.file.Truncate(a.size)

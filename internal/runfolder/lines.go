@@ -55,7 +55,7 @@ func (s *lineScanner) next() (line, error) {
 	return line{}, io.EOF
 }
 
-// readLine appends the next line with its newline to data. It returns io.EOF if the line has no newline.
+// readLine appends the next line with its newline to 'data'. It returns io.EOF if the line has no newline.
 func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	for {
 		part, err := br.ReadSlice('\n')

@@ -15,9 +15,9 @@ type NoiseMaker interface {
 	Classifier
 	// Noise returns the noise that the device makes, or nil if it makes none.
 	Noise() *LatticeNoise
-	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to the Vote of each
-	// output. If outputs is not nil, RunNoisy also sets outputs [Batch()·m], and votes may then be nil. Several
-	// goroutines may call RunNoisy concurrently.
+	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets the slice 'votes' [Batch()] to the
+	// Vote of each output. If the slice 'outputs' [Batch()·m] is not nil, RunNoisy also stores the outputs in it, and
+	// 'votes' may then be nil. Several goroutines may call RunNoisy concurrently.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 

@@ -37,7 +37,7 @@ func largest(in []float32) float32 {
 	return most
 }
 
-// ulp changes an output by one unit in the last place if up is true.
+// ulp changes an output by one unit in the last place if 'up' is true.
 func ulp(x *float32, up bool) {
 	if up {
 		*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
