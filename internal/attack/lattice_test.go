@@ -10,7 +10,8 @@ import (
 
 var bytesLattice = Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255}
 
-// stepsOf returns (moved − x)/Step. It checks that moved and x are on the lattice and between the ends of the lattice.
+// stepsOf returns (moved − x)/Step. It checks that 'moved' and x are on the lattice and between the ends of the
+// lattice.
 func stepsOf(t *testing.T, l Lattice, moved, x []float32) []int64 {
 	t.Helper()
 	k := make([]int64, len(x))

@@ -268,7 +268,7 @@ func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	return append(data, "PAR1"...)
 }
 
-// TestParquet opens files like those of Hugging Face's datasets, with any number of row groups.
+// TestParquet opens files like the files of Hugging Face's datasets, with any number of row groups.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
 	folder, _ := rows(t, mustOpen(t, "testdata/images"))

@@ -132,7 +132,7 @@ func withoutPath(path string, err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), path+": "))
 }
 
-// classFolders returns the names of the folders in root, sorted.
+// classFolders returns the names of the folders in the folder 'root', sorted.
 func classFolders(root string) (folders []string, err error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestColumns checks that Columns names the values, but not labels and indices.
+// TestColumns checks that Columns returns the names of the values, but not the names of labels and indices.
 func TestColumns(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// LatticeKind names a kind of lattice Step·k, where k is an integer.
+// LatticeKind is a kind of lattice. The points of a lattice are Step·k, where k is an integer.
 type LatticeKind uint8
 
 // These are the kinds of lattices.

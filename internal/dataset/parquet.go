@@ -85,9 +85,9 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels sets the labels from the numbers in cells. The argument 'own' lists the class names of the file by
-// number, and is empty if the file has none. If both 'own' and Options.ClassNames are given, the classes get new
-// numbers in the order of ClassNames.
+// setNumberedLabels sets the labels from the numbers in the argument 'cells'. The argument 'own' lists the class names
+// of the file by number, and is empty if the file has none. If both 'own' and Options.ClassNames are given, the classes
+// get new numbers in the order of ClassNames.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

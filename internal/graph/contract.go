@@ -83,9 +83,9 @@ func batchSize(input, output TensorInfo) int {
 	return NoBatch
 }
 
-// chooseOutput returns the named output. If name is empty, it returns the only output that can hold class scores. If
-// several outputs can, chooseOutput leaves out the outputs that hold one number per sample, and takes the output that
-// remains. This works only if exactly one output remains.
+// chooseOutput returns the named output. If the argument 'name' is empty, it returns the only output that can hold
+// class scores. If several outputs can, chooseOutput leaves out the outputs that hold one number per sample, and takes
+// the output that remains. This works only if exactly one output remains.
 func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	var candidates []TensorInfo
 	for _, o := range outputs {

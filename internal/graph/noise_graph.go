@@ -104,8 +104,9 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 }
 
 // words adds nodes that compute the random 64-bit words [T, d] of smoothing.Stream.Words. The random number generator
-// is Squares with five rounds. The argument 'key' names the keys [T, 1] of the streams. The argument 'start' names a
-// tensor [T, 1]. For each row, it holds the product of the row's key and the row's first counter value.
+// is Squares with five rounds. The argument 'key' is the name of a tensor [T, 1] that holds the keys of the streams.
+// The argument 'start' is the name of a tensor [T, 1]. For each row, this tensor holds the product of the row's key and
+// the row's first counter value.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {

@@ -71,7 +71,7 @@ func (g Gain) Text() param.Text {
 		param.Device, g.Against, param.Precision, F32)
 }
 
-// batchAdvice explains how to export the model so that the model can run in batches. The argument err says why the
+// batchAdvice explains how to export the model so that the model can run in batches. The argument 'err' says why the
 // model cannot yet run in batches.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))

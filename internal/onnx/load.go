@@ -303,7 +303,8 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of the input and the output of a call of tile samples.
+// shapes returns the shapes of the input and the output of a call. The argument 'tile' is the number of samples in the
+// call.
 func (m *Model) shapes(tile int) (in, out ort.Shape) {
 	if m.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -489,7 +490,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 }
 
 // use makes the model run the session. The argument 'tile' is the number of samples in a call of the session. The
-// number of samples in a batch is the argument 'want', rounded up to a multiple of tile.
+// number of samples in a batch is the argument 'want', rounded up to a multiple of 'tile'.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -538,7 +539,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 
 // batchable returns a session that runs the model in batches of the reference size. In this session, each sample's
 // scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the session's
-// scores for the samples in pool. If there is no such session, the error says why.
+// scores for the samples in the argument 'pool'. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")

@@ -328,7 +328,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice 'places' long enough for count examples of d coordinates each.
+// makeRoom makes the slice 'places' long enough for 'count' examples of d coordinates each.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

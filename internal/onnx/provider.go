@@ -93,8 +93,8 @@ type settings struct {
 	tuning    Tuning
 }
 
-// providers returns all providers. With --device auto, rscert uses the first provider that works and has the field auto
-// set.
+// providers returns all providers. With --device auto, rscert uses the first provider that works and has the field
+// 'auto' set.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }

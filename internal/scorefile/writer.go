@@ -158,7 +158,7 @@ func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
 
-// WriteEstimation writes probabilities of estimation samples. Its arguments have the same meaning as those of
+// WriteEstimation writes probabilities of estimation samples. Its arguments have the same meaning as the arguments of
 // WriteSelection.
 func (w *Writer) WriteEstimation(i int, first int64, probs []float32) error {
 	return w.writeScores("scores", w.shape.N, i, first, probs)

@@ -81,7 +81,7 @@ type Objective struct {
 	Probabilities bool
 }
 
-// Attached names the inputs and outputs of a graph with an objective.
+// Attached holds the names of the inputs and outputs of a graph with an objective.
 type Attached struct {
 	Input  string // shape [Examples, …]
 	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
@@ -208,7 +208,8 @@ func (t *tape) marked(z, mark string) string {
 	return t.reduce("ReduceSum", t.Op("Where", mark, z, t.Floats(nil, 0)), []int64{1}, false)
 }
 
-// ratio adds nodes that divide margin [E] by span [E, 1]. A small constant added to span avoids a division by 0.
+// ratio adds nodes that divide the argument 'margin' [E] by the argument 'span' [E, 1]. A small constant added to
+// 'span' avoids a division by 0.
 func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }
