@@ -20,7 +20,7 @@ import (
 // bin m.
 type ByGroup struct {
 	Groups []GroupResult `json:"groups"` // with a certified class at this radius
-	// Without names the groups that have no certified class at this radius.
+	// The field Without lists the groups that have no certified class at this radius.
 	Without []predictions.RowGroup `json:"without_certified_class,omitempty"`
 	Worst   WorstGroup             `json:"worst"`
 	Of      int                    `json:"of"` // number G of groups in the study

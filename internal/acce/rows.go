@@ -50,8 +50,8 @@ type group struct {
 	units  calib.RowWeights
 }
 
-// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If same is true,
-// splitByRadius keeps only examples that have a row at every one of these radii.
+// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If the argument
+// 'same' is true, splitByRadius keeps only examples that have a row at every one of these radii.
 func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {

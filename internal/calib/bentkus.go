@@ -21,8 +21,9 @@ import (
 // summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent,
 // identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
 //
-// The largest c that A_k does not refute at a level is well defined: E (τ'−ΣW*)₊², maximised over W* ≥ −1 with mean c
-// and E W*² ≤ β, decreases in c. The proof in oneStep holds with (τ'−w)₊² in place of e^{−λw}.
+// The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
+// all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
+// of e^{−λw}.
 func BinnedBentkus(s *Sample, delta, variation float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err

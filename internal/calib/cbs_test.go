@@ -205,8 +205,8 @@ func TestMeanWithFailures(t *testing.T) {
 	}
 }
 
-// CBS rounds interval ends that are not multiples of 2⁻⁶³ in the direction in which the score grows. Any other rounding
-// gives less than the true maximum.
+// If an interval end is not a multiple of 2⁻⁶³, CBS rounds it in the direction in which the score grows. Any other
+// rounding gives less than the true maximum.
 func TestCBSRoundsEndsOutward(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -225,8 +225,8 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// checkRoundedUp checks that got is not below exact and is at most three units in the last place above it. Values above
-// 1 must give 1.
+// checkRoundedUp checks that 'got' is not below 'exact' and is at most three units in the last place above it. If
+// 'exact' is above 1, 'got' must be 1.
 func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	t.Helper()
 	if exact.Cmp(big.NewRat(1, 1)) >= 0 {

@@ -73,8 +73,8 @@ func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 func clamp01(x float64) float64 { return min(1, max(0, x)) }
 
 // AccuracyEstimate returns the accuracy with an interval. Without weights the interval is exact. With weights the
-// accuracy is the known mean confidence plus the mean of correct − confidence. The function deviation bounds the error
-// of this mean.
+// accuracy is the known mean confidence plus the mean of correct − confidence. The function 'deviation' bounds the
+// error of this mean.
 func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(p.answersRight, func(i int) float64 {
 		if p.Quantity == ClassOneQuantity {
@@ -150,9 +150,9 @@ func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 // the outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d, where d is the bound that
-//     the function deviation gives at α/2 for the mean of the signed residuals ±(correct − confidence).
+//     the function 'deviation' gives at α/2 for the mean of the signed residuals ±(correct − confidence).
 //   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s. So θ ≥ ECE − d′. The bound d′ must hold
-//     for every pattern s. M nonempty bins have 2^M patterns, so d′ is the bound of the function deviation at
+//     for every pattern s. M nonempty bins have 2^M patterns, so d′ is the bound of the function 'deviation' at
 //     (α/2)/2^M.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
@@ -218,7 +218,7 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 }
 
 // BrierEstimate returns the mean of (confidence − correct)². Its terms are in [0, 1]. Without weights the interval
-// comes from MeanInterval. With weights it comes from the function deviation.
+// comes from MeanInterval. With weights it comes from the function 'deviation'.
 func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }

@@ -97,7 +97,7 @@ type signBin struct {
 	plus, minus float64
 }
 
-// pathBins returns the bins between the cuts whose level is at most finest.
+// pathBins returns the bins between the cuts whose level is at most the argument 'finest'.
 func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
 	const chunk = 64 // 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
 	var bins []signBin

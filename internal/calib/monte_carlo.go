@@ -117,7 +117,7 @@ func newNullModel(p *Predictions) *nullModel {
 	return m
 }
 
-// addWaves computes φ_j(t_b)/√V for j < functions. If V is 0, all are 0.
+// addWaves computes φ_j(t_b)/√V for all j below the argument 'functions'. If V is 0, all values are 0.
 func (m *nullModel) addWaves(functions int) {
 	total := 0.0
 	for _, v := range m.variance {
@@ -167,8 +167,8 @@ func (m *nullModel) simulate(r *splitMix, sums []float64) nullStatistics {
 	return m.statistics(sums, slopes)
 }
 
-// statistics returns the statistics of MonteCarloTest, where sums holds the number of correct examples of each bin, and
-// slopes is Σ(1−2c_i)·correct_i.
+// statistics returns the statistics of MonteCarloTest, where 'sums' holds the number of correct examples of each bin,
+// and 'slopes' is Σ(1−2c_i)·correct_i.
 func (m *nullModel) statistics(sums []float64, slopes float64) (t nullStatistics) {
 	if m.scale > 0 {
 		t[0] = math.Abs(slopes-m.offset) / m.scale

@@ -42,7 +42,7 @@ func AnswersOf(p *Predictions) Answers {
 	return Answers{confidence, right}
 }
 
-// keep returns the answers to the examples whose mark equals the argument mark.
+// keep returns the answers to the examples whose value in the slice 'marks' equals the argument 'mark'.
 func (a Answers) keep(marks []bool, mark bool) (kept Answers) {
 	for i, m := range marks {
 		if m == mark {

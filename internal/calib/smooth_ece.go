@@ -113,8 +113,8 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 	return c
 }
 
-// Points returns about count points of the regression. It omits points where the density is below a thousandth of its
-// maximum, because too few examples determine the regression at these points.
+// Points returns about as many points of the regression as the argument 'count' says. It omits points where the density
+// is below a thousandth of its maximum, because too few examples determine the regression at these points.
 func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
 	most := slices.Max(c.Density)
 	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {

@@ -55,10 +55,10 @@ type BoundStudy struct {
 	// Proxy stands for the unknown true error. It is EstimateError of all rows, which has no guarantee.
 	Proxy float64
 	Sizes []SizeBounds // in ascending order of N
-	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of ln(Proxy
-	// − mean lower bound). The fit is by least squares. It leaves out two kinds of sizes: those at which a subsample has
-	// a trivial bound, because a trivial bound does not depend on n, and those at which the difference is not positive.
-	// If fewer than two sizes are left, the slope is NaN.
+	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of
+	// ln(Proxy − mean lower bound). The fit is by least squares. It leaves out the sizes at which a subsample has a
+	// trivial bound, because a trivial bound does not depend on n. It also leaves out the sizes at which the difference
+	// is not positive. If fewer than two sizes are left, the slope is NaN.
 	UpperSlope map[string]float64
 	LowerSlope float64
 }

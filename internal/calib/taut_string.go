@@ -107,7 +107,7 @@ func (t *tautString) advance(c *chain) {
 	c.popFront()
 }
 
-// add takes the next point (W_j, A_j). The method finish takes the last point.
+// add takes the next point (W_j, A_j). The method 'finish' takes the last point.
 func (t *tautString) add(w, a float64) {
 	t.addUpper(knot{w, a + t.lambda})
 	t.addLower(knot{w, a - t.lambda})

@@ -70,7 +70,7 @@ type NoRadiusError struct {
 func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
 
 // ByRadius checks the rows and groups them by radius, ascending. It returns the groups of the wanted radii, or of all
-// radii if wanted is empty. An error about a row is a *RowError.
+// radii if the argument 'wanted' is empty. An error about a row is a *RowError.
 func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	if b.Radius == nil && len(wanted) > 0 {
 		return nil, ErrNoRadii

@@ -37,7 +37,7 @@ func (b binary) variable(confidence float64) float64 {
 	return float64(float32(confidence))
 }
 
-// eachClass calls the function fit for class 1 if there are two classes, otherwise for each class.
+// eachClass calls the function 'fit' for class 1 if there are two classes, otherwise for each class.
 func (d Data) eachClass(fit func(b binary) error) error {
 	first, last := 0, d.Classes-1
 	if d.Classes == 2 {

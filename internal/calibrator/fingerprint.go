@@ -91,7 +91,7 @@ func (f Fingerprint) In(d Data) Shared {
 	return s.judge(rate)
 }
 
-// SharedWith counts the rows of d that occur among the rows of other.
+// SharedWith counts the rows of d that occur among the rows of the argument 'other'.
 func (d Data) SharedWith(other Data) Shared {
 	counts, own := count(other.hashes()), count(d.hashes())
 	s := Shared{Of: d.N()}
@@ -116,7 +116,7 @@ func count(hashes []uint64) map[uint64]int {
 	return counts
 }
 
-// judge sets ByChance. The argument rate bounds the probability that an independent row occurs among the other rows.
+// judge sets ByChance. The argument 'rate' bounds the probability that an independent row occurs among the other rows.
 func (s Shared) judge(rate float64) Shared {
 	s.ByChance = s.Rows == 0 || rate >= 1 || manyOf(s.Rows, s.Of, rate) > leakLevel
 	return s

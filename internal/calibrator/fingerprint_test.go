@@ -72,12 +72,12 @@ func TestSharedRows(t *testing.T) {
 		if s := print.In(other); s.Rows != 0 || !s.ByChance {
 			t.Errorf("other rows: %+v", s)
 		}
-		// Half of the rows of the fit are about half of the recorded rows.
+		// Half of the rows of the fit have about half of the recorded hashes.
 		if s := print.In(part); s.ByChance || s.Rows < 16 || s.Rows > 48 {
 			t.Errorf("half of the rows: %+v", s)
 		}
 	}
-	// Copies within the files hide nothing.
+	// Copies of rows within the files do not hide that the files share rows.
 	fit, other := rowsOf(500, 1, 0, 1), rowsOf(400, 1, 0, 2)
 	for _, c := range []struct {
 		what      string

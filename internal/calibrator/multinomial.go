@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// allLogits returns the logits [N×Classes] of the data, or the numbers by which before replaces them.
+// allLogits returns the logits [N×Classes] of the data, or the numbers by which the argument 'before' replaces them.
 func (d Data) allLogits(before *Before) []float64 {
 	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes, Before: before}
 	out := make([]float64, d.N()*d.Classes)
@@ -45,7 +45,7 @@ func fitMatrix(d Data, o Options) (Map, error) {
 // Penalty chooses the penalty of Dirichlet calibration.
 type Penalty string
 
-// The penalties, for the weights W and the biases b.
+// These are the penalties, for the weights W and the biases b.
 const (
 	ODIR Penalty = "odir" // off-diagonal and intercept regularisation: L2·Σ_{i≠j}W_ij² + L2Bias·‖b‖²
 	All  Penalty = "all"  // L2·(‖W‖² + ‖b‖²)
@@ -90,9 +90,9 @@ func fitStructured(d Data, weights int) (Map, error) {
 	return fitMultinomial(d, &Before{1 / fit.Temperature, 1 / (n + 1)}, ridge{k / n, k * (k - 1) / n, k / n, true}, weights)
 }
 
-// fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which before replaces them. It minimises
-// the mean negative log-likelihood plus the penalty over the weights W and the biases b. The argument 'weights' is the
-// number of weights in W. The loss is convex.
+// fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which the argument 'before' replaces
+// them. It minimises the mean negative log-likelihood plus the penalty over the weights W and the biases b. The
+// argument 'weights' is the number of weights in W. The loss is convex.
 func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 	switch {
 	case !(r.off > 0) || math.IsInf(r.off, 0) || !(r.bias > 0) || math.IsInf(r.bias, 0):
@@ -170,9 +170,9 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// ridge holds three factors of a penalty: for the squares of the elements of W on the diagonal, for those off the
-// diagonal, and for the squares of the biases. If identity is set, W = I has no penalty. Otherwise W = 0 has no
-// penalty.
+// ridge holds three factors of a penalty. They multiply the squares of the diagonal elements of W, the squares of the
+// other elements of W, and the squares of the biases. If the field 'identity' is set, W = I has no penalty. Otherwise W
+// = 0 has no penalty.
 type ridge struct {
 	diagonal, off, bias float64
 	identity            bool
@@ -206,7 +206,7 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value returns the loss at x: the mean negative log-likelihood plus the penalty. Unless the slice gradient is nil,
+// value returns the loss at x: the mean negative log-likelihood plus the penalty. Unless the slice 'gradient' is nil,
 // value writes the gradient to it.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()

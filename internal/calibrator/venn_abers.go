@@ -9,8 +9,8 @@ import (
 
 // VennAbersCurve holds the probabilities p₀(x) and p₁(x) of an inductive Venn–Abers predictor (Vovk, Petej & Fedorova
 // 2015): p_y(x) is the value at x of the isotonic regression of the examples of the fit and one more example, which has
-// the variable x and the label y. The two functions are constant between the knots At. Let a be the number of knots ≤
-// x, and b the number of knots < x. Then p₀(x) = P0[a] and p₁(x) = P1[b].
+// the variable x and the label y. The two functions are constant between the knots in At. Let a be the number of knots
+// ≤ x, and b the number of knots < x. Then p₀(x) = P0[a] and p₁(x) = P1[b].
 //
 // Let a new example have the label Y and be exchangeable with the examples of the fit. Then p_Y(x) is perfectly
 // calibrated: P(Y = 1 | p_Y(x)) = p_Y(x) (theorem 1 of Vovk et al.). The theorem says nothing about the single

@@ -138,7 +138,7 @@ func TestSlackMakesProposalsValid(t *testing.T) {
 	}
 }
 
-// The method elevated must return weights of a higher degree for the same polynomial. One weight must equal a
+// The method 'elevated' must return weights of a higher degree for the same polynomial. One weight must equal a
 // hypergeometric mean computed by hand.
 func TestElevation(t *testing.T) {
 	b := newPolynomial([]float64{-0.25, 0, 0.5, 1})

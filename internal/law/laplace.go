@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// Laplace is noise of the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm: F is the Laplace
+// Laplace is noise with the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm: F is the Laplace
 // distribution function. Along a unit direction of L1, the probability p of an event changes at most at the rate
 // f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below the radius of Teng et al. 2020, Theorem 2. For
 // two classes both radii are equal.

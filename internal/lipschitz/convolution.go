@@ -142,7 +142,7 @@ func mirrored(at, grid []int) bool {
 	return false
 }
 
-// levels holds the numbers of squarings, in the order in which largest tries them.
+// levels holds the numbers of squarings, in the order in which the method 'largest' tries them.
 var levels = []int{1, 4, mostSquarings}
 
 // frequency is a point of the grid with an upper bound on ‖Ŵ(ω)‖₂.
@@ -234,7 +234,7 @@ func (c Convolution) phase(tap int, at, grid []int) (residue int, cos, sin float
 	return residue, cos, sin
 }
 
-// digits returns the position on each axis of the element with this index in rows.
+// digits returns the position on each axis of the element with this index in row-major order.
 func digits(index int, sizes []int) []int {
 	at := make([]int, len(sizes))
 	for a := len(sizes) - 1; a >= 0; a-- {

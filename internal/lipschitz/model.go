@@ -125,7 +125,7 @@ func ends(info *graph.Info, output string) (input graph.TensorInfo, name string,
 }
 
 // inputShape returns the shape of the input, or nil if a size other than the first one is open. If the first size is
-// open and no shape is given, the first size is the argument batch.
+// open and no shape is given, the first size is the argument 'batch'.
 func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, error) {
 	if input.Unknown {
 		return given, nil
@@ -435,7 +435,7 @@ func (n node) integer(name string, absent int64) int64 {
 	return absent
 }
 
-// axis returns the attribute axis, which counts from the end if it is negative and the rank is known.
+// axis returns the attribute 'axis', which counts from the end if it is negative and the rank is known.
 func (n node) axis(absent int64) int64 {
 	axis := n.integer("axis", absent)
 	if axis < 0 && n.in[0].shape != nil {

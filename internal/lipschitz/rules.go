@@ -255,7 +255,7 @@ func divide(n node) (value, error) {
 }
 
 // scaleBy multiplies the input that depends on the model's input by the largest factor of the other input. The constant
-// may be one of the inputs first to last.
+// may be one of the inputs from 'first' to 'last'.
 func (n node) scaleBy(first, last int, factor func(float64) float64) (value, error) {
 	for k := first; k <= last; k++ {
 		if n.in[k].bound > 0 || n.in[1-k].bound == 0 {
