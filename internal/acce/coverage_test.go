@@ -201,7 +201,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 				for i, tau := range taus {
 					rows[i] = dataset(kind, examples, shift, tau)
 				}
-				// The rows are borderline cases at one τ, which is drawn at random (see the function dataset).
+				// The rows are borderline cases at one τ, which is drawn at random (see the function 'dataset').
 				hard := r.IntN(len(taus))
 				for i, e := range certifiedErrors(t, sampleBounds(t, rows[hard], shift, alpha, n0, n, r), taus, delta) {
 					failed = failed || e < truth(rows[hard], shift, taus[i])

@@ -96,8 +96,8 @@ func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	return out
 }
 
-// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval, with 1−x in place of x if mirrored is
-// true.
+// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval, with 1−x in place of x if the argument
+// 'mirrored' is true.
 func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
 	sum := 0.0
 	for j := range b {
