@@ -23,7 +23,7 @@ import "math"
 //   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on the factor 1/(αK_{t−1}(m)) by
 //     which the capital must still grow to reach 1/α: λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The code
 //     computes this factor again for each block of samples. The code omits the paper's last step, which rejects at a
-//     random threshold. Without this step, Ville's inequality proves that the test is valid.
+//     random threshold. Ville's inequality proves that the test is valid without this step.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
 //     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound is never below

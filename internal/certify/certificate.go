@@ -1,7 +1,7 @@
 // Package certify turns votes and scores sampled under noise into statements that hold with a given probability:
 // margins, certified radii and bounds on the confidence under attack.
 //
-// The functions take slices, return values and have no side effects. Bounds err on the safe side: they are rounded
+// The functions take slices and return values. They have no side effects. Bounds err on the safe side: they are rounded
 // outward, and ties count against the certificate. A method that can fail with a probability above α is kept only to
 // reproduce its paper. Its certificates have Sound = false.
 //

@@ -231,8 +231,8 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 	}
 }
 
-// For certificates that come from scores, Agrees must check that every condition (method, alpha, law and others) is a
-// condition of the run.
+// For certificates that come from scores, Agrees must check that every condition (method, alpha, law and others) agrees
+// with the run.
 func TestAgrees(t *testing.T) {
 	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact, Level: 0.0199}, Bound: Hoeffding,
 		Confidence: ConfidenceParams{Radii: []float64{0.1}}}

@@ -98,8 +98,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns the bound of the method crude if this bound is far below ln
-// α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
+// logP returns an upper bound on ln P_q(event). It returns the bound of the method 'crude' if this bound is far below
+// ln α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude

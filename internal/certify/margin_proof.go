@@ -59,7 +59,7 @@ func (s *search) prove(f frontier) (bad float64) {
 	return p.y
 }
 
-// position is the point c_i of the frontier that prove has reached.
+// position is the point c_i of the frontier that the method 'prove' has reached.
 type position struct {
 	node
 	y, slope float64
@@ -149,7 +149,7 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 }
 
 // distance returns √(8n(1−ρ)) with ρ = Σ√(a_i b_i). This number approximates, in standard deviations, the distance
-// between n samples of a and n samples of b.
+// between n samples of the distribution a and n samples of the distribution b.
 func distance(n int64, a, b [3]float64) float64 {
 	var d float64
 	for i := range a {

@@ -162,7 +162,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 	}
 }
 
-// The test compares the result of the method probability with the sum over all outcomes.
+// The test compares the result of the method 'probability' with the sum over all outcomes.
 func TestEventProbability(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int64{1, 2, 9, 60} {

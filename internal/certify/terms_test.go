@@ -166,7 +166,8 @@ func TestTangentSide(t *testing.T) {
 	}
 }
 
-// prplTerms holds the parts of an empirical Bernstein bound by predictable plug-in that differ between its versions.
+// There are several versions of the empirical Bernstein bound by predictable plug-in. prplTerms holds the parts in
+// which the versions differ.
 type prplTerms struct {
 	lambda func(variance, i float64) float64        // λ_i from σ̂²_{i−1} and i
 	seen   int                                      // v_i takes μ̂ of the first i−1+seen samples
@@ -372,7 +373,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}
-					// The numbers above1 and above2 are the values of the two tangents at v2, without the factor lift.
+					// The numbers above1 and above2 are the values of the two tangents at v2, without the factor
+					// 'lift'.
 					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
 						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
 					}

@@ -103,8 +103,8 @@ func readAttackRecord(dir string) (a attackRecord, err error) {
 	return a, nil
 }
 
-// keepResumed completes the plan of a resumed attack. keepResumed copies the seed and the choice of examples from the
-// attack's record, unless the plan sets them.
+// keepResumed completes the plan of a resumed attack. It copies the seed and the choice of examples from the attack's
+// record, unless the plan sets them.
 func (p *AttackPlan) keepResumed() error {
 	if p.Out == "" || !p.Resume {
 		return nil

@@ -156,7 +156,7 @@ func sizeable(v certify.Votes, size int64) error {
 	return nil
 }
 
-// subsample draws Size of the votes of each example, or returns all votes if Size is 0.
+// subsample draws a subsample of Size votes for each example. If Size is 0, it returns all votes.
 func (q Recertification) subsample(votes []certify.Votes) ([]certify.Votes, error) {
 	if q.Size == 0 {
 		return votes, nil
@@ -260,7 +260,7 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
 			return hint.Add(spec.BadInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
-				"take the first k samples for it with %s k, or certify %s label", param.N0, param.Class)
+				"take the first k samples as selection samples with %s k, or certify %s label", param.N0, param.Class)
 		}
 		if err != nil {
 			return spec.BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))

@@ -109,7 +109,7 @@ type ownRow struct {
 	boundRow
 	label, prediction int
 	alpha             float64 // 0 in a file with certifiedHeader
-	absurd            bool    // [lower, upper] is not an interval in [0,1], or the column correct contradicts the columns prediction and label
+	absurd            bool    // [lower, upper] is no interval in [0,1], or 'correct' contradicts 'prediction' and 'label'
 }
 
 // agrees reports whether the row agrees with the certificate and with the parameters.

@@ -75,7 +75,7 @@ type Done struct {
 }
 
 // Samples are the saved scores of an example. Each method passes the samples of one phase to the function 'take', a few
-// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of take reuses it.
+// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of 'take' reuses it.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error

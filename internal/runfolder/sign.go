@@ -150,8 +150,8 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 	return nil, nil
 }
 
-// VerifySignature checks that key signed the run in dir. It checks the manifest's signature, and compares every file
-// that the manifest names with the manifest. It also checks that the manifest names every result in the folder.
+// VerifySignature checks that the key signed the run in dir. It checks the manifest's signature, and compares every
+// file that the manifest names with the manifest. It also checks that the manifest names every result in the folder.
 // VerifySignature returns an error only if it could not read a file.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)

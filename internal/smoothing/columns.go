@@ -129,8 +129,8 @@ func (t ColumnTables) Eta() (eta float64) {
 }
 
 // ColumnNoise is noise with a scale for each column. In units of the scales, it is noise of scale 1 on the columns that
-// have noise. So a certificate of radius r holds for each perturbation δ that is 0 on the columns without noise, if the
-// vector of the quotients δ_d/scale_d on the other columns has a norm below r.
+// have noise. So a certificate of radius r holds for a perturbation δ under two conditions. On the columns without
+// noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a norm below r.
 type ColumnNoise struct {
 	Tables   ColumnTables
 	norm     law.Norm

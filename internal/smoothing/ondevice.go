@@ -25,10 +25,10 @@ type NoiseMaker interface {
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and values holds the model's inputs for
-// the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y +
-// Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never
-// changes.
+// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and the array 'values' holds the model's
+// inputs for the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i]
+// and z = y + Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of
+// Places[k] never changes.
 type Rows struct {
 	Places  [][]int32 // lattice points of the batch's examples
 	Example []int32   // [Batch()], index into Places for each row

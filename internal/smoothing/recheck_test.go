@@ -44,7 +44,7 @@ func ulp(x *float32, up bool) {
 	}
 }
 
-// The map 'dependent' holds models. The output of these models for an input depends on more than this input.
+// The map 'dependent' holds models whose output for an input depends on more than this input.
 var dependent = map[string]struct {
 	see  func(in []float32, row int, outputs []float32)
 	says string
