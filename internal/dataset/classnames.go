@@ -151,8 +151,8 @@ func (c *classNames) label(name string) (int, error) {
 var synset = regexp.MustCompile(`^(n\d{8})(?:[\s,:]+(.*))?$`)
 
 // parseClassNames returns the aliases of every class. The text is either JSON or has one class on each line, with or
-// without a synset number. The JSON is ImageNet's common class index ({"0": ["n01440764", "tench"], …}), id2label of
-// transformers, or a list.
+// without a synset number. The JSON is ImageNet's common class index ({"0": ["n01440764", "tench"], …}), the mapping
+// id2label of the library transformers, or a list.
 func parseClassNames(text []byte) ([][]string, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {

@@ -89,7 +89,7 @@ type cell struct {
 // cells holds the cells of one column. Each cell takes 20 bytes plus its text.
 type cells struct {
 	texts   []byte // texts of all cells, one after another
-	ends    []int  // end of each text in texts
+	ends    []int  // end of each text in 'texts'
 	numbers []float64
 	columns []int32
 }

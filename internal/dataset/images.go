@@ -162,7 +162,7 @@ func finalSize(f *encoded, opt Options) (height, width int, err error) {
 	return height, width, err
 }
 
-// inspect reads the image's bytes and sets width, height, grey, deep, size and digest.
+// inspect reads the image's bytes and sets the fields 'width', 'height', 'grey', 'deep', 'size' and 'digest'.
 func (f *encoded) inspect() error {
 	r, size, err := f.open()
 	if err != nil {

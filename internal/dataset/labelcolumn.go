@@ -305,7 +305,7 @@ type candidate struct {
 	whole    bool  // all cells are whole numbers, at least 0
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of the cell that the field 'damaged' is about
-	dense    bool  // at least two values occur, and none is missing from 0 to top or from 1 to top
+	dense    bool  // at least two values occur, and none is missing from 0 to 'top' or from 1 to 'top'
 	top      int
 	distinct int
 }

@@ -23,9 +23,9 @@ import (
 )
 
 // This file reads external data. A model's file may store a tensor in another file and refer to it by name (onnx.proto,
-// TensorProto.external_data). rscert reads the other file itself, so ONNX Runtime never gets such a tensor. ONNX
-// Runtime would read the file a second time, and the file might have changed. If the model is in memory, ONNX Runtime
-// would look for the file in the working directory.
+// TensorProto.external_data). rscert reads the other file itself, so ONNX Runtime never gets such a tensor. Otherwise
+// ONNX Runtime would read the file a second time, and the file might have changed by then. If the model is in memory,
+// ONNX Runtime would look for the file in the working directory.
 
 // externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
@@ -111,7 +111,8 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	return nil
 }
 
-// movableInitializers returns the initializers whose data a session accepts by name from outside the graph.
+// movableInitializers returns the initializers whose data can stay outside the graph. A session receives such data
+// together with the initializer's name.
 func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {

@@ -126,7 +126,7 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// modulo adds nodes that compute x mod n. In operator sets without Mod, they compute x + (x div n)·(2⁶⁴ − n) mod 2⁶⁴.
+// modulo adds nodes that compute x mod n. In operator sets without Mod, they compute (x + (x div n)·(2⁶⁴ − n)) mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.uint64s(scalar, n))

@@ -18,7 +18,7 @@ import (
 // batch, and on the point at which an interrupted run resumed. A comparison of two runs could miss the random numbers,
 // because a model may draw them for only one in a thousand inputs.
 
-// opKey names an operator.
+// opKey identifies an operator.
 type opKey struct{ domain, op string }
 
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.

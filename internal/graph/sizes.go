@@ -36,7 +36,7 @@ type knownValue struct {
 	dims    []int64
 	numbers []float64 // the elements, if the check follows them
 	width   int64     // size of an element in bytes
-	whole   bool      // the value depends only on constants, and dims is its exact shape
+	whole   bool      // the value depends only on constants, and 'dims' is its exact shape
 }
 
 func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }

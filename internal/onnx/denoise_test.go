@@ -101,7 +101,7 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser
 	return apply(t, classifier, 0, clean, 4)
 }
 
-// TestDenoise compares the joined model with its two models run separately, for every kind of denoiser and timestep.
+// TestDenoise compares the joined model with separate runs of its two models, for every kind of denoiser and timestep.
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()

@@ -260,7 +260,7 @@ func TestNoiseEndless(t *testing.T) {
 	abandoned.Store(false)
 }
 
-// sizedWeight gives the last weight the shape dims.
+// sizedWeight gives the last weight the shape in the argument 'dims'.
 func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
 	b.Graph.Initializer[len(b.Graph.Initializer)-1].Dims = dims
 	return b

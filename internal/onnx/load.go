@@ -692,7 +692,7 @@ func placements(tile, n int) (calls [][]int) {
 			}
 			return poolSize + (i+k)%(n-poolSize)
 		})
-		add(func(i int) int { // a companion in every other row
+		add(func(i int) int { // random samples and companions in alternate rows
 			if i%2 == 0 {
 				return (7*i + 5*k) % poolSize
 			}

@@ -37,8 +37,8 @@ type provider struct {
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
 	ownMemory                 bool // the device has its own memory
-	// If fixSizes is set, each batch size has its own session, in which the size is fixed. ONNX Runtime then replaces
-	// shapes that the graph computes by constants.
+	// If fixSizes is set, each batch size has its own session, in which the size is fixed. ONNX Runtime then puts
+	// constants in place of the shapes that the graph computes.
 	fixSizes bool
 	// If measured is set, rscert chooses the batch size by measuring speeds.
 	measured bool

@@ -47,9 +47,9 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name of a column of the file. The argument 'name' is the column's name in the file. The
-// wanted name is this name itself, or this name in lower case, unless another column of the file has the name in lower
-// case. knownName returns "" for a column that is not wanted.
+// knownName returns the wanted name of a column of the file. The argument 'name' is the column's name in the file. If
+// this name is wanted, knownName returns it. Otherwise knownName returns the name in lower case, if this is a wanted
+// name and no column of the file has exactly this name. knownName returns "" for a column that is not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -151,7 +151,7 @@ type reader struct {
 	*Table
 	opt   Options
 	held  int64 // bytes of the columns and, for a binary format, of the whole file
-	limit int64 // limit of held
+	limit int64 // limit of 'held'
 }
 
 // choose returns the column for a name in the header, or nil if the name is not wanted.

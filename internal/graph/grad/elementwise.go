@@ -9,7 +9,7 @@ import (
 // This file holds the rules of functions of single numbers. It also holds the rules of sums, products, extremes and
 // choices of several numbers.
 
-// unary returns the rule of a function of one input. The argument 'gradient' adds the nodes that compute the gradient
+// unary returns the rule of a function of one input. The function 'gradient' adds the nodes that compute the gradient
 // in this input.
 func unary(gradient func(t *tape, n *node, d string) string) rule {
 	return func(t *tape, n *node) error {

@@ -90,7 +90,7 @@ func localOperators(m *onnxpb.ModelProto) map[operator]bool {
 	return local
 }
 
-// operator names an operator.
+// operator identifies an operator.
 type operator struct{ domain, name string }
 
 func operatorOf(domain, name string) operator {
