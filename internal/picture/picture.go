@@ -123,7 +123,7 @@ var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
 // describe adds a title in words to an SVG, because the letters in it are only outlines. It also adds a description, in
-// which each element of texts is a line.
+// which each element of 'texts' is a line.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {

@@ -172,7 +172,7 @@ def art_apgd(case, norm, epsilon):
 
 def rscert(binary, case, norm, epsilon, attack, extra=()):
     """Returns rscert's robust accuracies after each attack. Also counts the adversarial inputs that rscert found, and
-    those of them that PyTorch misclassifies, too."""
+    how many of these inputs PyTorch misclassifies, too."""
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "data.npz", Path(folder) / "run"
         np.savez(data, x=case.x.reshape(-1, *case.shape), y=case.y)

@@ -76,7 +76,7 @@ def reference(path, data, batch=None):
 
 
 def rows(outputs):
-    """Returns the scores of each example, from an array or a zipmap. An output of labels may come before them."""
+    """Returns the scores of each example, from an array or a zipmap. An output of labels may come before the scores."""
     scores = outputs[-1] if len(outputs) > 1 else outputs[0]
     if isinstance(scores, list):
         return [[row[k] for k in sorted(row)] for row in scores]
@@ -158,12 +158,12 @@ PACKAGES = ["torch", "torchvision", "timm", "transformers", "keras", "scikit-lea
 
 
 def suspects(row):
-    """Returns what the verdict says about the aspects that it suspects, by aspect."""
+    """Returns, for each aspect that the verdict suspects, what the verdict says about it."""
     return {aspect: text for aspect, (outcome, text) in row.get("verdict", {}).items() if outcome == "suspect"}
 
 
 def verdict(row):
-    """Returns the worst outcome of the verdict. For an outcome other than ok it names the aspects."""
+    """Returns the worst outcome of the verdict. If this outcome is not ok, also names the aspects that have it."""
     for worst in ("suspect", "unsure"):
         aspects = [aspect for aspect, (outcome, _) in row.get("verdict", {}).items() if outcome == worst]
         if aspects:

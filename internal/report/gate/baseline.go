@@ -33,7 +33,7 @@ type Comparison struct {
 	// Cautions says for which numbers the examples, or the differences between the runs, are too few.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
 	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
-	// procedure needs a family of tests that was fixed before the results.
+	// procedure needs a family of tests that was fixed before the results were known.
 	RadiiFromResults bool `json:"radii_from_results,omitempty"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".
 	RadiusTitle string `json:"-"`
@@ -186,7 +186,7 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale returns a function that maps change number i from [−down, up] to [0, 1].
+// unitScale returns a function that maps the i-th change from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }

@@ -33,7 +33,7 @@ type Requirement struct {
 	claim     certify.Claim // claim of the certificates, without RejectBelow
 	radius    *big.Rat
 	tau       *big.Rat
-	atMost    bool // the comparison is <=, otherwise >=
+	atMost    bool // the comparison is <=; if false, it is >=
 	bound     *big.Rat
 }
 

@@ -58,7 +58,8 @@ func findGit(folder string) (string, error) {
 	}
 }
 
-// named returns the path in a file of one line, after a prefix. A relative path begins at the folder.
+// named reads a file of one line, which holds a prefix and a path, and returns the path. A relative path begins at the
+// folder.
 func named(file, prefix, folder string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -216,7 +216,7 @@ func add(path string, e Entry) (all []Entry, earlier int, err error) {
 	return append(all, e), 0, durable.WriteFile(path, after.Bytes())
 }
 
-// Series holds the values that one quantity of one run has had, such as certified-accuracy@0.5.
+// Series holds the values of one quantity, such as certified-accuracy@0.5, for one run.
 type Series struct {
 	Quantity string
 	Run      string

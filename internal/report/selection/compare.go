@@ -19,10 +19,10 @@ import (
 // Options configure a comparison.
 type Options struct {
 	Radii []float64 // empty: all radii at which a run has CBS and CCE or, without such radii, the radii of the curves
-	// Names holds the name of the model of each run. Runs with the same name are of the same model. If Names is nil, the
-	// file of the model identifies the model.
+	// Names holds, for each run, the name of its model. Runs with the same name are of the same model. If Names is nil,
+	// the file of the model identifies the model.
 	Names []string
-	// Families holds the family of the model of each run, for example the method of its training. Nil: one family.
+	// Families holds, for each run, the family of its model, for example the training method. Nil: one family.
 	Families []string
 	// Within is the tolerance of the rule of Choice, as a share of the examples. Nil: make no choice.
 	Within *float64

@@ -113,8 +113,8 @@ func TestFrontTies(t *testing.T) {
 	}
 }
 
-// Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of each
-// model with the largest accuracy. A choice among the kept runs must still pay for all runs.
+// Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of
+// each model with the largest accuracy. A choice among the kept runs must still allow for all runs.
 func TestBestScale(t *testing.T) {
 	runs := []summary.Summary{run("a1", 1, 50, 0.1, 0.1), run("b", 0.5, 70, 0.3, 0.3), run("a0", 0.25, 60, 0.4, 0.4), run("a2", 0.5, 60, 0.2, 0.2)}
 	names := []string{"a", "b", "a", "a"}

@@ -78,7 +78,7 @@ func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
 		return 0, true, nil
 	}
 	each := d.Delta
-	if s.Choices != k { // otherwise the summary pays for the choice already
+	if s.Choices != k { // otherwise the summary already allows for the choice
 		each = EachDelta(each, k)
 	}
 	paid, err := newStatement(d.Examples, d.Alpha, each)

@@ -17,8 +17,8 @@ import (
 // Grouping says how to divide the examples into groups.
 type Grouping struct {
 	Columns []string
-	// Table has the column index and the columns of the groups. If Table is nil, the only possible column is "label",
-	// the true class.
+	// Table has a column named 'index', and the columns of the groups. If Table is nil, the only possible column is
+	// "label", the true class.
 	Table *table.Table
 }
 

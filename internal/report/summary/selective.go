@@ -40,9 +40,9 @@ type Selective struct {
 	Population *float64 `json:"population,omitempty"`
 }
 
-// Selection holds two radii for each example. Within the radius in answered, the classifier is certified to answer the
-// label. Within the radius in safe, it is certified to answer the label or to be silent. A radius of −1 means that
-// nothing is certified. With probability at least 1 − α, both certificates of an example hold. Here α is the run's
+// Selection holds two radii for each example. Within the radius in 'answered', the classifier is certified to answer
+// the label. Within the radius in 'safe', it is certified to answer the label or to be silent. A radius of −1 means
+// that nothing is certified. With probability at least 1 − α, both certificates of an example hold. Here α is the run's
 // parameter alpha.
 type Selection struct{ answered, safe []float64 }
 

@@ -281,7 +281,7 @@ func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
 }
 
 // TestCalibration compares CBS with its closed form and the thresholded error with counts. Of 10 sampled examples,
-// three have bounds at 0.5.
+// three have bounds at the radius 0.5.
 func TestCalibration(t *testing.T) {
 	s := small()
 	s.Bounds = bounds(t, "index,radius,lower,upper,correct,confidence,examples\n"+

@@ -28,7 +28,7 @@ type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
-	Differences  []gate.Comparison       `json:"differences,omitempty"` // of each further run from the first one
+	Differences  []gate.Comparison       `json:"differences,omitempty"` // comparison of each further run with the first one
 	Projection   *projection.Projection  `json:"projection,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 	History      *history.Result         `json:"history,omitempty"`

@@ -14,7 +14,7 @@ from typing import Literal
 
 LawName = Literal["gaussian", "laplace", "uniform"]
 
-# Masses returns the first integer and, for each integer from there on, a lower bound on its probability.
+# Masses holds the first integer and, for each integer from there on, a lower bound on its probability.
 Masses = tuple[int, list[int]]
 
 _PLACES = 256  # the integer x stands for x·2⁻²⁵⁶
