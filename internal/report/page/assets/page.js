@@ -47,7 +47,7 @@ function draw(figure, chart) {
     return svg;
   });
   chart.series.forEach((s, k) => readout.append(make("li", {}, keys[k], make("span", {}, s.name + ": ", values[k]))));
-  // Points of a line stand where it has values; the others are passed over.
+  // The slider stops only where a series has a value. Series of the shape "line" do not count.
   let present = chart.x.map((_, i) => i).filter(i => chart.series.some(s => s.shape !== "line" && s.values[i] !== null));
   if (!present.length) present = chart.x.map((_, i) => i);
   slider.max = String(present.length - 1);
@@ -142,7 +142,7 @@ function draw(figure, chart) {
   figure.append(list(chart));
 }
 
-// The values of a chart as a table, made when it is opened.
+// list returns the values of a chart as a table, which is made when the reader opens it.
 function list(chart) {
   const details = make("details", {}, make("summary", {}, "Values as a table"));
   details.addEventListener("toggle", () => {
@@ -177,7 +177,7 @@ const columns = [
   {name: "Samples", kind: "minor", shown: run => run.n, of: (run, i) => run.n[i]},
 ];
 
-// The class of a sheet's pictures; the sheet becomes an image when one of them is first in sight.
+// sheet returns the CSS class of a sheet's pictures. The sheet becomes an image when one of its pictures is first in sight.
 const sheets = new Map();
 function sheet(run, k) {
   const key = data.runs.indexOf(run) + "-" + k;
