@@ -42,7 +42,7 @@ type acceOptions struct {
 	json, quiet bool
 }
 
-// statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
+// statementOptions are the flags for the statement that acce makes about the whole dataset with probability 1 − delta.
 type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: the value in the run or the file
@@ -229,7 +229,7 @@ func runACCE(ctx context.Context, s streams, paths []string, o acceOptions) erro
 	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solveAll(ctx, s, paths, formats) })
 }
 
-// solvedBounds are the bounds of one input, with the study of them.
+// solvedBounds holds the bounds of one input and the study of these bounds.
 type solvedBounds struct {
 	path    string
 	bounds  runfolder.Bounds

@@ -47,8 +47,8 @@ func newCE(s streams) *cobra.Command {
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
 above and from below. Each sound bound holds with probability at least 1 − delta, for
-any distribution of the scores. The lower bound needs no assumption. No method bounds
-the error from above without one of these assumptions:
+any distribution of the scores. The lower bound needs no assumption. Each upper bound
+needs one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
   --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1
@@ -229,7 +229,7 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
-	lower calib.LowerMethod // the key in Lower
+	lower calib.LowerMethod // the key of the lower bound in the field Lower
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {

@@ -112,7 +112,7 @@ func TestCombine(t *testing.T) {
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 
-	// The command report, also with requirements or --json, reads the folder like a run. Other commands refuse the
+	// The command 'report', also with requirements or --json, reads the folder like a run. Other commands refuse the
 	// folder.
 	if got := rscert(exitDone, "report", path("routed"), "--json"); !hasMembers(got, `"method":"combined"`, `"alpha":0.006`, `"selected":4`, `"composition":"router with 2 experts"`) {
 		t.Errorf("report prints\n%s", got)

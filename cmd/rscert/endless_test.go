@@ -161,7 +161,7 @@ func TestSignalWhileOpening(t *testing.T) {
 }
 
 // TestSignalInLoop sends a signal while a noisy copy of the last example is in an endless loop. The run folder must
-// then hold the votes of at least 100 other examples, and the command radius must accept them.
+// then hold the votes of at least 100 other examples, and the command 'radius' must accept them.
 func TestSignalInLoop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	rows := make([][2]float64, 300)

@@ -9,8 +9,8 @@ import (
 )
 
 // addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function 'own' is not nil,
-// addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls settle
-// after parsing the flags.
+// addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls the
+// function 'settle' after it has parsed the flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -62,8 +62,8 @@ func (o groupOptions) extend(columns table.Options) table.Options {
 	return columns
 }
 
-// split divides the rows of the input into groups. The table must have been read with the columns of extend. The result
-// is nil if the user wants no groups.
+// split divides the rows of the input into groups. The table must have been read with the columns that the method
+// 'extend' returns. The result is nil if the user wants no groups.
 func (o groupOptions) split(ctx context.Context, s streams, quiet bool, t *table.Table) ([]predictions.RowGroup, error) {
 	if !o.given() {
 		return nil, nil

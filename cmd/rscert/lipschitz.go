@@ -29,8 +29,8 @@ func newLipschitz(s streams) *cobra.Command {
 		Use:   "lipschitz MODEL.onnx",
 		Short: "Bound the Lipschitz constant of a model from its weights",
 		Long: `This command bounds the Lipschitz constant L of a model, from L2 to L2: two inputs at
-distance r have outputs at distance at most L·r. L is a bound for 'rscert radius' and
-'rscert certify', flag --lipschitz.
+distance r have outputs at distance at most L·r. The flag --lipschitz of 'rscert radius'
+and 'rscert certify' takes this bound.
 
 The bound is the product of the bounds of the model's layers. The command bounds the
 norm of a matrix or a convolution from above by repeated squaring of its Gram matrix

@@ -26,8 +26,8 @@ type metricsOptions struct {
 	plots    []string
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
-	// The field probabilities says which numbers of a run to use. If it is nil, metrics uses the mean scores for a run
-	// that bounds mean scores, and the vote shares for any other run.
+	// The field 'probabilities' says which numbers of a run to use. If it is nil, metrics uses the mean scores for a
+	// run that bounds mean scores, and the vote shares for any other run.
 	probabilities *probabilities
 	jointBands    bool
 	consistency   bool // draw and report consistency bands

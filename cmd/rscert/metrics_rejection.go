@@ -52,7 +52,7 @@ func (o rejectionOptions) given() bool {
 	return o.heldOut != "" || o.share != nil || len(o.tau) > 0 || len(o.byTau) > 0
 }
 
-// flag returns a flag that asks for errors above a threshold.
+// flag returns one of the flags that the user gave and that ask for errors above a threshold.
 func (o rejectionOptions) flag() string {
 	switch {
 	case o.heldOut != "":
