@@ -18,7 +18,7 @@ import (
 // A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
 // levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
 // levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
-// δ = R. The method cdf uses the survival function of the scores to bound exactly these two values.
+// δ = R. The method 'cdf' uses the survival function of the scores to bound exactly these two values.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -102,8 +102,8 @@ func everyConfidence() []ConfidenceParams {
 		ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF, Band: BandBinomial})
 }
 
-// For the methods standard and cdf, the probability that the interval is wrong at one or more radii is at most α/2. For
-// the method tangent, the interval at each single radius is wrong with probability at most α/2.
+// For the methods 'standard' and 'cdf', the probability that the interval is wrong at one or more radii is at most α/2.
+// For the method 'tangent', the interval at each single radius is wrong with probability at most α/2.
 func TestConfidenceCoverage(t *testing.T) {
 	trials := int64(200)
 	if testing.Short() {
@@ -160,7 +160,7 @@ func TestConfidenceCoverage(t *testing.T) {
 }
 
 // With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. The
-// bounds of the band dkw and of the method standard are as far from the true values as theory predicts.
+// bounds of the band 'dkw' and of the method 'standard' are as far from the true values as theory predicts.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}

@@ -15,7 +15,7 @@ import (
 // (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
-	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors
+	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type 'ranks' for other factors
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 

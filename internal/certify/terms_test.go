@@ -138,7 +138,7 @@ func TestConfidenceTerms(t *testing.T) {
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
 
-// ψ(1) is an integral of the slopes g′(S_0), and C is an integral of g(S_0) − S_0·g′(S_0) (see the type tangent). The
+// ψ(1) is an integral of the slopes g′(S_0), and C is an integral of g(S_0) − S_0·g′(S_0) (see the type 'tangent'). The
 // test recomputes both integrals by finite differences of g. It also checks that no tangent lies above g.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7

@@ -153,7 +153,7 @@ func (h *Holdings) auditRecord() {
 		h.Record = append(h.Record, fmt.Sprintf("%d examples are selected, and the parameters select %d of %d", run.Data.Selected, len(whole), run.Data.Examples))
 	}
 	if k := p.TangentSamples(); k != run.TangentSamples {
-		h.Record = append(h.Record, fmt.Sprintf("tangent_samples is %d, and follows as %d from the parameters", run.TangentSamples, k))
+		h.Record = append(h.Record, fmt.Sprintf("tangent_samples is %d, and the parameters give %d", run.TangentSamples, k))
 	}
 }
 
