@@ -1,6 +1,6 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
-// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1), also near calibration.
-// The second is how bounds and AUROC depend on the bandwidth h on real data.
+// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1), also for calibrated
+// classifiers. The second is how bounds and AUROC depend on the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
