@@ -117,7 +117,7 @@ rows. The format is CSV, JSON lines or npz, or one of these as .gz. If the file 
 -, the command reads stdin. If the argument is a run folder, the command reads
 bounds.csv in this folder.
 
---plot draws one of these figures. With --curve solvers and --curve cbs, the command
+--plot draws one of these figures. With --curve solvers or --curve cbs, the command
 takes several inputs, such as the runs at several σ.
 
 ` + describeAcceCurves(),
