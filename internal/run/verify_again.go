@@ -185,7 +185,7 @@ func (v *verifier) explainDifference() string {
 		why += " (" + strings.Join(v.Again.Conditions, "; ") + ")"
 	}
 	if v.Compared == 0 {
-		why += "; or the model's answers depended on the batch, and its certificates are wrong: the run does not say that it compared batches, as runs of newer versions do"
+		why += "; or the model's answers depended on the batch: the run does not say that it compared batches, as runs of newer versions do; the certificates of such a model are wrong"
 	}
 	return why
 }
