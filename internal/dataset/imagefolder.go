@@ -54,7 +54,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	if len(images) == 0 {
 		flat, err := imagesIn(root)
 		if err == nil && len(flat) > 0 {
-			return nil, param.Errorf("%s: no labelled data in this folder: its images are in no class folders; %s FILE gives their labels (a table of file names and labels, or one label per line), and %s none says that there are none", root, param.Labels, param.Labels)
+			return nil, param.Errorf("%s: no data in this folder: its images are in no class folders, so they have no labels; %s FILE gives labels (a table of file names and labels, or one label per line), and %s none says that there are none", root, param.Labels, param.Labels)
 		}
 		return nil, fmt.Errorf("%s: no data in this folder: neither IDX files, CIFAR batches, x.npy and y.npy, Parquet or tar files, nor a subfolder of images for each class", root)
 	}
@@ -200,7 +200,7 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	if numbered {
 		if !slices.IsSorted(o.labels) {
-			ambiguity := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): give its order by %s FILE", param.ClassNames)
+			ambiguity := param.Textf("the names of the folders are numbers, and rscert takes these numbers as the labels; torchvision's ImageFolder counts the folders in another order (10 before 2): if the model follows ImageFolder, give this order by %s FILE", param.ClassNames)
 			o.ambiguity = &ambiguity
 		}
 		return o, nil

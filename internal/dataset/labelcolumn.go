@@ -59,7 +59,7 @@ func isHeader(record []string) (bool, error) {
 	case names > 0:
 		return counting && numbers+names > 2, nil
 	case counting && first == 0 && numbers > 2 && numbers < clear:
-		return false, errors.New("0, 1, 2, … may be the columns' names or an example; write a header with names above it, or none")
+		return false, errors.New("0, 1, 2, … may be the columns' names or an example; if this line is an example, write a header with names above it; if not, remove this line")
 	}
 	return counting && first == 0 && numbers >= clear, nil
 }

@@ -30,7 +30,7 @@ func readContract(info *Info, output string) (Contract, error) {
 	for _, t := range info.Inputs {
 		if t.Type == String {
 			return c, hint.New(fmt.Sprintf("model input '%s' takes texts, and noise cannot be added to them", quote.Name(t.Name)),
-				"export the part of the model behind their encoding, which takes numbers")
+				"export only the part of the model that comes behind their encoding and takes numbers")
 		}
 	}
 	if len(info.Inputs) != 1 {

@@ -203,7 +203,7 @@ func (j *joint) kind(g *onnxpb.GraphProto, output TensorInfo) (OutputKind, error
 	case slices.Contains(Unbounded, node):
 		kind = Logits
 	default:
-		return kind, hint.Add(fmt.Errorf("its scores come from %s, and may be logits or probabilities", node), "say which of them all models return: %s", param.Outputs)
+		return kind, hint.Add(fmt.Errorf("its scores come from %s, and may be logits or probabilities", node), "say which of the two all models return: %s", param.Outputs)
 	}
 	if kind == Probabilities && j.Average == AverageLogits {
 		return kind, hint.Add(errors.New("it returns probabilities, and the ensemble averages logits"), "average probabilities by %s %s", param.Average, AverageProbabilities)

@@ -95,7 +95,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 		r.files[e.file] = f // this also keeps the memory of f.block alive
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
-		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, quote.Name(e.file), size)
+		return e.wrong("its %d bytes from byte %d on are not in '%s', which has %d bytes", e.size, e.offset, quote.Name(e.file), size)
 	}
 	if e.size < smallWeight || !r.movable[e.tensor] {
 		embed(e.tensor, slices.Clone(f.block.bytes[e.offset:e.offset+e.size]))
@@ -199,7 +199,7 @@ func cleanLocation(location string) (string, error) {
 	case slices.Contains(strings.Split(location, "/"), ".."):
 		return "", fmt.Errorf("its file '%s' is not in the model's folder", quote.Name(location))
 	case strings.Contains(location, `\`) || quote.Name(location) != location:
-		return "", fmt.Errorf("its file '%s' has a name that is not read", quote.Name(location))
+		return "", fmt.Errorf("its file '%s' has a name that rscert does not accept", quote.Name(location))
 	}
 	return path.Clean(location), nil
 }

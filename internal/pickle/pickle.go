@@ -63,7 +63,7 @@ func (d *Dict) Get(key string) any { return d.values[key] }
 // maxKey is the maximum length of a key, module or name, in bytes.
 const maxKey = 64
 
-// machine is the stack machine. After the first failure, which err holds, it reads only zeros.
+// machine is the stack machine. After the first failure, which the field 'err' holds, the machine reads only zeros.
 type machine struct {
 	r        io.ReaderAt
 	size     int64
@@ -88,8 +88,8 @@ const (
 	stepMemory = 256 // in bytes
 )
 
-// Read reads the pickle in r, which has size bytes, and returns its value. The comment on Dict.Get lists the types of
-// values. Errors name the byte of the file at which reading failed.
+// Read reads the pickle in r and returns its value. The argument 'size' is the length of r in bytes. The comment on
+// Dict.Get lists the types of values. Errors name the byte of the file at which reading failed.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep

@@ -392,7 +392,7 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	short := false
 	for _, v := range votes {
 		if !rule.Decides(v) {
-			return nil, fmt.Errorf("%s: the run stopped early (%s): its evaluations are no sample, so they are about no classifier; run it without stop", path, v.Stop)
+			return nil, fmt.Errorf("%s: the run stopped early (%s): its evaluations are not a random sample, so they do not describe the classifier; run it without stop", path, v.Stop)
 		}
 		for _, c := range v.Counts {
 			probability = append(probability, float64(c)/float64(v.N))

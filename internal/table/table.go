@@ -48,8 +48,9 @@ func (o *Options) wants(name string) bool {
 }
 
 // knownName returns the wanted name of a column of the file. The argument 'name' is the column's name in the file. If
-// this name is wanted, knownName returns it. Otherwise knownName returns the name in lower case, if this is a wanted
-// name and no column of the file has exactly this name. knownName returns "" for a column that is not wanted.
+// this name is wanted, knownName returns it. Otherwise knownName returns the name in lower case, if this lower-case
+// name is wanted and no column of the file has exactly this lower-case name. knownName returns "" for a column that is
+// not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
