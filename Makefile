@@ -25,7 +25,7 @@ export WHEEL_TOOLS := $(CACHE)/wheel
 export RELEASE_TOOLS := $(CACHE)/release
 LINT := $(CACHE)/lint
 
-# Makes a virtual environment in the folder of the target 'ok', with the requirements that ok depends on.
+# Makes a virtual environment in the folder of the target 'ok', with the requirements that 'ok' depends on.
 define venv
 $(PYTHON) -I -m venv $(@D)
 $(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
@@ -223,7 +223,8 @@ studies: onnxruntime build ## sample the bundled model and make the tables of do
 	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
 	mv out/studies/terminal.svg docs/img/terminal.svg
 
-# PAPERS names pages of docs/papers, and ONLY headings of these pages. Blocks whose data are missing are left out.
+# PAPERS lists pages of docs/papers, and ONLY selects headings of these pages. Blocks whose data are missing are left
+# out.
 PAPERS ?= cohen2019 moutaouakil2024 ciosek2025 emde2025
 PAPERS_DATA ?= ../shared/data
 
@@ -234,7 +235,7 @@ papers: onnxruntime build ## make the tables and figures of docs/papers (half an
 		[ ! -s out/papers.txt ] || $(GO) run ./studies/page docs/papers/$$page.md <out/papers.txt; \
 	done
 
-# RSCERT_BENCH_MODELS names a folder made by scripts/bench_models.py; the default is two bundled models.
+# RSCERT_BENCH_MODELS is the path of a folder that scripts/bench_models.py made. Without it, two bundled models run.
 .PHONY: bench-sampling
 bench-sampling: onnxruntime tools ## measure sampling with rscert and with ONNX Runtime alone, and the noise by size of its table
 	$(GO) test -run '^$$' -bench LatticeNoise -count 5 ./internal/smoothing
@@ -280,8 +281,8 @@ autoattack: onnxruntime build $(AUTOATTACK)/ok ## compare rscert attack with Aut
 $(AUTOATTACK)/ok: scripts/autoattack/requirements.txt
 	$(venv)
 
-# CIFAR names the folder of the networks. The folder keeps finished networks and the state of unfinished training, so the
-# target continues where it stopped.
+# CIFAR is the path of the folder of the networks. The folder keeps finished networks and the state of unfinished
+# training, so the target continues where it stopped.
 CIFAR_DATA ?= ../shared/data/cifar10-jpeg
 
 .PHONY: cifar-models

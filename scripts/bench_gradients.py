@@ -125,7 +125,7 @@ def cell(best, program, base):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gradients", required=True, help="the program built from scripts/gradients")
-    parser.add_argument("--rounds", type=int, default=40, help="an eighth for the large models")
+    parser.add_argument("--rounds", type=int, default=40, help="number of rounds; the large models take an eighth of it")
     parser.add_argument("--eager", action="store_true", help="leave out torch.compile")
     parser.add_argument("names", nargs="*", default=list(MODELS))
     a = parser.parse_args()

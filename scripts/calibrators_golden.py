@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the figures of other programs in internal/calibrator/golden_test.go.
+"""Prints the figures that internal/calibrator/golden_test.go contains and that other programs compute.
 
 Run it in two environments, because dirichletcal needs old versions of its dependencies:
 

@@ -80,7 +80,7 @@ def compare_binary(binary, table):
 
 
 def compare_classes(binary, table):
-    """Compares calibration on the digits, of the top label and of all ten classes."""
+    """Compares the calibration of the top label and of all ten classes, on the digits."""
     raw = np.load(DATA / "logits.npz")
     logits = raw["logits"].astype(np.float64)
     p = np.exp(logits - logits.max(1, keepdims=True))

@@ -5,7 +5,7 @@ compare_providers.sh.
 Each contestant is a separate process with two threads. They take turns, and the table compares medians over the rounds:
 
   rscert    internal/onnx (BenchmarkProvider): two workers, its own choice of batch
-  ort       ONNX Runtime from Python: one session of one thread a call, two Python threads, the same batch and options
+  ort       ONNX Runtime from Python: one session, one thread per call, two Python threads, the same batch and options
   openvino  OpenVINO's own Python API: an asynchronous queue with two streams of one thread, the same batch
   torch     the loop of Cohen et al. 2019: Gaussian noise in batches of 100, the model, arg max, counts; bf16 by autocast
 """

@@ -6,12 +6,12 @@ r"""Run the published code of RCP1 and BinCP on the splits of studies/conformal,
     python scripts/conformal_published.py --code RCP1 --order orders.txt --sigma 0.5 --name published run/scores.npz \
       0.5=attacked/scores.npz
 
-The tables of docs/conformal.md are --name published (digits) and --name cifar-published (images).
-This repository of the authors holds both methods. The script needs torch, scipy, statsmodels, scikit-learn and pandas.
-It calls the classes RCP1 and BinCP with the settings of the authors' comparison demo/l2-guass-comparison.py: p_base 0.8
-and confidence_level 0.999. The module sparse_smoothing, which the classes import for graphs, is replaced by an empty
-one. Each cell has the mean size, the coverage without attack and, if scores under this attack are given, the coverage
-under attack, as in the table of studies/conformal.
+For the tables of docs/conformal.md, use --name published (digits) and --name cifar-published (images). The authors'
+repository RCP1 holds both methods. The script needs torch, scipy, statsmodels, scikit-learn and pandas. It calls the
+classes RCP1 and BinCP with the settings of the authors' comparison demo/l2-guass-comparison.py: p_base 0.8 and
+confidence_level 0.999. The module sparse_smoothing, which the classes import for graphs, is replaced by an empty one.
+Each cell has the mean size, the coverage without attack and, if scores under this attack are given, the coverage under
+attack, as in the table of studies/conformal.
 """
 
 import argparse

@@ -46,8 +46,9 @@ def adaptive_ece(confidence, correct):
 
 
 class Ace:
-    """Maximises η·CE(f(x + γ), ω) for a batch, subject to ‖γ‖∞ ≤ epsilon and 0 ≤ x + γ ≤ 1. All points of the attack
-    have the class of x.
+    """Maximises η·CE(f(x + γ), ω) for a batch, subject to ‖γ‖∞ ≤ epsilon and 0 ≤ x + γ ≤ 1. Here CE is the
+    cross-entropy for the class ω, which is the label or the prediction, and η is 1 or −1. All points of the attack have
+    the class of x.
 
     A step is the learning rate times the gradient. As in PyTorch's ReduceLROnPlateau, the rate of an image falls to a
     tenth after more than 10 steps without an improvement by the factor 1.0001.
@@ -164,7 +165,8 @@ def name(eta, omega):
 
 
 def attack_calibration(args, kind, x, y):
-    """Returns the document of 'rscert attack --attack ace'. Python checks its inputs and its AdaECE."""
+    """Returns the document of 'rscert attack --attack ace'. Python checks the inputs and the AdaECE in this
+    document."""
     found = rscert(args, kind, "ace", len(x))
     session = ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
     correct = session.run(None, {"image": x})[0].argmax(1) == y
@@ -178,7 +180,7 @@ def attack_calibration(args, kind, x, y):
 
 
 def confidences(found, k):
-    """Returns confidences of all images under setting k, by rscert."""
+    """Returns rscert's confidences for all images under setting k."""
     return np.array([row["altered"][k]["confidence"] for row in found["results"]])
 
 
@@ -213,7 +215,7 @@ def print_check(args, tables, x, y):
 
 
 def print_robustness(args):
-    """Prints robust accuracies with their intervals. The attack square is slow, so it attacks fewer images."""
+    """Prints robust accuracies with their intervals. The attack 'square' is slow, so it attacks fewer images."""
     counts = {"fgsm": args.attacked, "pgd": args.attacked, "square": args.squared}
     print("<!-- made: cifar-robust -->\n")
     print("| network | images | accuracy | attack | robust accuracy |\n| --- | ---: | ---: | --- | ---: |")

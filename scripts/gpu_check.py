@@ -466,7 +466,7 @@ def environment(args):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[1])
-    parser.add_argument("--device", default="cuda:0", help="of rscert: cuda:0, cuda:1; cpu for a dry run (%(default)s)")
+    parser.add_argument("--device", default="cuda:0", help="the device of rscert: cuda:0, cuda:1; cpu for a dry run (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="few samples and one small model: to try this script")
     parser.add_argument("--onnxruntime", type=Path, metavar="PATH", help="library or its folder; CUDA libraries of Python's nvidia wheels are added")
     parser.add_argument("--rscert", type=Path, default=ROOT / "bin/rscert", help="the program (%(default)s)")
@@ -475,7 +475,7 @@ def arguments():
     parser.add_argument("--models", type=Path, metavar="FOLDER", help="take NAME.onnx (and NAME-f16.onnx) from here, do not make them")
     parser.add_argument("--names", nargs="+", choices=list(BATCHES), help="models (all; with --quick resnet20)")
     parser.add_argument("--minutes", type=float, default=10, help="time for all (%(default)s)")
-    parser.add_argument("--out", type=Path, help="the report (docs/gpu-results.md; of a dry run out/gpu-dry-run.md)")
+    parser.add_argument("--out", type=Path, help="the report (docs/gpu-results.md; for a dry run, out/gpu-dry-run.md)")
     args = parser.parse_args()
     dry = not args.device.startswith("cuda")
     args.out = (args.out or (ROOT / "out/gpu-dry-run.md" if dry else RESULTS)).resolve()

@@ -4,7 +4,7 @@
     python gpu_torch.py about
     python gpu_torch.py export FOLDER NAME… --device cuda    NAME.onnx of bench_models.py and NAME-f16.onnx
     python gpu_torch.py checksum FILE C H W                  a model that gives every noisy input a class by all its bits
-    python gpu_torch.py loop NAME --device cuda --batch 256  the loop of Cohen et al. 2019, a line a way (WAYS)
+    python gpu_torch.py loop NAME --device cuda --batch 256  the loop of Cohen et al. 2019, one line per way (WAYS)
 """
 
 import argparse

@@ -148,7 +148,8 @@ def act_table(args):
 
 
 def calibrated(folder, radius):
-    """Returns the cells of a model: its accuracy, its average radius, its CBS, its exact CCE and its certified images."""
+    """Returns the cells of a model: its accuracy, its average radius, its CBS, its exact CCE and the number of its
+    certified images."""
     radii = radii_of(folder)
     row = next((r for r in calibration(folder) if r["radius"] == radius), {"n": 0})
     # Rounded up, because the numbers are upper bounds.
@@ -170,7 +171,8 @@ def bounds(folder, radius):
 
 
 def errors_of_common(folder, control, radius):
-    """Returns the exact CCE of two models over the images that both certify within the radius, and their number."""
+    """Returns the exact CCE of two models over the images that both certify within the radius, and the number of these
+    images."""
     both = [bounds(f, radius) for f in (folder, control)]
     common = [index for index in both[0] if index in both[1]]
     columns = ["index", "correct", "confidence", "radius", "lower", "upper"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train for scores that will be perturbed, and without: the table of docs/training.md on PerturbationAware.
+"""Train with and without the loss PerturbationAware, and perturb the scores: a table of docs/training.md.
 
     python scripts/measure_perturbed.py --data FOLDER --rscert bin/rscert --out out/perturbed
 

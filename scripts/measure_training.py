@@ -126,7 +126,8 @@ def finished(args, name):
 
 
 def interval(differences):
-    """Returns the 2.5 % and 97.5 % quantiles of the mean of [seeds, digits], by bootstrap over the digits."""
+    """Returns the 2.5 % and 97.5 % quantiles of the mean of the differences [seeds, digits], by bootstrap over the
+    digits."""
     digits = differences.mean(0)
     draws = np.random.default_rng(1).integers(0, len(digits), (10_000, len(digits)))
     return np.quantile(digits[draws].mean(1), [0.025, 0.975])

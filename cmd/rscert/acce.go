@@ -42,7 +42,7 @@ type acceOptions struct {
 	json, quiet bool
 }
 
-// statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
+// statementOptions are the flags for the statement that acce makes about the whole dataset with probability 1 − delta.
 type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: the value in the run or the file
@@ -97,17 +97,17 @@ the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), 
 is the quantile above.
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
-the true classes (--group label). For a run, other groups come from a file with the
-column index (--groups). The noise must not decide which group an example is in. Each
-group gets delta/G, where G is the number of groups, plus one for each sampled example
-that the file leaves out, because it may be in a further group. So the bounds that
-allow for k failures hold for all groups together. The largest of them also holds for
-every mixture of the groups.
+the true classes (--group label). For a run, other groups come from a file (--groups)
+that has a column named 'index'. The noise must not decide which group an example is in.
+Each group gets delta/G. Here G is the number of groups, plus one for each sampled
+example that the file leaves out, because such an example may be in a further group. So
+the bounds that allow for k failures hold for all groups together. The largest of these
+bounds also holds for every mixture of the groups.
 
-With a column weight, CBS and CCE are weighted means over the examples in the file. The
-allowance for k failed bounds is then the share of the k largest weights instead of
-k/n. The searches, --adaptive and --tau count every row once, so they refuse rows with
-different weights.
+If the file has a column 'weight', CBS and CCE are weighted means over the examples in
+the file. The allowance for k failed bounds is then the share of the k largest weights
+instead of k/n. The searches, --adaptive and --tau count every row once, so they refuse
+rows with different weights.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha, certified and weight are
@@ -117,7 +117,7 @@ rows. The format is CSV, JSON lines or npz, or one of these as .gz. If the file 
 -, the command reads stdin. If the argument is a run folder, the command reads
 bounds.csv in this folder.
 
---plot draws one of these figures. With --curve solvers and --curve cbs, the command
+--plot draws one of these figures. With --curve solvers or --curve cbs, the command
 takes several inputs, such as the runs at several σ.
 
 ` + describeAcceCurves(),
@@ -166,7 +166,7 @@ takes several inputs, such as the runs at several σ.
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", acceplot.UnderAttack, acceplot.Curves, "`name` of the figure: "+acceplot.Curves.String())
-	f.StringSliceVar(&o.names, "names", nil, "`names` for the inputs in the figures solvers and cbs; default: the names of the folders or files")
+	f.StringSliceVar(&o.names, "names", nil, "`names` for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
 	divideFlags(cmd, &o.groups, "also compute CBS and CCE for each group")
@@ -189,7 +189,8 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// study checks the flags and returns the study that they describe. Missing values come from the run of the bounds.
+// study checks the flags and returns the study that they describe. Values that no flag gives come from the run or the
+// file of the bounds.
 func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
 	st := o.statement
 	switch {
@@ -228,7 +229,7 @@ func runACCE(ctx context.Context, s streams, paths []string, o acceOptions) erro
 	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solveAll(ctx, s, paths, formats) })
 }
 
-// solvedBounds are the bounds of one input, with the study of them.
+// solvedBounds holds the bounds of one input and the study of these bounds.
 type solvedBounds struct {
 	path    string
 	bounds  runfolder.Bounds
@@ -251,7 +252,7 @@ func (o acceOptions) solveAll(ctx context.Context, s streams, paths []string, fo
 	}
 	// An interrupted search prints its best result so far, but writes no file.
 	if ctx.Err() == nil {
-		first := all[0].study // the files are of one input
+		first := all[0].study // --out and --trace allow only one input
 		err := errors.Join(writeWith(o.out, first.WriteAttack), writeWith(o.search.trace, first.WriteTrace), o.draw(formats, all))
 		if err != nil {
 			return nil, err

@@ -39,8 +39,8 @@ func findBounds(ctx context.Context, path string, s streams) (runfolder.Bounds, 
 	return bounds, errors.Join(warnChosen(s, path, evidence.Run), warnOfBounds(s, path, evidence.Run != nil, bounds))
 }
 
-// warnOfBounds warns of the limitations of bounds. The argument ofRun tells whether a run folder says how the noise was
-// added.
+// warnOfBounds warns of the limitations of bounds. The argument 'ofRun' tells whether a run folder says how the noise
+// was added.
 func warnOfBounds(s streams, path string, ofRun bool, bounds runfolder.Bounds) error {
 	var stop error
 	if bounds.Label {

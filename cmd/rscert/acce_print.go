@@ -314,8 +314,8 @@ func within(r acce.Result) string {
 	return fmt.Sprintf(" within %s %v", radiusTitle(r), *r.Radius)
 }
 
-// tabulateGroups makes a table with a row for each radius and group. The result 'all' says whether it has columns about
-// the whole dataset.
+// tabulateGroups makes a table with a row for each radius and group. The result 'all' says whether the table has
+// columns about the whole dataset.
 func tabulateGroups(results []acce.Result) (t report.Table, all bool) {
 	up := func(name string) report.Column { return report.RoundedColumn(name, report.Up, 4) }
 	all, radii := results[0].Certified != nil, results[0].Radius != nil

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// oneFile is the Args of commands with one input file.
+// oneFile is the field Args of commands with one input file.
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one input file, got %d arguments", len(args))
@@ -15,7 +15,7 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArgument is the Args of commands with one path.
+// oneArgument returns the field Args of commands with one path.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -25,7 +25,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments is the Args of commands that have only flags.
+// noArguments is the field Args of commands that have only flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])

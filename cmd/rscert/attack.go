@@ -40,9 +40,9 @@ the robust accuracy, because another attack may find more such inputs. With --sm
 or --run, the command attacks the smoothed classifier instead of the model. The norm is
 then l2, and the perturbed inputs stay on the lattice, the grid of values that the data
 use (docs/attacks.md). With --keep all, the command writes one perturbed input for
-every example, even if the answer does not change. Among the inputs with ‖x'−x‖ ≤ E, it
-looks for the one that lowers the probability of the label most. 'rscert conformal
-apply' computes the prediction sets of these inputs.
+every example, even if the answer does not change. Among the inputs with ‖x'−x‖ ≤ E, the
+command looks for the input that lowers the probability of the label most. 'rscert
+conformal apply' computes the prediction sets of these inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed
 input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly.
@@ -50,20 +50,20 @@ The model itself confirms every success. Results do not depend on --batch or --t
 
 The methods:
 ` + attackList() + `
-All methods except square and square-conf need the gradients of the model. rscert
+All methods except 'square' and 'square-conf' need the gradients of the model. rscert
 computes these gradients by an ONNX graph that rscert writes itself. If rscert has no
-gradient for an operator of the model, the error names the operator. The method square
-works on every model. Attacks by gradients can fail on a model that hides its
-gradients. In this case rscert prints a warning.
+gradient for an operator of the model, the error names the operator. The method 'square'
+works on every model. Attacks by gradients can fail on a model that hides its gradients.
+In this case rscert prints a warning.
 
 --attack takes several names. Each attack runs only on the examples that the earlier
 attacks did not break.
 
 The method ace and the methods whose names end in -conf or -conf-t attack the
 confidence. ace tests calibration. The methods with -conf test classifiers that refuse
-to answer below a confidence. Attacks on confidence also attack the examples that the
-model gets wrong without an attack. The table shows accuracy and calibration without
-attack and under attack. --plot draws the reliability diagrams.
+to answer below a confidence threshold. Attacks on confidence also attack the examples
+that the model gets wrong without an attack. The table shows accuracy and calibration
+without attack and under attack. --plot draws the reliability diagrams.
 
 --out makes a folder with two files. attack.json holds the parameters and the result of
 each example. adversarial.npz holds the inputs found (x) and their labels (y), in the
@@ -148,7 +148,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); data sorted by class have the default spread")
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); for data sorted by class, the default is spread")
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

@@ -29,7 +29,7 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
 	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "perturbed inputs to keep: "+
-		attack.Keeps.Described()+"; with all, worst.npz in the folder of --out holds these inputs as a dataset")
+		attack.Keeps.Described()+"; with --keep all, worst.npz in the folder of --out holds these inputs as a dataset")
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong; also the largest probability that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")
@@ -59,8 +59,8 @@ func firstGiven(cmd *cobra.Command, flags []string) string {
 	return ""
 }
 
-// settle completes o.plan, the plan of the attack on the smoothed classifier. It takes the values that both kinds of
-// attack share from base, the plan of an attack on the model.
+// settle completes o.plan, the plan of the attack on the smoothed classifier. The values that both kinds of attack
+// share come from the argument 'base', the plan of an attack on the model.
 func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
 	p := &o.plan
 	if name := firstGiven(cmd, modelOnly); name != "" {

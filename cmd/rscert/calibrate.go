@@ -186,10 +186,10 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // index in testTable of each row of test; nil: test has all rows
-	fitted           []bool // for each row of all, whether the map was fitted on the row
+	rows             []int  // for each row of test, its index in testTable; nil: test has all rows
+	fitted           []bool // for each row of the field 'all', whether the map was fitted on it
 	found            calibrator.Map
-	refit            bool // whether the saved map was fitted on some unknown rows of all
+	refit            bool // whether the saved map was fitted on some rows of 'all', and it is unknown on which
 }
 
 // outputReader reads the outputs of a classifier.
@@ -202,7 +202,7 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // holdOut splits off the test data and returns the rows that remain for the fit. If the test data are in a separate
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
-	// The split would put copies of a row on both sides.
+	// If rows are copied, the random split puts copies of a row on both sides.
 	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
 		if err := warnOfCopiedPredictions(s, c.table.Path, p); err != nil {
 			return train, err
@@ -234,7 +234,7 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 // split divides the rows into rows for fitting and rows for testing.
 type split struct {
 	file  string  // test data; "": part of the input
-	share float64 // held out
+	share float64 // share of the rows that are held out
 	seed  uint64
 }
 

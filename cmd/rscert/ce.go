@@ -47,8 +47,8 @@ func newCE(s streams) *cobra.Command {
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
 above and from below. Each sound bound holds with probability at least 1 − delta, for
-any distribution of the scores. The lower bound needs no assumption. No method bounds
-the error from above without one of these assumptions:
+any distribution of the scores. The lower bound needs no assumption. Each upper bound
+needs one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
   --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1
@@ -64,7 +64,8 @@ classifier with perturbed scores.
 command perturbs the scores itself. For the third assumption, the command refuses
 scores that the perturbation cannot have produced. The next list names the assumption
 of each method: 'variation' stands for --monotone or --variation, 'perturbed' stands
-for perturbed scores, and 'weights' stands for 'variation' and a column weight.
+for perturbed scores, and 'weights' stands for 'variation' together with a column named
+'weight'.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It
@@ -84,14 +85,14 @@ in all bins at once, for any P(y=1|s).
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
 more than two classes it has the columns confidence and correct instead. A file can
 also have the columns p0, p1, … and label. Then s is p1 for two classes, and the
-largest probability for more classes. The command leaves out rows whose column fitted
-is 1. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines or
+largest probability for more classes. The command leaves out rows with a 1 in the column
+'fitted'. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines or
 npz, or one of these as .gz. If the file name is -, the command reads stdin.
 
---fits FILE writes the estimate of P(y=1|s) behind each method's bound as CSV. The
-columns are score, method, eta_hat, lower and upper. The file also has the calibration
-curve; only the rows of the curve have limits (lower and upper). --plot FILE draws the
-estimates and the limits. The estimates have no guarantee.
+The bound of each method rests on an estimate of P(y=1|s). --fits FILE writes these
+estimates as CSV. The columns are score, method, eta_hat, lower and upper. The file also
+has the calibration curve; only the rows of the curve have limits (lower and upper).
+--plot FILE draws the estimates and the limits. The estimates have no guarantee.
 
 --norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q), which lies
 between CE and CE^(1/q). --score-margin E bounds the mean divergence KL(P(y=1|s)‖s), in
@@ -117,23 +118,23 @@ it holds even if the shares of the groups change.
 
 --classes also bounds the error of each class k of a file with columns p0, p1, … and
 label, at delta divided by the number of classes. The score of class k is pk, and the
-label is 1 if k is the class. The assumption must hold for each class. The mean of the
-upper bounds is an upper bound on the class-wise calibration error. With --joint, all
-rows, the groups and the classes share delta evenly.
+label is 1 if the row has class k. The assumption must hold for each class. The mean of
+the upper bounds is an upper bound on the class-wise calibration error. With --joint,
+all rows, the groups and the classes share delta evenly.
 
-With a column weight, the bounds are about the population Q that the weights describe:
-a row's weight is the density of Q with respect to the population of the rows. The
-command keeps each row with probability weight/W, where W (--weight-bound, or the
-column weight_bound) is at least as large as every weight in the whole population. The
-kept rows are independent draws from Q. The bounds for --group and --classes use the kept
-rows, and need exact weights. The method 'binned-tv-weighted' uses all rows
-instead. This method needs weights whose mean in the population is 1. It beats the
-rejection of rows only if the mean of the squared weights is below about W/5. Choose
-the method before you look at the bounds. The command treats the weights as inexact if
-the column weight_estimated is 1 ('rscert weights' writes this column) or if you give
---weight-sensitivity G with G > 1. For inexact weights, only the bounds of
-'binned-tv-weighted' with G > 1 are sound. They assume that every true weight lies
-between weight/G and weight·G.`,
+If the file has a column 'weight', the bounds are about the population Q that the
+weights describe: a row's weight is the density of Q with respect to the population of
+the rows. The command keeps each row with probability weight/W, where W (--weight-bound,
+or the column weight_bound) is at least as large as every weight in the whole
+population. The kept rows are independent draws from Q. The bounds for --group and
+--classes use the kept rows, and need exact weights. The method 'binned-tv-weighted'
+uses all rows instead. This method needs weights whose mean in the population is 1. Its
+bound is smaller than the bounds from the kept rows only if the mean of the squared
+weights is below about W/5. Choose the method before you look at the bounds. The command
+treats the weights as inexact if the column weight_estimated is 1 ('rscert weights'
+writes this column) or if you give --weight-sensitivity G with G > 1. For inexact
+weights, only the bounds of 'binned-tv-weighted' with G > 1 are sound. These bounds
+assume that every true weight lies between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
   rscert ce probabilities.csv --monotone --classes
@@ -165,7 +166,7 @@ between weight/G and weight·G.`,
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
-	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
+	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the weight in the file, in the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
@@ -218,7 +219,8 @@ type ceReport struct {
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
-	// VariationLower is a lower bound on the total variation of P(y=1|s). It always has the delta of the command.
+	// VariationLower is a lower bound on the total variation of P(y=1|s). It fails with probability at most the delta
+	// of the command, also with --joint.
 	VariationLower *calib.LowerBound `json:"variation_lower,omitempty"`
 	Groups         *ceGroups         `json:"by_group,omitempty"`
 	Classes        *ceClasses        `json:"by_class,omitempty"`
@@ -227,7 +229,7 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
-	lower calib.LowerMethod // the key in Lower
+	lower calib.LowerMethod // the key of the lower bound in the field Lower
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -331,8 +333,8 @@ func failureChance(lowers map[string]calib.LowerBound, uppers map[string]calib.B
 	return sum
 }
 
-// refute is the part of refuted for the bounds of one set of rows. The data choose the two bounds in the error from
-// several bounds. The argument 'chance' is an upper bound on the probability that one of these bounds fails.
+// refute is the part of refuted for the bounds of one set of rows. The error names two of these bounds, and the data
+// choose the two. So the argument 'chance' is an upper bound on the probability that any of the bounds fails.
 func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, uppers map[string]calib.Bound, chance float64) error {
 	var lower calib.LowerBound
 	for _, b := range lowers {

@@ -15,7 +15,7 @@ import (
 // curveFit names the rows of --fits that hold the curve with its limits.
 const curveFit = "curve"
 
-// ceFit holds the estimate of P(y=1|s) of a method.
+// ceFit holds a method's estimate of P(y=1|s).
 type ceFit struct {
 	method string
 	points []calib.FitPoint
@@ -97,7 +97,7 @@ func drawFits(o ceOptions, formats []picture.Format, fits []ceFit, curve []calib
 	})
 }
 
-// plot returns the panel of an estimate. Style is the index of its colour.
+// plot returns the panel of an estimate. The argument 'style' is the index of the colour of its line.
 func (f ceFit) plot(curve []calib.CurvePoint, style int) *plot.Plot {
 	p := picture.NewPlot(f.method, "score", "P(y=1|s)")
 	band := curveLine(curve)

@@ -10,7 +10,7 @@ import (
 
 // summary returns the bounds in the form that requirements are checked against. If there are several sound upper bounds
 // and all bounds hold together, summary takes the smallest upper bound. If each bound holds only by itself, summary
-// takes the largest upper bound. The smallest upper bound can fail more often than any single bound.
+// takes the largest upper bound, because the smallest one can fail more often than any single bound.
 func (r *ceReport) summary(path string) summary.Summary {
 	lower := r.Lower[r.lower.String()]
 	upper := map[string]float64{}

@@ -59,9 +59,9 @@ type ceClasses struct {
 }
 
 // divide divides the rows into groups, and makes the binary problem of each class, if the user wants them. It uses only
-// the kept rows. If w = dQ/dP, the kept rows of a group are independent draws from Q restricted to this group: a row of
-// the group is kept with probability w/W, so no other factor depends on the row. So the bounds for groups without
-// weights hold. A method that uses the weights of all rows would have to know E[w] within each group.
+// the kept rows. Let w = dQ/dP be the weight of a row. A row is kept with probability w/W, so the kept rows of a group
+// are independent draws from Q restricted to this group. The bounds that use no weights hold for these rows. A method
+// that uses the weights of all rows would have to know E[w] within each group.
 func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, kept []int, score, label []float64, o *ceOptions) error {
 	groups, err := o.groups.split(ctx, s, o.quiet, t)
 	if err != nil {

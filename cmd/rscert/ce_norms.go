@@ -39,7 +39,7 @@ func (o normOptions) check(methods []calib.BoundMethod, sample *calib.Sample, pa
 	return nil
 }
 
-// ceNorm holds bounds on another measure of miscalibration, by sound method.
+// ceNorm holds bounds on another measure of miscalibration. Its maps hold one bound for each sound method.
 type ceNorm struct {
 	Q           float64            `json:"q,omitempty"`            // of the L_q error; 0 for the divergence
 	ScoreMargin float64            `json:"score_margin,omitempty"` // of the divergence
@@ -71,7 +71,7 @@ func (r *ceReport) deriveNorms(o normOptions) error {
 	return err
 }
 
-// derive applies a function to the lower bound together with each sound upper bound.
+// derive applies the function 'of' to each sound bound alone: to a lower bound and 1, and to 0 and an upper bound.
 func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err error)) (ceNorm, error) {
 	n := ceNorm{Lower: map[string]float64{}, Bounds: map[string]float64{}}
 	for name, b := range r.Lower {

@@ -24,7 +24,7 @@ type sizesOptions struct {
 	out     string
 }
 
-// check refuses impossible values. The arguments are the other flags of ce.
+// check refuses impossible values. The argument 'all' holds the other flags of ce.
 func (o sizesOptions) check(all *ceOptions) error {
 	switch {
 	case len(o.sizes) == 0 && o.out != "":
@@ -121,7 +121,8 @@ func (c *ceSizes) write(s streams, o ceOptions, formats []picture.Format) error 
 	return c.print(s)
 }
 
-// rows calls visit for each bound at each size. The argument gap is the distance between the mean bound and the proxy.
+// rows calls the function 'visit' for each bound at each size. The argument 'gap' is the distance between the mean
+// bound and the proxy.
 func (c *ceSizes) rows(visit func(method, kind string, n int, s calib.Spread, gap float64)) {
 	for _, m := range c.methods {
 		for _, at := range c.Sizes {
@@ -227,7 +228,7 @@ func (c *ceSizes) draw(format picture.Format) ([]byte, error) {
 		func(dc draw.Canvas) { picture.Panels(dc, [][]*plot.Plot{{bounds, gaps}}) })
 }
 
-// addGaps adds the lines of the gaps that are positive. Their axis is logarithmic.
+// addGaps adds the lines of the gaps. The axis of the gaps is logarithmic, so the lines hold only positive gaps.
 func (c *ceSizes) addGaps(p *plot.Plot, lines []picture.Line) {
 	low, high := math.Inf(1), math.Inf(-1)
 	var shown []picture.Line

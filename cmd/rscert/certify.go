@@ -162,8 +162,8 @@ func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() erro
 	return nil
 }
 
-// sweep returns the sweep of the grid. It gives the flags the values of each point in turn, and calls ready to complete
-// the options of the point.
+// sweep returns the sweep of the grid. It gives the flags the values of each point in turn, and calls the function
+// 'ready' to complete the options of the point.
 func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() error) (sweepOptions, error) {
 	given := *o
 	all := grid.Points()

@@ -173,7 +173,7 @@ func (o sweepOptions) finish(ctx context.Context, s streams, r sweepReport) ([]g
 // print prints one table with a row for each point.
 func (o sweepOptions) print(ctx context.Context, s streams, r sweepReport) error {
 	var paths []string
-	chosen := false // alpha can be wrong after a choice among points
+	chosen := false // after a choice among points, a certificate can be wrong with a probability above alpha
 	for _, p := range o.points {
 		paths = append(paths, p.Plan.Out)
 		chosen = chosen || !p.Plan.Law.Deterministic()

@@ -51,7 +51,7 @@ func TestCombine(t *testing.T) {
 		"a":      {"--model", cnn, "--sigma", "0.25", "--seed", "1"},
 		"b":      {"--model", torchCNN, "--sigma", "0.5", "--seed", "2", "--alpha", "0.004"},
 		"c":      {"--model", cnn, "--model", torchCNN, "--sigma", "0.25", "--seed", "5"},
-		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the same seed as run a
+		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the same seed as the run 'a'
 	} {
 		rscert(exitDone, sampling(path(name), flags...)...)
 	}
@@ -112,7 +112,7 @@ func TestCombine(t *testing.T) {
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 
-	// The command report, also with requirements or --json, reads the folder like a run. Other commands refuse the
+	// The command 'report', also with requirements or --json, reads the folder like a run. Other commands refuse the
 	// folder.
 	if got := rscert(exitDone, "report", path("routed"), "--json"); !hasMembers(got, `"method":"combined"`, `"alpha":0.006`, `"selected":4`, `"composition":"router with 2 experts"`) {
 		t.Errorf("report prints\n%s", got)

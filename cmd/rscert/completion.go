@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// choicesKey is the annotation of flags that take one or several values from a list.
+// choicesKey is the key of the annotation that lists the possible values of a flag.
 const choicesKey = "rscert_choices"
 
 // choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description

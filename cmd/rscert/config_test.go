@@ -66,7 +66,7 @@ func configSchemaDocument() map[string]any {
 		sections[name] = map[string]any{"description": "flags of rscert " + name, "type": "object", "properties": own, "additionalProperties": false}
 	}
 	for name, section := range sections {
-		if _, isFlag := all[name]; isFlag { // for example attack
+		if _, isFlag := all[name]; isFlag { // both a command and a flag, such as attack
 			section["type"] = []string{"string", "array", "object"}
 		}
 		all[name] = section

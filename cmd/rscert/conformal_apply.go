@@ -72,7 +72,7 @@ scores.`,
 			"calibration data: refuse, or round (move the inputs to the lattice; the distance that an input moves is "+
 			"subtracted from the radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each input, in the "+
+		f.StringVar(&o.groups, "groups", "", "for a predictor with the guarantee 'group', CSV `file` with a row for each input, in the "+
 			"order of the data")
 		f.StringVar(&o.group, "group", "", "`column` of --groups with the name of the group")
 		group(cmd, "Prediction sets")

@@ -102,18 +102,18 @@ The scores:
 		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
 			"rule that decides which classes a set contains: "+conformal.Rules.String())
 		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies from which the set of an input is computed; 0 means 20 "+
-			"for the rules count and bincp, and 1 for the others")
+			"for the rules 'count' and 'bincp', and 1 for the others")
 		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0 means "+
 			"that rscert chooses this number")
 		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds,
 			"score of a class: "+conformal.ScoreKinds.String())
-		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "for the score raps, penalty for each further rank")
-		f.IntVar(&free, "raps-free", conformal.DefaultFree, "for the score raps, number of ranks without a penalty")
+		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "with --score raps, penalty for each rank above --raps-free")
+		f.IntVar(&free, "raps-free", conformal.DefaultFree, "with --score raps, number of ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
 			"kind of the guarantee: "+conformal.Guarantees.String())
-		f.Float64Var(&p.Delta, "delta", 0, "for the guarantee training, largest probability that the "+
+		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, largest probability that the "+
 			"guarantee fails for the calibration examples at hand")
-		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each example, in the "+
+		f.StringVar(&o.groups, "groups", "", "with --guarantee group, CSV `file` with a row for each example, in the "+
 			"order of the data")
 		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` of --groups with the name of the group")
 		integerVar(f, &p.Attack.Queries, "queries", 1, "number of variants of one input that an attacker may submit; the "+

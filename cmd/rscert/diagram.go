@@ -60,7 +60,7 @@ func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) 
 	return formats, nil
 }
 
-// drawDiagrams writes the files of --plot. The argument around holds the consistency bands, or is nil without them.
+// drawDiagrams writes the files of --plot. The argument 'around' holds the consistency bands, or is nil without them.
 func (o metricsOptions) drawDiagrams(formats []picture.Format, m calib.Metrics, bands, around [][2]float64, title string) error {
 	if len(o.plots) == 0 {
 		return nil

@@ -83,7 +83,7 @@ type libraryReport struct {
 	Source    string   `json:"source"`
 	Version   string   `json:"version"`
 	SHA256    string   `json:"sha256"`
-	Published bool     `json:"published"` // whether this rscert knows the library as a published one
+	Published bool     `json:"published"` // whether this rscert knows the library as a published library
 	Providers []string `json:"providers"`
 	CUDA      bool     `json:"cuda"`
 	CUDAError string   `json:"cuda_error,omitempty"`

@@ -20,7 +20,7 @@ func TestDoctorAdvice(t *testing.T) {
 	}{
 		{onnx.Speed{Rate: 2000}, "bf16 is 2.00 times as fast as f32 on openvino:CPU here: try --device openvino:CPU --precision bf16"},
 		{onnx.Speed{Rate: 500}, "bf16 is 0.50 times as fast as f32 on openvino:CPU here: use --device openvino:CPU --precision f32"},
-		{onnx.Speed{Err: errors.New("device openvino:CPU computes in f32 where it is told bf16")}, ""},
+		{onnx.Speed{Err: errors.New("device openvino:CPU computes in f32, although bf16 was requested")}, ""},
 	} {
 		tt.bf16.Device, tt.bf16.Precision = openvino, onnx.BF16
 		e := examination{GPUs: []string{}, Vector: []string{}, Looked: []placeReport{}}

@@ -60,8 +60,8 @@ func neverOpens(t *testing.T) string {
 	return endlessModel(t, b, graph.Node("ReduceMean", []string{c}, "m", graph.IntAttribute("keepdims", 0)), graph.Node("Add", []string{"s", "m"}, "y"))
 }
 
-// neverReturns returns a model with a loop of 2^62 rounds whose body has no nodes. The loop runs for inputs with a
-// score above 1,000.
+// neverReturns returns a model with a loop of 2^62 rounds. The body of the loop has no nodes. The loop runs for inputs
+// with a score above 1,000.
 func neverReturns(t *testing.T) string {
 	b := graph.NewInitializing(graph.Numbered("c"))
 	flag := func(name string) *onnxpb.ValueInfoProto {
@@ -161,7 +161,7 @@ func TestSignalWhileOpening(t *testing.T) {
 }
 
 // TestSignalInLoop sends a signal while a noisy copy of the last example is in an endless loop. The run folder must
-// then hold the votes of at least 100 other examples, and the command radius must accept them.
+// then hold the votes of at least 100 other examples, and the command 'radius' must accept them.
 func TestSignalInLoop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	rows := make([][2]float64, 300)

@@ -16,7 +16,7 @@ import (
 const torchCNN = "../../testdata/mnist-torch.onnx"
 
 // inProcess returns a function that runs rscert in this process and returns its standard output. The exit code of
-// rscert must be the argument want.
+// rscert must equal the argument 'want'.
 func inProcess(t *testing.T) func(want int, args ...string) string {
 	return func(want int, args ...string) string {
 		t.Helper()

@@ -7,7 +7,7 @@ import (
 )
 
 // errorLine is a writer that passes on the lines of another program, except the last line that starts with "rscert: ".
-// It keeps the rest of this line in found.
+// It keeps the rest of this line in the field 'found'.
 type errorLine struct {
 	to    io.Writer
 	found string

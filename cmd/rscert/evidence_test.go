@@ -265,7 +265,8 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb returns a gzip file of a header and n MiB of zeros. It compresses one piece of 8 MiB and repeats the result.
+// gzipBomb returns a gzip file that unpacks to a header and n MiB of zeros. It compresses one piece of 8 MiB and
+// repeats the result.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {
@@ -280,7 +281,7 @@ func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	return append(piece(header), bytes.Repeat(piece(make([]byte, 8<<20)), n/8)...)
 }
 
-// npzBomb returns an archive with an array x of n MiB of zeros.
+// npzBomb returns an archive with an array named 'x', which unpacks to n MiB of zeros.
 func npzBomb(t *testing.T, n int) []byte {
 	t.Helper()
 	var piece bytes.Buffer

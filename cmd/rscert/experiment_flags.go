@@ -9,8 +9,8 @@ import (
 )
 
 // addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function 'own' is not nil,
-// addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls settle
-// after parsing the flags.
+// addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls the
+// function 'settle' after it has parsed the flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -74,7 +74,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); data sorted by class have the default spread")
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); for data sorted by class, the default is spread")
 	s.Shard = spec.Whole
 	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")

@@ -98,7 +98,7 @@ func (choiceValue[T]) Type() string { return "" }
 type choiceList[T fmt.Stringer] struct {
 	values *[]T
 	list   choice.List[T]
-	set    bool // whether the user has replaced the default in values
+	set    bool // whether the user has replaced the default in the field 'values'
 }
 
 // choiceListVar adds a flag that takes several values from a list.

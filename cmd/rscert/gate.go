@@ -28,12 +28,13 @@ import (
 type gateOptions struct {
 	required    []gate.Requirement
 	also        []gate.Requirement // quantities that are shown without a bound
-	drop        gate.Drop          // only for the command report
+	drop        gate.Drop          // only for 'rscert report'
 	junit       string
 	codeQuality string
 	annotations annotations
 	several     bool // whether the command takes several runs, so that a requirement can be about the best one
-	// shown holds the main table of the results, for the page of a workflow run. The work of decide sets it.
+	// shown holds the main table of the results, for the page of a workflow run. The function 'work' that decide calls
+	// sets it.
 	shown *shownTable
 }
 
@@ -154,7 +155,7 @@ func (o gateOptions) norms() (norms []law.Norm) {
 	return norms
 }
 
-// addSelection certifies the votes of a run for the error among answers, if a requirement limits this error.
+// addSelection adds the certificates for the error among answers to the source, if a requirement limits this error.
 func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (err error) {
 	if slices.ContainsFunc(slices.Concat(o.required, o.also), gate.Requirement.Selective) {
 		source.Selection, err = summary.ReadSelection(ctx, source.Path)
@@ -201,7 +202,8 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 	return nil
 }
 
-// stepSummary is the variable with the file that GitHub Actions shows on the page of a workflow run.
+// stepSummary is the name of the environment variable that holds the path of a file. GitHub Actions shows this file on
+// the page of a workflow run.
 const stepSummary = "GITHUB_STEP_SUMMARY"
 
 // addStepSummary appends a section to the file $GITHUB_STEP_SUMMARY, if the variable is set and there are requirements.
@@ -267,8 +269,8 @@ func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error
 	return outcomes, badInput(err)
 }
 
-// refuseChosen refuses a requirement on runs whose examples another run selected by its results. The argument 'flag' is
-// the flag of the requirement.
+// refuseChosen refuses a requirement on runs whose examples were selected by the results of another run. The argument
+// 'flag' is the flag of the requirement.
 func refuseChosen(flag string, runs ...summary.Summary) error {
 	for _, s := range runs {
 		if s.Conditions.Only != "" {
@@ -302,7 +304,7 @@ func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
 	return append(outcomes, chosen...), badInput(err)
 }
 
-// checkPath checks the requirements on the run at a path. The groups of a requirement on the worst group are the true
+// checkPath checks the requirements on the run at a path. For a requirement on the worst group, the groups are the true
 // classes.
 func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {

@@ -21,11 +21,11 @@ type groupOptions struct {
 	file    string // "": the columns are in the input
 }
 
-// divideFlags adds the flags to a command. The argument what says what the command does for each group.
+// divideFlags adds the flags to a command. The argument 'what' says what the command does for each group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "group", nil, what+": the rows with the same value in this `column`; with several columns, each column makes groups of its own")
-	f.StringVar(&o.file, "groups", "", "`file` with the column index and the columns of --group; default column: group")
+	f.StringVar(&o.file, "groups", "", "`file` with a column named index and the columns of --group (default: a column named group)")
 }
 
 // check completes the options and checks them.
@@ -62,8 +62,8 @@ func (o groupOptions) extend(columns table.Options) table.Options {
 	return columns
 }
 
-// split divides the rows of the input into groups. The table must have been read with the columns of extend. The result
-// is nil if the user wants no groups.
+// split divides the rows of the input into groups. The table must have been read with the columns that the method
+// 'extend' returns. The result is nil if the user wants no groups.
 func (o groupOptions) split(ctx context.Context, s streams, quiet bool, t *table.Table) ([]predictions.RowGroup, error) {
 	if !o.given() {
 		return nil, nil

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// groupKey is the annotation of a flag with the title of its group in --help.
+// groupKey is the key of the annotation that holds the title of a flag's group in --help.
 const groupKey = "rscert_group"
 
-// group puts the command's flags without a group under a title in --help.
+// group puts the flags of the command that have no group yet into a group with this title in --help.
 func group(cmd *cobra.Command, title string) {
 	f := cmd.Flags()
 	f.VisitAll(func(flag *pflag.Flag) {

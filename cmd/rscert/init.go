@@ -178,7 +178,7 @@ func pathFrom(folder, file string) (string, error) {
 	}
 	path, err := filepath.Rel(from, to)
 	if err != nil {
-		return to, nil // on another volume
+		return to, nil // the file is on another volume
 	}
 	return filepath.ToSlash(path), nil
 }

@@ -26,7 +26,7 @@ func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabl
 	return t, badInput(err)
 }
 
-// readUnweighted calls readTable for commands that count every row once. It refuses a table whose column weight holds
+// readUnweighted calls readTable for commands that count every row once. It refuses a table whose column 'weight' holds
 // different weights, because a result that ignores the weights would be about another population.
 func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
 	opt.Optional = append(slices.Clone(opt.Optional), "weight")

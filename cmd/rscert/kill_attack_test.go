@@ -30,7 +30,7 @@ func TestKilledAttack(t *testing.T) {
 	})
 }
 
-// attackFiles reads the files of an attack's folder, without its lock.
+// attackFiles reads the files of an attack's folder, except the lock.
 func attackFiles(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "[a-z]*"))
@@ -66,10 +66,10 @@ func testKilledAttack(t *testing.T, files int, more ...string) {
 	kills, done, later := 0, 0, 0
 	for ; ; kills++ {
 		moment := time.After(time.Duration((.1 + .4*rng.Float64()) * float64(length)))
-		if kills%2 == 1 { // a busy machine may make no progress before a fixed time: wait for another line
+		if kills%2 == 1 { // a busy machine may make no progress before a fixed time, so wait for another line
 			moment = grown(t, filepath.Join(dir, runfolder.AttackedFile), done)
 		}
-		if kills == 12 { // without a kill, the attack ends on any machine
+		if kills == 12 { // this round kills nothing, so the attack ends on any machine
 			moment = nil
 		}
 		if killAt(t, moment, args(dir)) {
@@ -78,7 +78,7 @@ func testKilledAttack(t *testing.T, files int, more ...string) {
 		got := attackFiles(t, dir)
 		lines := got[runfolder.AttackedFile]
 		if !bytes.HasPrefix(want[runfolder.AttackedFile], lines) || len(lines) > 0 && lines[len(lines)-1] != '\n' {
-			t.Fatalf("after kill %d the lines are no beginning of the undisturbed attack's", kills)
+			t.Fatalf("after kill %d the lines are not the first lines of the undisturbed attack", kills)
 		}
 		n := bytes.Count(lines, []byte("\n"))
 		if n < done {

@@ -108,7 +108,7 @@ func testKilled(t *testing.T, files int, more []string, places ...string) {
 		after := results(t, dir)
 		for name, data := range after {
 			if !bytes.HasPrefix(want[name], data) {
-				t.Fatalf("after kill %d %s is no beginning of the undisturbed run's", kills, name)
+				t.Fatalf("after kill %d %s is not the beginning of the undisturbed run's file", kills, name)
 			}
 			if name != runfolder.ScoresFile && len(data) > 0 && data[len(data)-1] != '\n' {
 				t.Fatalf("after kill %d the last line of %s is torn", kills, name)

@@ -29,16 +29,16 @@ func newLipschitz(s streams) *cobra.Command {
 		Use:   "lipschitz MODEL.onnx",
 		Short: "Bound the Lipschitz constant of a model from its weights",
 		Long: `This command bounds the Lipschitz constant L of a model, from L2 to L2: two inputs at
-distance r have outputs at distance at most L·r. L is a bound for 'rscert radius' and
-'rscert certify', flag --lipschitz.
+distance r have outputs at distance at most L·r. The flag --lipschitz of 'rscert radius'
+and 'rscert certify' takes this bound.
 
 The bound is the product of the bounds of the model's layers. The command bounds the
 norm of a matrix or a convolution from above by repeated squaring of its Gram matrix
 (Delattre et al. 2023), and adds all rounding errors. If a layer adds values (a
 residual connection), the bounds of the values are added. A softmax has the constant
-1/2, so with a temperature T the probabilities have half of the constant of the logits,
-divided by T. The command refuses an operator for which it knows no bound, and names
-the node.
+1/2. So with a temperature T, the constant of the probabilities is the constant of the
+logits divided by 2T. The command refuses an operator for which it knows no bound, and
+names the node.
 
 The bound is about the model in real numbers. It says nothing about the rounding errors
 of the model's own arithmetic. The bound also holds for the mean scores of a smoothed
@@ -47,9 +47,9 @@ where two scores are equal.
 
 Give --std if you give it to 'rscert certify': the model's input is then the data
 divided by these numbers, which changes the constant. The product over the layers is
-often far above the true constant, because usually no change of the input is stretched
-as much as possible by every layer. The noise guarantees the constant 1/(σ√π). If L is
-above 1/(σ√π), it does not help.`,
+often far above the true constant, because a change of the input that one layer
+stretches most is usually stretched less by the other layers. The noise guarantees the
+constant 1/(σ√π). An L above 1/(σ√π) does not help.`,
 		Example: `  rscert lipschitz model.onnx
   rscert lipschitz model.onnx --shape 1,3,32,32 --std 0.2,0.2,0.2 --temperature 2 --json`,
 		Args: oneFile,
@@ -91,8 +91,8 @@ type lipschitzReport struct {
 	Outputs     graph.OutputKind `json:"outputs"`
 	Input       float64          `json:"input_scale"` // the largest 1/std, or 1
 	Temperature float64          `json:"temperature"`
-	// Bound is the Lipschitz constant of the output, and Probabilities that of the class probabilities, both in the
-	// units of the data.
+	// Bound is an upper bound on the Lipschitz constant of the output. Probabilities is an upper bound on the Lipschitz
+	// constant of the class probabilities. Both are in the units of the data.
 	Bound         float64           `json:"bound"`
 	Probabilities float64           `json:"probabilities"`
 	Layers        []lipschitz.Layer `json:"layers"`
@@ -155,6 +155,6 @@ func (r lipschitzReport) print(w io.Writer) error {
 		fmt.Fprintf(w, "Lipschitz constant of the probabilities (softmax at temperature %g): at most %s.\n", r.Temperature,
 			report.Round(r.Probabilities, report.Up, 0, 4))
 	}
-	_, err := fmt.Fprintln(w, "It holds for the model in real numbers, and for mean scores under noise, not for vote shares.")
+	_, err := fmt.Fprintln(w, "The bound holds for the model in real numbers, and for mean scores under noise, not for vote shares.")
 	return err
 }

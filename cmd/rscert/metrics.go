@@ -26,8 +26,8 @@ type metricsOptions struct {
 	plots    []string
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
-	// The field probabilities says which numbers of a run to use. If it is nil, metrics uses the mean scores for a run
-	// that bounds mean scores, and the vote shares for any other run.
+	// The field 'probabilities' says which numbers of a run to use. If it is nil, metrics uses the mean scores for a
+	// run that bounds mean scores, and the vote shares for any other run.
 	probabilities *probabilities
 	jointBands    bool
 	consistency   bool // draw and report consistency bands
@@ -59,13 +59,13 @@ the file name - means stdin. The file has one of these sets of columns:
   probabilities, labels        the same quantities as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0 or 1)
 
-The columns weight and index are optional. The command leaves out rows whose column
-fitted is 1; 'rscert calibrate --out' writes this column.
+The columns weight and index are optional. The command leaves out rows with a 1 in the
+column 'fitted', which 'rscert calibrate --out' writes.
 
 The input can also be a run folder or votes.jsonl, whose vote shares are the
 probabilities. If the run bounds the confidence under attack, the confidence is the
 mean score of the chosen class without attack, as in 'rscert acce'. --probabilities
-selects the vote shares or the mean scores. If the file has a column radius
+selects the vote shares or the mean scores. If the file has a column 'radius'
 (bounds.csv, or the --out file of 'rscert acce'), the command uses only rows at one
 radius, and of these only rows with a certified class. If the file has several radii,
 --radius selects one.
@@ -87,9 +87,9 @@ test is valid for any number of independent examples.
 
 --group COLUMN also computes the metrics of each group of rows, and names the worst
 group. For a run, the groups are the labels (--group label), or they come from a file
-with the column index (--groups). Each of the G groups gets the level 1 − (1−level)/G,
-so the intervals of a metric hold for all groups together. The bootstrap intervals of
-the NLL and the p-values are about each group alone.`,
+(--groups) that has a column named 'index'. Each of the G groups gets the level 1 −
+(1−level)/G, so the intervals of a metric hold for all groups together. The bootstrap
+intervals of the NLL and the p-values are about each group alone.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -178,8 +178,8 @@ type reliabilityBin struct {
 	ConsistencyHigh *float64 `json:"consistency_high,omitempty"`
 }
 
-// consistency says how likely all bins of a calibrated classifier lie in their consistency bands, and how many bins lie
-// outside.
+// consistency says how likely it is that all bins of a calibrated classifier lie in their consistency bands, and how
+// many bins lie outside.
 type consistency struct {
 	Level   float64 `json:"level"`
 	Outside int     `json:"outside"`

@@ -31,7 +31,8 @@ type metricGroup struct {
 // worstMetric is the worst value of a metric in any group.
 type worstMetric struct {
 	Group predictions.RowGroup `json:"group"`
-	// Estimate has an interval for the worst true value of a group, if the intervals of the groups are exact.
+	// Estimate is the worst value of a group. If the intervals of the groups are exact, it has an interval for the
+	// worst of their true values.
 	Estimate *estimate `json:"estimate"`
 }
 
@@ -127,7 +128,7 @@ func (m groupMetric) worst(groups []metricGroup) *worstMetric {
 		all = append(all, calib.Estimate{Value: float64(e.Value), Lower: float64(e.Low), Upper: float64(e.High), Method: calib.IntervalMethod(e.Interval)})
 	}
 	worst, at := calib.WorstEstimate(all, !m.smallest)
-	if worst.Method == calib.Bootstrap || worst.Method == "" { // these intervals are no joint intervals
+	if worst.Method == calib.Bootstrap || worst.Method == "" { // these intervals do not hold together
 		return &worstMetric{groups[at].RowGroup, pointEstimate(worst.Value)}
 	}
 	return &worstMetric{groups[at].RowGroup, newEstimate(worst)}

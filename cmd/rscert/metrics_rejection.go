@@ -37,13 +37,13 @@ func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f.Float64Var(share, "holdout", 0, "instead of --held-out, this share of the rows, such as 0.1, determines the threshold, and the errors are computed on the other rows; --seed chooses the rows at random")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
-	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "`shares` of correct answers that the threshold keeps: their confidence in the file --held-out is at least the threshold; "+
-		"each share makes a threshold, as in --tpr 0.99,0.98")
+	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "`shares` of the correct held-out answers whose confidence is at least the threshold; "+
+		"each share gives a threshold, as in --tpr 0.99,0.98")
 	f.Lookup("tpr").DefValue = "0.99" // pflag would print [0.990000]
 	f.Float64SliceVar(&o.tau, "tau", nil, "further confidence `thresholds` τ between 0 and 1")
 	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors, the true positive rate and the false positive rate at every threshold to this .csv, .svg, .png or .pdf `file`")
 	f.StringVar(&o.models, "models", "", "instead of one input, compare the models and attacks of this CSV `file` with the columns model, attack and file; "+
-		"the attack clean marks a model's predictions without an attack, held-out its held-out predictions")
+		"the attack 'clean' marks a model's predictions without an attack, and 'held-out' marks its held-out predictions")
 	group(cmd, "Thresholds under attack")
 }
 
@@ -52,7 +52,7 @@ func (o rejectionOptions) given() bool {
 	return o.heldOut != "" || o.share != nil || len(o.tau) > 0 || len(o.byTau) > 0
 }
 
-// flag returns a flag that asks for errors above a threshold.
+// flag returns one of the flags that the user gave and that ask for errors above a threshold.
 func (o rejectionOptions) flag() string {
 	switch {
 	case o.heldOut != "":

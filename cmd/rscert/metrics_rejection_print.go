@@ -45,7 +45,7 @@ type thresholdSplit struct {
 
 // thresholdPoint holds the errors at one threshold. The robust error is about the worst case of all attacks.
 type thresholdPoint struct {
-	TPR           *float64      `json:"tpr,omitempty"` // the share that chose the threshold
+	TPR           *float64      `json:"tpr,omitempty"` // the share of correct answers that determined the threshold
 	Threshold     float64       `json:"threshold"`
 	TruePositives report.Number `json:"true_positive_rate"`
 	CleanError    report.Number `json:"clean_error"`
@@ -278,7 +278,7 @@ func (r *thresholdErrors) allPoints() []thresholdPoint {
 
 // print prints the table of all models, and the threshold of each model.
 func (r *modelErrors) print(w io.Writer) error {
-	fmt.Fprint(w, "confidence-thresholded test errors: clean in the row none, robust in the other rows\n\n")
+	fmt.Fprint(w, "confidence-thresholded test errors: clean in the row 'none', robust in the other rows\n\n")
 	t := attackTable(r.Models)
 	if err := t.WriteText(w); err != nil {
 		return err

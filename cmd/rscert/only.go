@@ -19,8 +19,8 @@ func (f onlyFlag) String() string {
 
 func (onlyFlag) Type() string { return "choice=RUN" }
 
-// warnChosen warns if a run holds only examples that another run selected by its results. The run is nil for a file that
-// belongs to no run.
+// warnChosen warns if a run holds only examples that were selected by the results of another run. The run is nil for a
+// file that belongs to no run.
 func warnChosen(s streams, path string, run *runfolder.Run) error {
 	if run == nil || !run.Parameters.Only.Given() {
 		return nil

@@ -34,7 +34,7 @@ func flagNames() map[string]bool {
 	return names
 }
 
-// stringsIn calls do for each string constant in a Go file.
+// stringsIn calls the function 'do' for each string constant in a Go file.
 func stringsIn(t *testing.T, file string, do func(at token.Position, value string)) {
 	t.Helper()
 	set := token.NewFileSet()

@@ -19,7 +19,7 @@ var helpers = []string{"nvidia-smi", "python3", "python", "pip3", "pip", "npm", 
 // interpreters lists programs that the helpers may start, and programs that rscert must not use.
 var interpreters = []string{"node", "sh", "bash", "env", "tar", "unzip", "git", "ldd", "ldconfig", "lspci", "uname", "which"}
 
-// TestProgramsAreStartedInOnePlace checks that only the package programs starts other programs, so that
+// TestProgramsAreStartedInOnePlace checks that only the package 'programs' starts other programs, so that
 // TestNothingPlantedRuns covers every start of a program.
 func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	for _, root := range []string{".", "../../internal"} {

@@ -23,7 +23,7 @@ var presets = choice.Of(presetFlag, cohen2019, emde2025).Optional().Describe(fun
 	case cohen2019:
 		return "CERTIFY of Cohen et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001"
 	case emde2025:
-		return "Emde et al. 2025: the same, and bounds on the confidence (standard, Hoeffding) at the paper's radii for CIFAR-10"
+		return "Emde et al. 2025: the settings of cohen2019, and bounds on the confidence (standard, Hoeffding) at the paper's radii for CIFAR-10"
 	}
 	return ""
 })

@@ -16,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write python/src/rscert/_options.py")
 
-// pythonOptions describes the class of a Python function's options, which are a command's flags.
+// pythonOptions describes a Python class. The class holds the options of a Python function, and the options are flags
+// of a command.
 type pythonOptions struct {
 	class, command string
 	// omitted lists the flags that are not among the options: the function has its own arguments for them, or they

@@ -54,7 +54,7 @@ func (r *radii) String() string {
 // Type returns the type of pflag's lists of numbers, which --help shows.
 func (*radii) Type() string { return "float64Slice" }
 
-// Append, Replace and GetSlice implement pflag.SliceValue, by which a config file gives a list.
+// Append, Replace and GetSlice implement pflag.SliceValue. So a config file can give a list.
 func (r *radii) Append(s string) error { return r.Set(s) }
 
 // Replace implements pflag.SliceValue.

@@ -32,8 +32,8 @@ func (r *radiusReport) write(w io.Writer) error {
 	return writeClasses(w, summaries...)
 }
 
-// leading says which columns stand before the columns of numbers, apart from the method. The field differ means that the
-// rows differ in the number of examples, in the number of sampled examples or in α.
+// leading says which columns stand before the columns of numbers, apart from the method. The field 'differ' means that
+// the rows differ in the number of examples, in the number of sampled examples or in α.
 type leading struct{ file, differ, sigma, margin, size, temperature bool }
 
 func (l leading) any() bool { return l != leading{} }
@@ -164,7 +164,7 @@ func (r *radiusReport) average() string {
 	return "average radius"
 }
 
-// meanCell returns the cell for a value, or for the mean and the standard deviation of several.
+// meanCell returns the cell for a value, or for the mean and the standard deviation of several values.
 func meanCell(count int, s comparison.Spread) report.Cell {
 	if count == 1 {
 		return s.Mean
@@ -211,7 +211,7 @@ func (r *radiusReport) writeGains(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-// gainCell returns a cell with 10^shift·x and its sign, rounded to the nearest.
+// gainCell returns a cell with the number 10^shift·x, rounded to the given decimals, and with its sign.
 func gainCell(x float64, shift, decimals int) report.Cell {
 	text := report.Round(x, report.Nearest, shift, decimals)
 	if x >= 0 || math.Round(x*math.Pow10(shift+decimals)) == 0 {

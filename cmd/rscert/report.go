@@ -76,9 +76,10 @@ most k of the certificates are wrong, where k follows from delta, alpha and the 
 of examples. The bound subtracts these k.
 
 With --group, the report also has the certified accuracy of each group of examples. The
-groups are the true classes (--group label), or they come from a file with the column
-index (--groups). Each of the G groups gets delta/G, so the lower bounds hold for all
-groups together, and the smallest one holds for every mixture of the groups.
+groups are the true classes (--group label), or they come from a file (--groups) that
+has a column named 'index'. Each of the G groups gets delta/G, so the lower bounds hold
+for all groups together. The smallest of these bounds holds for every mixture of the
+groups.
 
 With --require, the exit code is 3 if a requirement is not met. This list shows an
 example of each kind of requirement:
@@ -94,11 +95,11 @@ With --baseline, the command compares each RUN with another run on the same data
 example by example. --max-drop limits the loss of certified accuracy at every radius.
 
 With --by-model, the command compares models, so that you can choose one. --within
-applies the rule of Emde et al. 2025 (section 5.3). The candidates are the models whose
-certified accuracy is at most a tolerance below the best one. The rule takes the
-candidate with the smallest CCE and, separately, the candidate with the smallest CBS.
-Such a choice is a selection: the statements with probability 1 − delta therefore use
-delta/k for each of the k runs, and hold for all runs together.`,
+applies the rule of Emde et al. 2025 (section 5.3). A model is a candidate if its
+certified accuracy is below the best certified accuracy by at most a tolerance. The rule
+takes the candidate with the smallest CCE and, separately, the candidate with the
+smallest CBS. Such a choice is a selection: the statements with probability 1 − delta
+therefore use delta/k for each of the k runs, and hold for all runs together.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json

@@ -54,8 +54,8 @@ func (o byModelOptions) check(runs int) error {
 	return nil
 }
 
-// share makes the summaries pay for a choice if the report compares models, because the user chooses one of them. The
-// argument 'choices' is reportOptions.choices.
+// share divides delta among the runs if the report compares models, because the user then chooses a model by the
+// results. The argument 'choices' is reportOptions.choices.
 func (o *byModelOptions) share(options *summary.Options, choices int) {
 	o.delta, o.choices = options.Delta, choices
 	if o.wanted {

@@ -12,14 +12,14 @@ import (
 type projectionOptions struct {
 	rows, cols []string
 	value      gate.Requirement // without a bound
-	text       string           // of the value
+	text       string           // the value as the user wrote it
 }
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.rows, "rows", nil, "print one table of the runs instead of the tables of each run, with these `parameters` as rows: names of run.json, such as sigma, n and seed, or model, data and run")
 	f.StringSliceVar(&o.cols, "cols", nil, "the `parameters` that become the columns of the table of --rows; without --rows, the table has one row")
-	f.StringVar(&o.text, "value", "acr", "with --rows or --cols, the `quantity` in the cells, written as in a requirement: certified-accuracy@0.5")
+	f.StringVar(&o.text, "value", "acr", "with --rows or --cols, the `quantity` in the cells, written as in a requirement, such as certified-accuracy@0.5")
 }
 
 // given reports whether the user asks for the table.

@@ -217,11 +217,11 @@ const signalPatience = 4 * time.Second
 // morePatience is the time that a command has added to signalPatience.
 var morePatience atomic.Int64
 
-// extendPatience gives a command more time from the first signal to its end.
+// extendPatience gives a command more time to end after the first signal.
 func extendPatience(by time.Duration) { morePatience.Store(int64(by)) }
 
-// watchSignals limits the time from a signal, which cancels ctx, to the end of the process. The caller calls done when
-// the command has ended.
+// watchSignals limits the time from a signal, which cancels ctx, to the end of the process. The caller calls the
+// function 'done' when the command has ended.
 func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 	ended := make(chan struct{})
 	go func() {

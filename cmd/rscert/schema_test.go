@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// schemasEnv is the environment variable that names the folder of schemas to the program in scripts.
+// schemasEnv is the name of the environment variable that holds the path of the folder of schemas. The testscripts set
+// it for the program.
 const schemasEnv = "RSCERT_TEST_SCHEMAS"
 
 // rejectedDocument is the exit code of checkedMain for a document that violates its schema.

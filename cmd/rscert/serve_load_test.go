@@ -47,8 +47,8 @@ func loadTime(t *testing.T) (length time.Duration, set bool) {
 // asker sends one image and returns an error unless the answer is a class or an abstention.
 type asker func(image []byte) error
 
-// leanHTTP opens a connection, and returns an asker that uses it. The asker costs less of the processor, which the
-// server needs, than the client of net/http.
+// leanHTTP opens a connection, and returns an asker that uses it. The asker takes less processor time than the client
+// of net/http, so more is left for the server.
 func (s *served) leanHTTP(t *testing.T) (ask asker, hangUp func() error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.root(), "http://"))
@@ -152,7 +152,7 @@ func ownSeconds(t *testing.T) float64 {
 }
 
 // load keeps clients busy for a time, and adds to the figures. Clients without an asker ask over HTTP. Every good
-// request must be answered. A share of the requests is hostile. It returns the samples per second.
+// request must be answered. A share of the requests is hostile. The function returns the samples per second.
 func (f *figures) load(
 	t *testing.T, s *served, askers []asker, length time.Duration, hostile float64, attack func(*rand.Rand),
 ) float64 {
@@ -242,8 +242,8 @@ func (s *served) attackHTTP(rng *rand.Rand) {
 	}
 }
 
-// attackGRPC returns a function that sends one hostile request over gRPC. The server must refuse each call whose message
-// arrives with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+// attackGRPC returns a function that sends one hostile request over gRPC. If the message of the call arrives, the
+// server must refuse the call with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 func (s *served) attackGRPC(t *testing.T, client oip.GRPCInferenceServiceClient) func(*rand.Rand) {
 	image := make([]byte, 784)
 	send := func(change func(*oip.ModelInferRequest)) {
@@ -290,7 +290,7 @@ func (s *served) attackGRPC(t *testing.T, client oip.GRPCInferenceServiceClient)
 	}
 }
 
-// certifySpeed returns the samples per second of certify, and the processor time of a sample.
+// certifySpeed returns the samples per second of certify, and the processor time per sample.
 func certifySpeed(t *testing.T) (samplesPerSecond, each float64) {
 	t.Helper()
 	args := func(n string) []string {

@@ -32,7 +32,7 @@ type settingSource interface {
 	took(flags []string)
 }
 
-// takeSettings takes the values of flags that are not on the command line from the command's sources of settings. It
+// takeSettings sets the flags that are not on the command line to the values in the command's sources of settings. It
 // prints which flags it has set.
 func takeSettings(cmd *cobra.Command, s streams) error {
 	for _, name := range settingFlags {

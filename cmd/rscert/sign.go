@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// passwordEnv is the environment variable with the password of an encrypted key.
+// passwordEnv is the name of the environment variable that holds the password of an encrypted key.
 const passwordEnv = "RSCERT_SIGN_PASSWORD"
 
 // signOptions are the flags for signing a run.

@@ -53,7 +53,7 @@ func startSlurm(t *testing.T) {
 		}
 	}
 	if os.Getuid() != 0 {
-		skipSlurm(t, "slurmd starts tasks as root alone")
+		skipSlurm(t, "slurmd can start tasks only as root")
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// splitting holds the arguments for the law splitting, with W = 128 evaluations of the model for each example, on data
-// of bytes.
+// splitting holds the flags for noise of the law 'splitting'. On data of bytes, the model is evaluated W = 128 times
+// for each example.
 var splitting = []string{"--law", "splitting", "--sigma", "0.25098039215686274", "--seed", "3", "--quiet"}
 
 // rscertFor returns a function that runs the program and returns what it prints.
@@ -35,8 +35,8 @@ func rscertFor(t *testing.T) func(want int, args ...string) string {
 	}
 }
 
-// The test runs certify with the law splitting, including --resume, --shard and --stop, and then the commands that read
-// a run.
+// The test runs certify with the law 'splitting', including --resume, --shard and --stop, and then the commands that
+// read a run.
 func TestSplittingRun(t *testing.T) {
 	rscert, dir := rscertFor(t), t.TempDir()
 	folder := func(name string) string { return filepath.Join(dir, name) }
@@ -127,7 +127,7 @@ func TestSplittingRun(t *testing.T) {
 	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other offsets of the noise
 }
 
-// Commands and options that need random noise must refuse the law splitting and name it.
+// Commands and options that need random noise must refuse the law 'splitting' and name it.
 func TestSplittingIsRefusedElsewhere(t *testing.T) {
 	rscert, run := rscertFor(t), filepath.Join(t.TempDir(), "run")
 	experiment := append([]string{"--model", cnn, "--data", "../../testdata/mnist", "--max", "1"}, splitting...)

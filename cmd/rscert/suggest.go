@@ -111,7 +111,7 @@ func explainValue(invalid *pflag.InvalidValueError) error {
 	return err
 }
 
-// unknownCommand is the Args of the root: any argument is an unknown command.
+// unknownCommand is the field Args of the root command. It treats any argument as an unknown command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -143,7 +143,7 @@ func valueColumns(values []float64, average string, columns ...report.Column) []
 	return append(columns, report.RoundedColumn(average, report.Down, 4), report.ExactColumn("abstained"))
 }
 
-// summaryCells appends to row the cells for the columns that summaryColumns adds.
+// summaryCells appends the cells for the columns of summaryColumns to the argument 'row'.
 func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, abstained int, row ...report.Cell) []report.Cell {
 	for _, c := range certified {
 		row = append(row, report.Number(c.Accuracy))

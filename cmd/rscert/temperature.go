@@ -39,7 +39,7 @@ probabilities fit better than the logits, the likelihood grows with T, and the c
 reports T = 1000.
 
 The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, the file
-can instead hold the log-odds of class 1 as an array logits [N] or a column logit. A
+can instead hold the log-odds of class 1 as an array 'logits' [N] or a column 'logit'. A
 logit of -Inf rules a class out. --out writes the probabilities of every row at T as
 CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 		Example: `  rscert temperature logits.npz

@@ -17,8 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// pythonVariable is the environment variable with the path of the Python interpreter for training. The launcher of
-// rscert's Python package sets this variable to the interpreter that runs the launcher.
+// pythonVariable is the name of the environment variable that holds the path of the Python interpreter for training.
+// The launcher of rscert's Python package sets this variable to the interpreter that runs the launcher.
 const pythonVariable = "RSCERT_PYTHON"
 
 func newTrain(s streams) *cobra.Command {

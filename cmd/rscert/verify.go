@@ -21,7 +21,7 @@ import (
 type verifyOptions struct {
 	again       run.Again
 	keyFile     string
-	key         *string // keyFile if the flag --key is given; otherwise nil
+	key         *string // points to keyFile if the flag --key is given; otherwise nil
 	junit       string
 	json, quiet bool
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// eachSource calls do for each Go file of cmd and internal that is not a test.
+// eachSource calls the function 'do' for each Go file of cmd and internal that is not a test.
 func eachSource(t *testing.T, do func(path string)) {
 	t.Helper()
 	files := 0
@@ -34,7 +34,7 @@ func eachSource(t *testing.T, do func(path string)) {
 	}
 }
 
-// Only the method warn of streams prints warnings, so every warning has a code.
+// Only the method 'warn' of the type streams prints warnings, so every warning has a code.
 func TestOneEmitterOfWarnings(t *testing.T) {
 	prefix := regexp.MustCompile(`(?i)\bwarning: `)
 	emitters := 0
@@ -83,7 +83,7 @@ func TestWarningCodesAreUsed(t *testing.T) {
 	}
 }
 
-// eachCode calls do for the name of each constant in the first declaration of internal/warning/table.go.
+// eachCode calls the function 'do' for the name of each constant in the first declaration of internal/warning/table.go.
 func eachCode(t *testing.T, do func(name string)) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash("../../internal/warning/table.go"), nil, parser.SkipObjectResolution)

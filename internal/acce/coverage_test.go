@@ -16,10 +16,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A row is an example with two classes. The score of class 0 takes two values: it is the field high where a linear
-// function of the noise exceeds a threshold, and the field low elsewhere. So the mean score of class 0 is low + (high −
-// low)p, where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius R
-// can move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
+// A row is an example with two classes. The score of class 0 takes two values: the field 'high' where a linear function
+// of the noise exceeds a threshold, and the field 'low' elsewhere. So the mean score of class 0 is low + (high − low)p,
+// where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius R can
+// move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -201,7 +201,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 				for i, tau := range taus {
 					rows[i] = dataset(kind, examples, shift, tau)
 				}
-				// The attacks are borderline cases at one random τ (see the function dataset).
+				// The rows are borderline cases at one τ, which is drawn at random (see the function 'dataset').
 				hard := r.IntN(len(taus))
 				for i, e := range certifiedErrors(t, sampleBounds(t, rows[hard], shift, alpha, n0, n, r), taus, delta) {
 					failed = failed || e < truth(rows[hard], shift, taus[i])

@@ -12,14 +12,15 @@ import (
 
 // ByGroup holds the findings for groups of examples at one radius.
 //
-// The group of an example must be known before the noise of the example is drawn. Each group gets δ/G, where G counts the
-// groups of the study and those that the table may hide (unseenGroups). So with probability at least 1 − δ, the bounds in
-// Certified hold for all groups together, at each radius. The largest CBS and CCE of a group also bound those of every
-// mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum to 1: the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤
-// Σπ_g·|S_gm| for the gap S_gm of group g in bin m.
+// The group of an example must be known before the noise of the example is drawn. Each group gets δ/G, where G is the
+// number of groups in the study plus the number of groups that the table may hide (unseenGroups). So with probability
+// at least 1 − δ, the bounds in Certified hold for all groups together, at each radius. The largest CBS and the largest
+// CCE of a group also bound the CBS and the CCE of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum to 1. The
+// reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of group g in
+// bin m.
 type ByGroup struct {
 	Groups []GroupResult `json:"groups"` // with a certified class at this radius
-	// Without names the groups that have no certified class at this radius.
+	// The field Without lists the groups that have no certified class at this radius.
 	Without []predictions.RowGroup `json:"without_certified_class,omitempty"`
 	Worst   WorstGroup             `json:"worst"`
 	Of      int                    `json:"of"` // number G of groups in the study
@@ -50,7 +51,8 @@ type WorstCertified struct {
 	CCE   *float64 `json:"cce,omitempty"`
 }
 
-// part is the study of a group. It has a group for each radius at which the group has a certified class.
+// part is the study of a group of examples. Its field Study.groups has an element for each radius at which these
+// examples have a certified class.
 type part struct {
 	predictions.RowGroup
 	*Study
@@ -153,7 +155,7 @@ func (s *Study) unseenGroups(rows calib.BoundRows) int {
 }
 
 // countOthers counts the examples that have rows, but are not members. If the rows have no indices, it returns the
-// largest number of such rows at one radius. This number is at most the number of these examples.
+// largest number of rows of non-members at one radius. This number is at most the number of examples to be counted.
 func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	seen, atRadius := map[float64]bool{}, map[float64]int{}
 	most := 0
@@ -248,8 +250,8 @@ func (s *Study) readWeights() error {
 // maxWeight is the largest weight of a row. So the sum of all weights is finite.
 const maxWeight = 1e200
 
-// weigh gives the rows of a radius their weights. The argument all holds the weights of all rows of the table. If it is
-// nil, all weights are equal.
+// weigh gives the rows of a radius their weights. The argument 'all' holds the weights of all rows of the table. If it
+// is nil, all weights are equal.
 func (g *group) weigh(all []float64) (err error) {
 	if all == nil {
 		return nil

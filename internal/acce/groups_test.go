@@ -34,7 +34,7 @@ func solveGroups(t *testing.T, text string, o Options, columns ...string) ([]Res
 	return s.Solve(t.Context())
 }
 
-// exampleRow is a row of the test tables. It is certified at radius 2 if also is set.
+// exampleRow is a row of the test tables. It is certified at radius 2 if the field 'also' is true.
 type exampleRow struct {
 	calib.Bounded
 	group  int
@@ -51,7 +51,7 @@ func randomRows(r *rand.Rand, n int) []exampleRow {
 	return rows
 }
 
-// write writes the rows at radius 1, and those with also at radius 2.
+// write writes all rows at radius 1, and the rows whose field 'also' is true at radius 2.
 func write(rows []exampleRow, weighted bool) string {
 	var b strings.Builder
 	b.WriteString("index,radius,lower,upper,correct,g,h" + map[bool]string{true: ",weight"}[weighted] + "\n")
@@ -250,9 +250,9 @@ func TestBadGroups(t *testing.T) {
 	}
 }
 
-// In this study, the joint statement had failed with probability 0.0718 when δ was divided by the number of groups that
-// the table shows. One example, alone in its group, is certified only if its bound fails (probability 0.0249). The 188
-// other examples are always certified. So the table shows one group or two, and the noise decides.
+// If δ were divided only by the number of groups that the table shows, the joint statement of this study would fail
+// with probability 0.0718. One example, alone in its group, is certified only if its bound fails (probability 0.0249).
+// The 188 other examples are always certified. So the noise decides whether the table shows one group or two.
 func TestGroupsTheTableHides(t *testing.T) {
 	const n, alpha, delta = 188, 0.0249, 0.05
 	chance := func(k, n int) float64 { // P(Bin(n, alpha) > k)

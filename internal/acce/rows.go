@@ -50,8 +50,8 @@ type group struct {
 	units  calib.RowWeights
 }
 
-// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If same is true,
-// splitByRadius keeps only examples that have a row at every one of these radii.
+// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If the argument
+// 'same' is true, splitByRadius keeps only examples that have a row at every one of these radii.
 func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {
@@ -97,10 +97,10 @@ func (e *UncountedError) Spell(s param.Spelling) string {
 
 // Hint tells the user what to do.
 func (*UncountedError) Hint() string {
-	return "give the number of all examples that were sampled, also of those whose class was not certified"
+	return "give the number of all sampled examples, including the examples whose class was not certified"
 }
 
-// countSampled returns the number of sampled examples: the argument stated, or the table's number if stated is 0.
+// countSampled returns the number of sampled examples: the argument 'stated', or the table's number if 'stated' is 0.
 func countSampled(t *table.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
 	sampled, err := b.CountSampled(stated)
 	var fewer *calib.FewerError

@@ -42,7 +42,7 @@ type Options struct {
 
 	// Progress, if not nil, is called at the start of each long search. Its arguments are the radius (nil if the table
 	// has none), the solver and the number of steps. Progress returns two functions. The search calls the first
-	// function, step, while it works. It calls the second function, done, when it ends.
+	// function, 'step', while it works. It calls the second function, 'done', when it ends.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
@@ -141,7 +141,7 @@ type Result struct {
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
 	Examples    int                `json:"examples,omitempty"` // number of sampled examples, if known
 	LeftOut     *int               `json:"left_out,omitempty"` // number of sampled examples whose class is not certified
-	Clean       *Clean             `json:"clean,omitempty"`    // needs the columns certified and confidence
+	Clean       *Clean             `json:"clean,omitempty"`    // needs the columns 'certified' and 'confidence'
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	ByGroup     *ByGroup           `json:"by_group,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
@@ -175,7 +175,7 @@ type Certified struct {
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
 }
 
-// measureTime calls the function work and records its running time under the given name.
+// measureTime calls the function 'work' and records its running time under the given name.
 func (r *Result) measureTime(name string, work func() error) error {
 	start := time.Now()
 	err := work()
@@ -283,8 +283,8 @@ func (s *Study) certify(r Result, w calib.RowWeights) (*Certified, error) {
 	}, nil
 }
 
-// WriteAttack writes the rows that Solve used. The column confidence holds the confidence under attack instead of the
-// clean confidence. The column bin holds the bin of this confidence. The output can serve as a table of bounds, or as
+// WriteAttack writes the rows that Solve used. The column 'confidence' holds the confidence under attack instead of the
+// clean confidence. The column 'bin' holds the bin of this confidence. The output can serve as a table of bounds, or as
 // predictions at each radius. WriteAttack needs Options.Attack. Call it after Solve has returned all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
@@ -317,8 +317,8 @@ func (s *Study) WriteAttack(out io.Writer) error {
 }
 
 // Bins sorts the examples of the k-th result into bins twice: by their confidences without attack, and by their
-// confidences under the attack that Solve found. The result clean is nil if the confidences without attack are unknown.
-// Bins needs Options.Attack.
+// confidences under the attack that Solve found. The result 'clean' is nil if the confidences without attack are
+// unknown. Bins needs Options.Attack.
 func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
 	g := s.groups[k]
 	correct := make([]bool, len(g.Intervals))

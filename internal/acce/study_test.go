@@ -328,7 +328,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// The table has the columns certified, alpha and examples. They say which examples are not certified, the failure
+// The table has the columns 'certified', 'alpha' and 'examples'. They say which examples are not certified, the failure
 // probability alpha, and the number of sampled examples.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"

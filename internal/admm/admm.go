@@ -36,8 +36,8 @@ type Problem struct {
 	bins    calib.Bins
 }
 
-// NewProblem checks its input. The argument clean [N] holds the observed confidences, or is nil if they are unknown. A
-// search that starts from the observed confidences first clamps them to their intervals.
+// NewProblem checks its input. The argument 'clean' [N] holds the observed confidences, or is nil if they are unknown.
+// A search that starts from the observed confidences first clamps them to their intervals.
 func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ type Residuals struct {
 	Assignment []float64
 }
 
-// TracedPredictions is the number of predictions of which Residuals keeps the assignments. With 15 bins, these are the
-// 150 numbers of the paper's Figure 11.
+// TracedPredictions is the number of predictions whose assignments Residuals keeps. With 15 bins, these are the 150
+// numbers of the paper's Figure 11.
 const TracedPredictions = 10
 
 // Norms holds the 1-norm and the ∞-norm of a vector of deviations.
@@ -140,9 +140,9 @@ func (r *Norms) add(d float64) {
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
 // no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
 //
-// ADMM calls watch after each step, unless watch is nil. After every residualsEvery-th step, the Residuals also hold
-// Rho, SoftECE, the distances, the Lagrangian and the assignments. If residualsEvery is 0, they hold only Step and
-// ProjectedECE.
+// ADMM calls the function 'watch' after each step, unless 'watch' is nil. After every residualsEvery-th step, the
+// Residuals also hold Rho, SoftECE, the distances, the Lagrangian and the assignments. If residualsEvery is 0, they
+// hold only Step and ProjectedECE.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -187,7 +187,8 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 
 // state is an ADMM iterate. Arrays over (n, m) are row-major [N, M].
 //
-// The state does not keep q₁, q₂ and g, because pullA and pullZ hold everything that the next step needs of them.
+// The state does not keep q₁, q₂ and g, because pullA and pullZ hold everything that the next step needs to know about
+// them.
 type state struct {
 	*Problem
 	par         Params
@@ -257,7 +258,7 @@ func (s *state) limits(n, m int) (lo, hi float64) {
 	return max(v.Lower, s.bins.Edges()[m]), min(v.Upper, s.below[m])
 }
 
-// takeSigns sets the field sign to the signs of the field gap. Then it sets gap to zeros for the next sum.
+// takeSigns sets the field 'sign' to the signs of the field 'gap'. Then it sets 'gap' to zeros for the next sum.
 func (s *state) takeSigns() {
 	for k, g := range s.gap {
 		switch {

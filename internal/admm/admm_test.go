@@ -91,7 +91,7 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 const rounding = 1e-12
 
 // reference runs Algorithm 1 as printed. It keeps every variable, and it writes the paper's matrices C, K and B as
-// loops. It shares no code with the type state.
+// loops. It shares no code with the type 'state'.
 type reference struct {
 	n, m               int
 	c                  []float64

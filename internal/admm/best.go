@@ -10,7 +10,7 @@ import (
 // Watch holds functions that observe a search of several runs. Each function may be nil. Several goroutines may call
 // the functions at the same time.
 type Watch struct {
-	Progress func(steps int, ece float64) // steps counts the steps since the last call, and ece is the error of the last step
+	Progress func(steps int, ece float64) // steps: number of steps since the last call; ece: error of the last step
 	Every    int                          // number of steps between two calls of Trace
 	Trace    func(run int, r Residuals)   // runs are counted from 0; the steps of a run come in order
 }
@@ -35,8 +35,9 @@ func (w Watch) traceInterval() int {
 	return w.Every
 }
 
-// Best runs ADMM with each element of grid, in parallel, and returns the run with the largest calibration error. If
-// several runs reach this error, Best returns the first of them. If ctx ends, Best returns the best run so far.
+// Best does one run of ADMM for each element of the grid, in parallel, and returns the run with the largest calibration
+// error. If several runs reach this error, Best returns the first of them. If ctx ends, Best returns the best run so
+// far.
 func (p *Problem) Best(ctx context.Context, grid []Params, w Watch) Estimate {
 	return bestRun(len(grid), func(run int) Estimate {
 		return p.ADMM(ctx, grid[run], w.traceInterval(), func(r Residuals) { w.step(run, r) })

@@ -15,7 +15,8 @@ var attacked = []calib.Bounded{
 	{Lower: 0.5, Upper: 0.65, Correct: false},
 }
 
-// newProblem returns the problem of finding the largest calibration error of attacked with ten bins.
+// newProblem returns the problem of finding the largest calibration error of the predictions in 'attacked' with ten
+// bins.
 func newProblem(clean []float64) *admm.Problem {
 	bins, err := calib.NewBins(10)
 	if err != nil {

@@ -114,8 +114,8 @@ func TestDECEHasItsSettings(t *testing.T) {
 	}
 }
 
-// partly runs only the beginning of an ascent. The argument first is the number of steps to run, and steps is the
-// length of the whole schedule.
+// partly runs only the beginning of an ascent. The argument 'first' is the number of steps to run, and the argument
+// 'steps' is the length of the whole schedule.
 func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {

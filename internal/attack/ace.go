@@ -161,7 +161,7 @@ type gradual struct {
 	x            []float32 // the point at which the ascent needs the gradient next
 	at, gradient []float32 // the last point that kept the class, and its gradient; nil at first
 	best         []float32 // the point of the largest value
-	value        float64   // η·CE at the point best
+	value        float64   // η·CE at the point 'best'
 	plateau      float64   // the value at the last improvement
 	waiting      int       // steps since the last improvement
 	keeps        bool      // whether x keeps the class

@@ -112,8 +112,8 @@ func (c *autoClimbing) check() bool {
 }
 
 // move takes a step from a point x along its gradient. It first computes z = P(x + η·g), where P projects, η is the
-// step's length and g is the direction of the gradient. Let previous be the point before x and α = apgdMomentum. The
-// new point is P(x + α·(z − x) + (1 − α)·(x − previous)).
+// step's length and g is the direction of the gradient. Let 'previous' be the point before x, and let α be
+// apgdMomentum. The new point is P(x + α·(z − x) + (1 − α)·(x − previous)).
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

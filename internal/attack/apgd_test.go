@@ -78,9 +78,8 @@ func TestAutoFlat(t *testing.T) {
 	}
 }
 
-// autoRun runs an ascent on an input of one value, and passes it the given losses. The gradient is always 1, and the
-// first step has length
-// 100. autoRun returns the lengths of the steps and the points.
+// autoRun runs an ascent on an input of one value, and passes it the given losses. The gradient is always 1. The
+// length of the first step is 100. autoRun returns the lengths of the steps and the points.
 func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, points []float32, a *autoClimbing) {
 	t.Helper()
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}

@@ -18,8 +18,8 @@ type ascent interface {
 	observe(wrong bool, loss float64, gradient []float32) (done bool)
 }
 
-// watcher is an ascent that also needs the scores at its point. The method watch receives these scores before each call
-// of observe, and must not keep their slice.
+// watcher is an ascent that also needs the scores at its point. The method 'watch' receives these scores before each
+// call of observe, and must not keep their slice.
 type watcher interface{ watch(scores []float32) }
 
 // ascend runs one ascent for each target that the attack still has to break, and passes the candidates to the method

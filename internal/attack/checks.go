@@ -18,7 +18,7 @@ type Warning struct {
 // failed. A larger share causes a warning. AutoAttack uses the same limit.
 const scoresBetterShare = .002
 
-// Flat counts the examples at which a gradient was zero.
+// Flat counts the examples for which a gradient was zero.
 func Flat(found []Found) (examples int) {
 	for _, f := range found {
 		if f.Flat > 0 {

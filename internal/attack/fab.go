@@ -49,7 +49,7 @@ type chase struct {
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far; it is nil if there is none. The field 'distance' is the distance of
-	// best from the example.
+	// 'best' from the example.
 	best     []float32
 	distance float64
 }
@@ -248,19 +248,20 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 // the estimate to the section's outer end.
 const sectionBeyond = .01
 
-// section is the range in which the final search looks for the boundary. Its ends, inner and outer, are norms of
-// perturbations. They are given as shares of the distance between the example and the input in the field 'end'.
+// section is the range in which the final search looks for the boundary. Its ends, the fields 'inner' and 'outer', are
+// norms of perturbations. These norms are given as shares of the distance between the example and the input in the
+// field 'end'.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1
-	inner, outer float64   // the classifier is right at share inner, wrong at share outer
-	right, wrong float64   // the margins at inner and at outer
-	at           []float32 // the input at outer
-	scores       []float32 // the scores at outer
+	inner, outer float64   // the classifier is right at 'inner' and wrong at 'outer'
+	right, wrong float64   // the margins at 'inner' and at 'outer'
+	at           []float32 // the input at 'outer'
+	scores       []float32 // the scores at 'outer'
 }
 
-// share returns the norm of the perturbation that the search tries next. Like inner and outer, this norm is given as a
-// share (see section).
+// share returns the norm of the perturbation that the search tries next. Like 'inner' and 'outer', this norm is given
+// as a share (see section).
 func (c *section) share() float64 {
 	zero := c.right / (c.right - c.wrong)
 	if !(zero >= 0 && zero <= 1) { // a margin is NaN, or both are zero

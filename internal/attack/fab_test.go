@@ -161,7 +161,8 @@ func TestFABExact(t *testing.T) {
 
 // TestFABBox: in a box, FAB finds the smallest perturbation for a linear classifier with a relative error of at most
 // 3e-3. FAB does not reach the exact result: each step goes a little past the decision boundary, and the box then clips
-// some values of the step but not others. The reference comes from linear programming for Linf and from Dykstra's algorithm for L2.
+// some values of the step but not others. The reference comes from linear programming for Linf and from Dykstra's
+// algorithm for L2.
 func TestFABBox(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		a := newAffine(2, 8)

@@ -53,8 +53,8 @@ func reach(corners []corner, gap float64) float64 {
 	return math.Inf(1)
 }
 
-// speed returns the factor s_i in the comment on the method towards: a value of weight w moves by λ·s_i, unless it
-// reaches the end of the box.
+// speed returns the factor s_i of the comment on the method 'towards'. A value with the weight w moves by λ·s_i, unless
+// it reaches the end of the box.
 func (t Threat) speed(w float64) float64 {
 	if t.Norm == L2 || w == 0 {
 		return math.Abs(w)
@@ -62,7 +62,8 @@ func (t Threat) speed(w float64) float64 {
 	return 1
 }
 
-// room is the distance from x to the upper end of the box if direction is positive, and to the lower end otherwise.
+// room is the distance from x to the upper end of the box if the argument 'direction' is positive, and to the lower end
+// otherwise.
 func (t Threat) room(x float32, direction float64) float64 {
 	if direction > 0 {
 		return max(0, float64(t.High)-float64(x))

@@ -10,7 +10,8 @@ import (
 
 var bytesLattice = Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255}
 
-// stepsOf returns (moved − x)/Step. It checks that moved and x are on the lattice and between the ends of the lattice.
+// stepsOf returns (moved − x)/Step. It checks that 'moved' and x are on the lattice and between the ends of the
+// lattice.
 func stepsOf(t *testing.T, l Lattice, moved, x []float32) []int64 {
 	t.Helper()
 	k := make([]int64, len(x))
@@ -63,10 +64,10 @@ func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64)
 }
 
 // TestMove: in exact arithmetic no moved input is farther than the radius. The distance that Move returns is the exact
-// distance, rounded up to a float64. The test also compares the inner product of the perturbation and the direction
-// with that of the best real-valued perturbation in the box. At radius .0625, Move reaches at least 95 % of this best
-// value for a direction with some large values. If all values of the direction have the same size, Move reaches 90 %,
-// while plain rounding reaches only 50 %.
+// distance, rounded up to a float64. The test also computes the inner product of the perturbation and the direction. It
+// compares this value with the largest value that a real-valued perturbation in the box can have. At radius .0625, Move
+// reaches at least 95 % of this largest value for a direction with some large values. If all values of the direction
+// have the same size, Move reaches 90 %, while plain rounding reaches only 50 %.
 func TestMove(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range []float64{1e-3, 1. / 255, .01, .0625, .3, 1, 2.5, 40} {

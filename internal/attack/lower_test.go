@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// blurredProbability returns E[1/(1+e^{−Z})] for Z = N(z, σ²‖w‖²): the mean probability of the class of positive scores
+// blurredProbability returns E[1/(1+e^{−Z})] for Z ~ N(z, σ²‖w‖²): the mean probability of the class of positive scores
 // of a linear classifier under Gaussian noise.
 func blurredProbability(l *linear, x []float32) float64 {
 	scale, sum := testSigma*length(l.w), 0.

@@ -54,7 +54,7 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 }
 
 // TestRaiseSequence: after several attacks in turn, each example has the best input that any of them found. The field
-// By names the first attack that broke the example.
+// 'By' holds the name of the first attack that broke the example.
 func TestRaiseSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 30, Linf)

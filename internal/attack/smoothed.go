@@ -58,9 +58,9 @@ type Candidate struct {
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
 	// Run computes the model's scores [C·m] of C noisy copies of x for m classes, the loss for the class 'label', and
-	// the gradient [D] of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added
-	// to the model's inputs. The loss is −ln of the mean over the copies of the label's softmax. An implementation with
-	// another loss returns 0 as the loss.
+	// the gradient [D] of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added to
+	// the model's inputs. To compute the loss, take the label's softmax in each copy. The loss is −ln of the mean of these
+	// C values. An implementation with another loss returns 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 
@@ -272,7 +272,7 @@ func (s *SmoothedSearch) farthest(x Example) float64 {
 }
 
 // climbLadder counts votes at points along a ray. The distances of these points are the ray's radius times the factors
-// in ladder. climbLadder returns the points at which the label loses.
+// in the list 'ladder'. climbLadder returns the points at which the label loses.
 func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]Candidate, error) {
 	var all []Candidate
 	for _, factor := range ladder {
@@ -293,7 +293,7 @@ func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]C
 
 // poll counts the votes of selection samples.
 type poll struct {
-	label, rival       int // rival: the class other than label with the most votes
+	label, rival       int // rival: the class with the most votes, apart from the label
 	forLabel, forRival int
 }
 

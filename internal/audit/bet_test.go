@@ -48,7 +48,7 @@ func TestBetLevel(t *testing.T) {
 		name  string
 		m     float64
 		draw  func() float64
-		least int // least and most limit the number of rejections
+		least int // 'least' and 'most' limit the number of rejections
 		most  int
 	}{
 		{"coin at its mean", .3, func() float64 { return float64(min(1, int(r.Float64()/.7))) }, 1, trials * gamma},

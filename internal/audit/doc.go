@@ -6,7 +6,7 @@
 //     even if the answer does not change.
 //   - Bet: a mean score is above or below a claimed bound.
 //   - Chains: tests of several candidates of several images, at one familywise level.
-//   - Contradictions: whether the number of contradicted certificates exceeds chance.
+//   - Rate, ChancePValue, Threshold: whether the number of contradicted certificates exceeds chance.
 //   - Curve: upper bounds on robust accuracy, next to the certified lower bounds.
 //
 // docs/audit.md explains the protocol.

@@ -22,7 +22,7 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound computes LowerBound. The result width is the length, in ln p, of the last Newton step. It is about the
+// lowerBound computes LowerBound. The result 'width' is the length, in ln p, of the last Newton step. It is about the
 // distance to the root.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {

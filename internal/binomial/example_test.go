@@ -34,7 +34,8 @@ func ExampleLowerBound() {
 	// Output: 0.933254 0.933254
 }
 
-// After 300 trials without a failure, the rate is at most 1 − 0.05^(1/300), about 3/n, with probability 0.95.
+// After 300 trials without a failure, the failure rate is at most 1 − 0.05^(1/300), which is about 3/300, with
+// probability 0.95.
 func ExampleUpperBound() {
 	fmt.Printf("%.6f\n", binomial.UpperBound(0, 300, 0.05))
 	// Output: 0.009936

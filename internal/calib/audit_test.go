@@ -56,8 +56,8 @@ func TestAuditAtom(t *testing.T) {
 	}
 }
 
-// auditTrials returns the number of samples of a simulation: the given number, or the environment variable AUDIT_TRIALS
-// for a shorter simulation.
+// auditTrials returns the number of samples of a simulation: the given number or, for a shorter simulation, the number
+// in the environment variable AUDIT_TRIALS.
 func auditTrials(t *testing.T, trials int) int {
 	t.Helper()
 	text := os.Getenv("AUDIT_TRIALS")

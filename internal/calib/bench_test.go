@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes each bound on 10⁷ scores, from all
+// BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes each bound on 10⁷ scores and uses all
 // validation points. The time of "all" includes the sort but not the parsing. The binned bounds and the lower bound
 // should take at most 2 s.
 func BenchmarkTenMillion(b *testing.B) {

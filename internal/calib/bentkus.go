@@ -17,12 +17,13 @@ import (
 //
 // Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is convex
 // in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) has two values, mean 0 and variance
-// η_i(1−η_i). By the lemma of bentkusTail, the sign whose upper value is larger gives the larger expectation of f,
-// whatever the other summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are
-// independent, identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
+// η_i(1−η_i). By the lemma of bentkusTail, E f is larger for the sign with the larger upper value, whatever the other
+// summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent,
+// identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
 //
-// The largest c that A_k does not refute at a level is well defined: E (τ'−ΣW*)₊², maximised over W* ≥ −1 with mean c
-// and E W*² ≤ β, decreases in c. The proof in oneStep holds with (τ'−w)₊² in place of e^{−λw}.
+// The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
+// all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
+// of e^{−λw}.
 func BinnedBentkus(s *Sample, delta, variation float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
@@ -94,9 +95,9 @@ func (o oneStep) populationBentkus(a float64) float64 {
 // mixture of functions (u−τ)₊².
 //
 // S is a linear function of a binomial variable B. Written for B, the limit nt becomes x = n(v+ct)/(c²+v). The sums M_r
-// = Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. It bounds the terms
-// that it omits by a geometric series, because the ratio of neighbouring terms decreases. Then the code lowers k until
-// the best τ = k−u lies between k−1 and k. For such a τ,
+// = Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. A geometric series
+// bounds the omitted terms, because the ratio of neighbouring terms decreases. Then the code lowers k until the best τ
+// = k−u lies between k−1 and k. For such a τ,
 //
 //	E(B−τ)₊²/(x−τ)² = (M_2 + 2uM_1 + u²M_0)/(x−k+u)²,  smallest at u = (M_2−aM_1)/(aM_0−M_1), a = x−k.
 //
@@ -127,7 +128,7 @@ type upperMoments struct {
 	m0, m1, m2 float64
 }
 
-// tailMoments returns the sums for k. The argument odds is (1−p)/p.
+// tailMoments returns the sums for k. The argument 'odds' is (1−p)/p.
 func tailMoments(n, k, odds float64) upperMoments {
 	m := upperMoments{n: n, k: k, term: 1, m0: 1}
 	term := 1.0

@@ -19,7 +19,7 @@ import (
 // round, a quarter join the round before the last, and so on. For a round, σ̂² is the variance of the examples in the
 // earlier rounds. λ is constant within a round, so a histogram of the round's examples is enough. Each example is split
 // between the two ends of its histogram cell. Because ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm
-// smaller and the interval larger. The interval grows by at most a relative 1/bettingCells.
+// smaller and the interval larger. The interval grows by a share of at most 1/bettingCells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
@@ -41,7 +41,7 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 }
 
 // bisect returns an m ∈ [0, 1) for which refuted(m) is true. The result is at most 2⁻⁵⁰ below the largest such m, or 0
-// if bisect finds no such m. The function refuted must be true up to some m and false beyond this m.
+// if bisect finds no such m. The function 'refuted' must be true up to some m and false beyond this m.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {
@@ -57,7 +57,7 @@ func bisect(refuted func(m float64) bool) float64 {
 const (
 	bettingCells = 1024
 	mostStake    = 0.75
-	firstRound   = 8 // least number of examples before bets use an observed variance
+	firstRound   = 8 // least expected size of the first round, whose bets use no observed variance
 )
 
 // bettingRounds holds the examples of each round, as a histogram over the values k/bettingCells.
@@ -96,8 +96,8 @@ func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	return out
 }
 
-// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval, with 1−x in place of x if mirrored is
-// true.
+// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval, with 1−x in place of x if the argument
+// 'mirrored' is true.
 func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
 	sum := 0.0
 	for j := range b {

@@ -121,8 +121,8 @@ func (s *Sample) cutLevels() []uint8 {
 	return level
 }
 
-// eachPartition calls the function visit with the bins of every partition. It begins with the finest partition and ends
-// with the undivided one.
+// eachPartition calls the function 'visit' with the bins of every partition. It begins with the finest partition and
+// ends with the undivided one.
 func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	level := s.cutLevels()
 	n := len(s.packed)

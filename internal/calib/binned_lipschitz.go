@@ -7,7 +7,7 @@ import (
 
 // BinnedLipschitz returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
 // with bandwidth h. The perturbation bounds the first two derivatives of the calibration function η by b1 and b2 (see
-// the function derivatives). Like BinnedVariation, the method needs one concentration step for all partitions of the
+// the function 'derivatives'). Like BinnedVariation, the method needs one concentration step for all partitions of the
 // sorted scores:
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.

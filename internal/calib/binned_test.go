@@ -172,7 +172,7 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// By bisection, slowLargest finds the largest calibration error c that the data do not refute. The argument a is A in
+// slowLargest finds, by bisection, the largest calibration error c that the data do not refute. The argument a is A in
 // oneStep. For each exponent it tries a grid of λ and keeps the λ with the best bound on E e^{−λW} (see oneStep).
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
@@ -188,7 +188,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// The variable low is the largest value that a law may take: 1+c for the law of c − W, or 1 if the scores
+			// The variable 'low' is the largest value that a law may take: 1+c for the law of c − W, or 1 if the scores
 			// are given. Of all such laws with mean 0 and variance v, the worst law has only two values.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {

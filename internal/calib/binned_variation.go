@@ -28,7 +28,7 @@ import (
 // The field OfSample of the result bounds (1/n)Σ|s_i − η(s_i)|, the error of this data set. For this bound the scores
 // are fixed and only the labels are random.
 //
-// V is an assumption that no data can confirm.
+// No data can confirm that the total variation is at most V. This is an assumption.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
@@ -107,8 +107,8 @@ func (c *candidate) keepLess(d candidate) {
 	}
 }
 
-// bound returns the Bound for the candidate with the smallest sum. The argument remainder is the name of the term that
-// holds the remainder. The argument means says that bin means were fitted, not lines.
+// bound returns the Bound for the candidate with the smallest sum. The argument 'remainder' is the name of the term
+// that holds the remainder. The argument 'means' is true if bin means were fitted, and false if lines were fitted.
 func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
 	value := o.population(best.sum(), means)
 	order := 1.0

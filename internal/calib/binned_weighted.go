@@ -22,9 +22,10 @@ import (
 //
 // Proof. Let g_i = g(s_i) = ω_i·d_i with ω_i = E[w|s_i] ≥ 0 and d_i = s_i − η_Q(s_i). In a bin, d varies by at most D =
 // width_b + V_b. If some d_i are positive and some are negative, let a be the largest d_i and a′ the largest −d_i. Then
-// a + a′ ≤ D. The positive g_i sum to at most ω₊a, and the negative ones to at most ω₋a′, where ω₊ and ω₋ are the sums
-// of the ω_i. So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Because ΣV_b ≤ V, the sum over the
-// bins of these differences, divided by n, is at most the second part of A_k.
+// a + a′ ≤ D. Let ω₊ be the sum of the ω_i with g_i > 0, and ω₋ the sum of the other ω_i. The positive g_i sum to at
+// most ω₊a, and the absolute values of the negative g_i to at most ω₋a′. So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤
+// 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Because ΣV_b ≤ V, the sum over the bins of these differences, divided by n, is at most
+// the second part of A_k.
 //
 // F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has coefficients h_i/n, |h_i| ≤ 1, which depend on the
 // scores alone. With z_i = w_i(s_i−y_i), A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i is ±1. The
@@ -36,8 +37,8 @@ import (
 // Each ω⁺_b is a kl bound at level δ₃ divided by the number of bins.
 //
 // With sensitivity Γ > 1, only ŵ/Γ ≤ w ≤ Γŵ is known. Then ΓW takes the place of W, and the code replaces each part by
-// its largest value for such w. In a bin, this value has w_i = Γŵ_i for the residuals of one sign, and w_i = ŵ_i/Γ for
-// the others.
+// its largest value for such w. In a bin, the largest value is attained with w_i = Γŵ_i for the residuals of one sign
+// and w_i = ŵ_i/Γ for the others.
 func WeightedVariation(s *WeightedSample, delta, variation float64) (Bound, error) {
 	if err := s.check(delta); err != nil {
 		return Bound{}, err

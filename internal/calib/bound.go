@@ -127,8 +127,8 @@ func (cf CrossFit) check(n int) error {
 // maxParallelFolds limits the memory, because each running fold holds two copies of the sample.
 const maxParallelFolds = 4
 
-// run computes every fold's terms and returns their means. The function fold must return terms with the same
-// names for every k.
+// run computes every fold's terms and returns their means. The function 'fold' must return terms with the same names
+// for every k.
 func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Terms)) (terms, chosen Terms) {
 	assigned := assignFolds(s.N(), cf.Folds, cf.Seed)
 	all := make([][2]Terms, cf.Folds)

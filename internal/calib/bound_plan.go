@@ -11,7 +11,7 @@ type BoundPlan struct {
 	Methods []BoundMethod // methods of the upper bounds
 	Lower   LowerMethod   // method of the lower bound
 	Curve   bool          // also enclose the calibration curve
-	// If Joint is set, all bounds share Params.Delta evenly. By the union bound they then hold together with
+	// If Joint is set, all bounds share Params.Delta evenly. By the union bound, all of them then hold at once with
 	// probability ≥ 1 − Delta. Otherwise each bound by itself holds with probability ≥ 1 − Delta.
 	Joint  bool
 	Params BoundParams

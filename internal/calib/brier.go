@@ -7,7 +7,7 @@ import "math"
 //	Brier = Reliability − Resolution + Uncertainty + Within
 //
 // For bin m, share_m is the bin's share of the weight, accuracy_m its mean accuracy, and confidence_m its mean
-// confidence. The symbol accuracy without an index is the accuracy of all examples. Reliability is Σ share_m
+// confidence. The symbol 'accuracy' without an index is the accuracy of all examples. Reliability is Σ share_m
 // (accuracy_m − confidence_m)². Resolution is Σ share_m (accuracy_m − accuracy)². Uncertainty is accuracy(1−accuracy).
 // Within is the part that comes from differences between the confidences in a bin; it is 0 if the confidences in each
 // bin are equal.

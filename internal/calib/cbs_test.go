@@ -91,7 +91,8 @@ func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	}
 }
 
-// The Brier score of the Brier confidences is the CBS, and no other confidences in the intervals score higher.
+// The confidences that BrierConfidence returns have the Brier score CBS. No other confidences in the intervals have a
+// higher Brier score.
 func TestCBSMaximiser(t *testing.T) {
 	brier := func(intervals []Bounded, z func(Bounded) float64) float64 {
 		var sum float64
@@ -204,8 +205,8 @@ func TestMeanWithFailures(t *testing.T) {
 	}
 }
 
-// CBS rounds interval ends that are not multiples of 2⁻⁶³ in the direction in which the score grows. Any other rounding
-// gives less than the true maximum.
+// If an interval end is not a multiple of 2⁻⁶³, CBS rounds it in the direction in which the score grows. Any other
+// rounding gives less than the true maximum.
 func TestCBSRoundsEndsOutward(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -224,8 +225,8 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// checkRoundedUp checks that got is not below exact and is at most three units in the last place above it. Values above
-// 1 must give 1.
+// checkRoundedUp checks that 'got' is not below 'exact' and is at most three units in the last place above it. If
+// 'exact' is above 1, 'got' must be 1.
 func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	t.Helper()
 	if exact.Cmp(big.NewRat(1, 1)) >= 0 {

@@ -9,15 +9,16 @@ import (
 )
 
 // Consistency holds bands for the accuracies of bins. If every example is correct with a probability equal to its
-// confidence, independently of the others, all accuracies lie in their bands together with probability at least Level.
+// confidence, independently of the others, then with probability at least Level all accuracies lie in their bands.
 type Consistency struct {
 	Level   float64
-	Bands   [][2]float64 // of each bin; of an empty bin: [0, 1]
+	Bands   [][2]float64 // one band for each bin; [0, 1] for an empty bin
 	Outside int          // number of bins whose accuracy lies outside its band
 }
 
-// ConsistencyBands returns consistency bands (Bröcker & Smith 2007) that hold in all bins together with probability
-// level or more. If an accuracy lies outside its band, the hypothesis of CalibrationTest is rejected at 1−level.
+// ConsistencyBands returns consistency bands (Bröcker & Smith 2007). With a probability of at least the argument
+// 'level', they hold in all bins at once. If an accuracy lies outside its band, the hypothesis of CalibrationTest is
+// rejected at 1−level.
 //
 // Given the confidences, the numbers S_m of correct examples in the bins are independent. Under the hypothesis, the
 // mean of S_m is n_m p, where n_m is the number of examples in bin m and p is their mean confidence. For a ≤ n_m p ≤ b,
@@ -25,9 +26,9 @@ type Consistency struct {
 //	P(S_m < a) ≤ P(Bin(n_m, p) < a),  P(S_m > b) ≤ P(Bin(n_m, p) > b)
 //
 // (Hoeffding 1956, theorem 4), with equality if all confidences of the bin are equal. For a number β, the band of a bin
-// is the shortest [a, b]/n_m such that each of the two binomial tails is at most β/2. The bins are independent, so all
-// bands hold together with probability at least Π_m(1 − tails of bin m). ConsistencyBands takes the largest β for which
-// this product is at least level. The product is Level.
+// is the shortest [a, b]/n_m such that each of the two binomial tails is at most β/2. The bins are independent, so with
+// probability at least Π_m(1 − tails of bin m) all bands hold at once. ConsistencyBands takes the largest β for which
+// this product is at least 'level'. The product is Level.
 func ConsistencyBands(p *Predictions, bins []Bin, level float64) (Consistency, error) {
 	if p.Weight != nil {
 		return Consistency{}, errors.New("consistency bands are for examples without weights")

@@ -56,7 +56,7 @@ func TestConsistencyBandsHoldTogether(t *testing.T) {
 			if c.Level < level || exact < c.Level-1e-12 || name != "unequal" && exact > c.Level+1e-12 {
 				t.Errorf("%s at %v: level %v, exactly %v", name, level, c.Level, exact)
 			}
-			// The next narrower bands, at the largest β that changes them, do not reach the level.
+			// No β on a grid gives bands that are narrower than the result and still reach the level.
 			for beta := 1e-6; beta < 1; beta *= 1.01 {
 				if narrow := consistencyAt(bins, beta); narrow.Level < c.Level-1e-12 && narrow.Level >= level {
 					t.Errorf("%s at %v: bands of level %v would do, not %v", name, level, narrow.Level, c.Level)

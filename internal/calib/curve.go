@@ -46,7 +46,7 @@ func curvePartition(n int) int {
 
 // EstimateError returns a point estimate of the calibration error, without any guarantee: Σ p_b·√max(0, D_b² − v_b)
 // over the bins b of Curve. p_b is the share of the scores in the bin. D_b is the mean of s−y in the bin. v_b is the
-// unbiased variance of the bin's labels divided by their number. This is the expected noise in D_b² (the debiasing of
+// unbiased variance of the bin's labels divided by their number, and it estimates the noise in D_b² (the debiasing of
 // Kumar, Liang & Ma 2019, bin by bin). Without v_b a calibrated classifier would get an estimate far from 0. Errors of
 // opposite signs within a bin cancel.
 func EstimateError(s *Sample) float64 {

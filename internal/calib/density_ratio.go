@@ -142,8 +142,8 @@ func (d *discriminator) logOdds(beta, x []float64) float64 {
 	return sum
 }
 
-// fit minimises the mean negative log-likelihood plus ‖β‖²/2n over the coefficients β, without the constant. The penalty
-// keeps β finite if a hyperplane separates the samples.
+// fit minimises the mean negative log-likelihood plus ‖β‖²/2n. Here β holds the coefficients of the features, but not
+// the constant. The penalty keeps β finite if a hyperplane separates the samples.
 func (d *discriminator) fit() ([]float64, error) {
 	d.count = [2]float64{}
 	for k, folds := range d.folds {

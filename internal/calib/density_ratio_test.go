@@ -7,7 +7,7 @@ import (
 )
 
 // gaussians draws n rows of two independent features with standard deviation 1. The first feature has the given mean,
-// in the unit of the argument scale.
+// in the unit of the argument 'scale'.
 func gaussians(n int, mean, scale float64, seed uint64) Features {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	f := Features{N: n, D: 2}

@@ -38,9 +38,9 @@
 // A Bounded prediction has a confidence that an attack can move within an interval. Over all confidences in the
 // intervals, CCE computes the largest expected calibration error and CBS the largest Brier score. LargestGap bounds the
 // calibration error for every choice of bins. BoundRows takes such intervals from the columns of a table and groups
-// them by radius. StateForAll returns a Statement about the whole dataset, which allows for failed intervals. The other
-// bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
-// confident. RejectionPlan and RejectionCurve estimate this error from given attacks.
+// them by radius. StateForAll returns a Statement about the whole dataset. The Statement holds even if a few intervals
+// fail, whereas the other bounds need every interval to hold. Thresholded bounds the error of a classifier that answers
+// only when it is confident. RejectionPlan and RejectionCurve estimate this error from given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show the commands that use these
 // functions.

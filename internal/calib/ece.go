@@ -99,8 +99,8 @@ func (e Edge) bin(c float64, bins int) int {
 	return k
 }
 
-// EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. The confidences are
-// ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. All examples with the same confidence as the last
+// EqualCount sorts predictions into bins of equal count. The argument 'bins' is their maximum number. The confidences
+// are ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. All examples with the same confidence as the last
 // example of a bin are in this bin. So ties can make bins larger and the number of bins smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
@@ -150,7 +150,7 @@ func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 }
 
 // ClasswiseECE returns the ECE of the binary problem "is it class k" for each class k, and the mean over classes (Kull
-// et al. 2019). The result named each is nil if the probability vectors are unknown.
+// et al. 2019). The result 'each' is nil if the probability vectors are unknown.
 func ClasswiseECE(p *Predictions, bins int, edge Edge) (mean float64, each []float64, err error) {
 	all, err := p.classBins(bins, edge)
 	for _, b := range all {

@@ -13,7 +13,7 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The slice over has length M and marks the bins with the sign '+'. Take the confidences that attain Value. In a
+	// The slice 'over' has length M and marks the bins with the sign '+'. Take the confidences that attain Value. In a
 	// bin with the sign '+', the number of correct predictions exceeds the sum of the confidences. In the other bins
 	// the sum of the confidences is larger.
 	over []bool
@@ -145,8 +145,8 @@ func (r *reached) gains(gainOf []uint64) gains {
 	return out
 }
 
-// bestSigns chooses the signs of m bins that maximise a sum of terms. The function plus gives the term of each pair of
-// consecutive '+' bins, and the function minus gives the term of each pair of consecutive '−' bins. The number −1
+// bestSigns chooses the signs of m bins that maximise a sum of terms. The function 'plus' gives the term of each pair
+// of consecutive '+' bins, and the function 'minus' gives the term of each pair of consecutive '−' bins. The number −1
 // stands for a bin of either sign before the first bin. The number m stands for a bin of either sign after the last
 // bin. bestSigns returns the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
@@ -176,8 +176,8 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// The bins from number other+1 to number end−1 have the sign in the variable sign. The bin with number other has
-	// the opposite sign.
+	// The variable 'sign' holds the sign of the bins from other+1 to end−1. The bin with the number 'other' has the
+	// opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {
@@ -248,9 +248,9 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 }
 
 // CCEWithFailures returns an upper bound on the calibration error under attack if some intervals do not hold. The
-// argument share is the largest share of the weight that their predictions can have (RowWeights.LargestShare). Suppose
-// that each failed prediction is replaced by a prediction with the certified correctness and a confidence in the
-// interval. The resulting predictions lie in their intervals, so their error is at most the CCE. The replacement of a
-// prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into a bin, so it changes the
-// error by at most twice its share of the weight. The result is rounded up.
+// argument 'share' is the largest share of the weight that their predictions can have (RowWeights.LargestShare).
+// Suppose that each failed prediction is replaced by a prediction with the certified correctness and a confidence in
+// the interval. The resulting predictions lie in their intervals, so their error is at most the CCE. The replacement of
+// a prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into the same or another
+// bin. So it changes the error by at most twice its share of the weight. The result is rounded up.
 func CCEWithFailures(cce, share float64) float64 { return min(1, math.Nextafter(cce+2*share, 4)) }

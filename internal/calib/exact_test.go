@@ -101,8 +101,8 @@ func bySigns(b Bins, intervals []Bounded) float64 {
 // rounding is a bound on the error of the oracles' float64 sums.
 const rounding = 1e-12
 
-// checkWorst checks the CCE against want, which has an error of at most the constant rounding. It also checks the
-// confidences that attain the CCE against the definitions.
+// checkWorst checks the CCE against the argument 'want', whose error is at most the constant 'rounding'. It also checks
+// the confidences that attain the CCE against the definitions.
 func checkWorst(t *testing.T, b Bins, intervals []Bounded, want float64) {
 	t.Helper()
 	w, err := CCE(intervals, b)

@@ -61,7 +61,7 @@ func ExampleBins() {
 	// 0.375
 }
 
-// An interval with swapped ends is an error that names its row.
+// For an interval with swapped ends, the error names the row.
 func ExampleCheckBounded() {
 	fmt.Println(calib.CheckBounded([]calib.Bounded{{Lower: 0.25, Upper: 0.75}}))
 	fmt.Println(calib.CheckBounded([]calib.Bounded{{Lower: 0.75, Upper: 0.25}}))
@@ -96,7 +96,7 @@ func ExampleMeanWithFailures() {
 	// Output: 0.205
 }
 
-// The intervals of up to 5 of the 1,000 predictions may not hold, so these predictions may be in any bin.
+// The intervals of up to 5 of the 1,000 predictions can fail. Such predictions can be in any bin.
 func ExampleCCEWithFailures() {
 	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, calib.RowWeights{}.LargestShare(5, 1000)))
 	// Output: 0.310

@@ -50,7 +50,7 @@ func ExamplePredictions() {
 	// negative log-likelihood of the confidence 0.7855, of all classes 0.7855
 }
 
-// A confidence above 1 is an error that names its row.
+// For a confidence above 1, the error names the row.
 func ExamplePredictions_Check() {
 	p := &calib.Predictions{Confidence: []float64{0.5, 1.5}, Correct: []bool{true, true}}
 	fmt.Println(p.Check())
@@ -253,7 +253,7 @@ func ExampleFitTemperature() {
 	// [0.750 0.250]
 }
 
-// Every label has the largest logit, so the likelihood keeps growing as T falls.
+// In every row the label has the largest logit, so the likelihood keeps growing as T falls.
 func ExampleFitTemperature_atLimit() {
 	fit, err := calib.FitTemperature([]float64{1, 0, 0, 2}, 2, []int{0, 1})
 	if err != nil {

@@ -127,8 +127,8 @@ func fitBuckets(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 	return points
 }
 
-// foldMeans returns the mean of the folds' estimates at the scores of the grid. The function estimate calls visit for
-// each score of the grid at which the fold has an estimate.
+// foldMeans returns the mean of the folds' estimates at the scores of the grid. The function 'estimate' calls the
+// function 'visit' for each score of the grid at which the fold has an estimate.
 func foldMeans(
 	s *Sample, cf CrossFit, estimate func(part split, grid []uint64, visit func(i int, eta float64)),
 ) (points []FitPoint) {

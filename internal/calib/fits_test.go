@@ -32,7 +32,7 @@ func valueAt(points []FitPoint, s float64) float64 {
 	return math.NaN()
 }
 
-// The term gap of a binned bound is the mean distance between the scores and the estimate.
+// The term 'gap' of a binned bound is the mean distance between the scores and the estimate.
 func TestFitOfBins(t *testing.T) {
 	for _, c := range []struct {
 		method string
@@ -64,7 +64,7 @@ func TestFitOfBins(t *testing.T) {
 	}
 }
 
-// BinnedBest and BinnedQuadratic have the bin means of their partition.
+// The estimates of BinnedBest and BinnedQuadratic are the bin means of the partition that each bound uses.
 func TestFitOfBest(t *testing.T) {
 	s := draw(2000, 5, (*rand.Rand).Float64, uniform01)
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 1}, Variation: 1}
@@ -90,7 +90,7 @@ func TestFitOfBest(t *testing.T) {
 	}
 }
 
-// The term gap of Lipschitz is Σ n_j|s̄_j − η̂_j|/n over the buckets j.
+// The term 'gap' of Lipschitz is Σ n_j|s̄_j − η̂_j|/n over the buckets j.
 func TestFitOfBuckets(t *testing.T) {
 	s := draw(3000, 5, (*rand.Rand).Float64, func(s float64) float64 { return s * s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 1}, Bandwidth: 0.1}

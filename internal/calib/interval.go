@@ -73,8 +73,8 @@ func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 func clamp01(x float64) float64 { return min(1, max(0, x)) }
 
 // AccuracyEstimate returns the accuracy with an interval. Without weights the interval is exact. With weights the
-// accuracy is the known mean confidence plus the mean of correct − confidence. The function deviation bounds the error
-// of this mean.
+// accuracy is the known mean confidence plus the mean of correct − confidence. The function 'deviation' bounds the
+// error of this mean.
 func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(p.answersRight, func(i int) float64 {
 		if p.Quantity == ClassOneQuantity {
@@ -113,8 +113,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with probability level; the
-// intervals need not hold simultaneously. An empty bin has the interval [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with a probability of at least
+// the argument 'level'. The intervals need not hold simultaneously. An empty bin has the interval [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {
@@ -126,8 +126,8 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// JointBands returns intervals like Bands, but its intervals hold in all bins together with probability level
-// (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
+// JointBands returns intervals like Bands, but with a probability of at least the argument 'level' all of its intervals
+// hold simultaneously (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
 func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	used := 0
 	for _, b := range bins {
@@ -150,9 +150,9 @@ func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 // the outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d, where d is the bound that
-//     the function deviation gives at α/2 for the mean of the signed residuals ±(correct − confidence).
+//     the function 'deviation' gives at α/2 for the mean of the signed residuals ±(correct − confidence).
 //   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s. So θ ≥ ECE − d′. The bound d′ must hold
-//     for every pattern s. M nonempty bins have 2^M patterns, so d′ is the bound of the function deviation at
+//     for every pattern s. M nonempty bins have 2^M patterns, so d′ is the bound of the function 'deviation' at
 //     (α/2)/2^M.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
@@ -218,13 +218,13 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 }
 
 // BrierEstimate returns the mean of (confidence − correct)². Its terms are in [0, 1]. Without weights the interval
-// comes from MeanInterval. With weights it comes from the function deviation.
+// comes from MeanInterval. With weights it comes from the function 'deviation'.
 func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
 
-// boundedEstimate returns the argument value, which is the weighted mean of f, with an interval. f(i) lies in [0,
-// most].
+// boundedEstimate returns an Estimate of the weighted mean of f. The argument 'value' is this mean, and boundedEstimate
+// adds an interval. f(i) lies in [0, most].
 func (p *Predictions) boundedEstimate(
 	value float64, f func(i int) float64, most, level float64, seed uint64,
 ) Estimate {

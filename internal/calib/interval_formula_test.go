@@ -44,8 +44,8 @@ func TestDeviationIsTheFormula(t *testing.T) {
 	same(t, "n = 1", deviation(1, 1, 0.25, 5), (5+(-math.Log(0.1)-0.9)*0.25)/0.9, 1e-12)
 }
 
-// weightedPredictions returns goldenPredictions plus one prediction alone in its bin. The weights are unequal if
-// weighted is true.
+// weightedPredictions returns goldenPredictions plus one prediction alone in its bin. The weights are unequal if the
+// argument 'weighted' is true.
 func weightedPredictions(weighted bool) *Predictions {
 	p := goldenPredictions()
 	p.Confidence, p.Correct = append(p.Confidence, 0.999), append(p.Correct, true)
@@ -85,7 +85,8 @@ func allOf(p *Predictions) []int {
 	return members
 }
 
-// membersOf returns the examples of a bin (lo, hi]; no confidence is 0.
+// membersOf returns the examples of a bin (lo, hi]. It need not treat the first bin separately, because no confidence
+// is 0.
 func membersOf(p *Predictions, b Bin) (members []int) {
 	for i, c := range p.Confidence {
 		if c > b.Lower && c <= b.Upper {

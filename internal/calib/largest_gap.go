@@ -9,8 +9,8 @@ import "github.com/rscert/rscert/internal/fixedpoint"
 // Here c is 1 for a correct prediction and 0 for a wrong one, z is its confidence, and [l, u] is its interval.
 // LargestGap bounds the expected calibration error under attack for every choice of bins, including equal-count bins
 // (AdaECE), whose edges the adversary can move. The reason is the triangle inequality: (1/N) Σ_m |Σ_{n in m} (c_n −
-// z_n)| is at most (1/N) Σ_n |c_n − z_n|, and the formula maximises each term. For some bins no attack attains the
-// bound. The bound holds if every interval holds. The mean is exact and rounded up (see CCE).
+// z_n)| is at most (1/N) Σ_n |c_n − z_n|, and the formula maximises each term. For some choices of bins no attack
+// attains the bound. The bound holds if every interval holds. The mean is exact and rounded up (see CCE).
 func LargestGap(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return 0, err

@@ -46,7 +46,7 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	}
 }
 
-// The functions move interval ends that are not multiples of 2⁻⁶³ outward. So for one prediction, CCE and LargestGap
+// The functions move an interval end outward if it is not a multiple of 2⁻⁶³. So for one prediction, CCE and LargestGap
 // are at least the exact gap, and CBS is at least the square of the gap. Some ends are just below powers of two, others
 // are random. The direction of rounding changes at most the last bit of the result.
 func TestEndsMoveOutward(t *testing.T) {

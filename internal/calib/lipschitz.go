@@ -18,10 +18,10 @@ import (
 //     label changes, the sum over j changes by at most 1. So by McDiarmid's inequality, with probability ≥ 1 − ε,
 //     Σ_j|Σ(y_i − η(s_i))| ≤ ½Σ√n_j + √(n ln(1/ε)/2).
 //
-// Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every partition fixed by
-// the scores. Step 1 is the same for all partitions. The function tries several partitions, the candidates. With ε =
-// δ/(2·number of candidates), step 3 holds for all candidates simultaneously, so the smallest bound is valid. (Ciosek
-// et al. 2025, appendix E, choose another ε.)
+// Together, these steps give CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every
+// partition that depends on the scores alone. Step 1 is the same for all partitions. The function tries several
+// partitions, the candidates. With ε = δ/(2·number of candidates), step 3 holds for all candidates simultaneously, so
+// the smallest bound is valid. (Ciosek et al. 2025, appendix E, choose another ε.)
 //
 // Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, shifted by 0, ¼, ½ or ¾ of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
@@ -105,8 +105,8 @@ func (s *Sample) cells() []bucket {
 	return cells
 }
 
-// bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument width is the number of
-// fine cells in a bucket. The argument offset is the number of fine cells that the first bucket lacks.
+// bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument 'width' is the number
+// of fine cells in a bucket. The argument 'offset' is the number of fine cells that the first bucket lacks.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]

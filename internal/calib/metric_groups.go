@@ -1,6 +1,6 @@
 package calib
 
-// Only returns the predictions of the given rows.
+// Only is a selection of rows: it returns the predictions of the given rows.
 func (p *Predictions) Only(rows []int) *Predictions {
 	out := &Predictions{Quantity: p.Quantity, Classes: p.Classes}
 	for _, i := range rows {
@@ -40,10 +40,10 @@ func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 	return all, nil
 }
 
-// WorstEstimate returns the smallest value of a metric in any group, or the largest value if most is set, and the
-// position of its group. The smallest or largest lower end of a group becomes the lower end of the result, and likewise
-// for the upper end. So if the intervals of all groups hold, the interval of the result covers the true extreme.
-// Without intervals, the ends are NaN.
+// WorstEstimate returns the smallest value of a metric in any group, or the largest value if the argument 'most' is
+// true, and the position of the group with this value. The lower end of the result is the smallest (or largest) of the
+// groups' lower ends, and its upper end is the smallest (or largest) of their upper ends. So if the intervals of all
+// groups hold, the interval of the result covers the true extreme. Without intervals, the ends are NaN.
 func WorstEstimate(groups []Estimate, most bool) (worst Estimate, at int) {
 	better := func(a, b float64) float64 { return min(a, b) }
 	if most {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// groupPredictions draws predictions of three classes. The confidence exceeds the probability of being right by shift.
+// groupPredictions draws predictions of three classes. The confidence exceeds the probability of a right answer by the
+// argument 'shift'.
 func groupPredictions(t *testing.T, r *rand.Rand, n int, weighted bool) *Predictions {
 	t.Helper()
 	var probability []float64

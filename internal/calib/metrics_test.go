@@ -473,8 +473,8 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// The bound that the function deviation returns must hold at its stated level. The residuals are −1 or 1, the limits of
-// their range.
+// The bound that the function 'deviation' returns must hold at its stated level. The residuals are −1 or 1, the limits
+// of their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	const trials = 4000

@@ -22,7 +22,7 @@ func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 }
 
 // largestRefuted returns an m ∈ [0, 1) for which reached(m) is true. The result is at most 2⁻²⁶ below the largest such
-// m, or 0 if reached(0) is false. The function reached must be true up to some m and false beyond this m.
+// m, or 0 if reached(0) is false. The function 'reached' must be true up to some m and false beyond this m.
 func largestRefuted(reached func(m float64) bool) float64 {
 	if !reached(0) {
 		return 0
@@ -97,7 +97,7 @@ type signBin struct {
 	plus, minus float64
 }
 
-// pathBins returns the bins between the cuts whose level is at most finest.
+// pathBins returns the bins between the cuts whose level is at most the argument 'finest'.
 func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
 	const chunk = 64 // 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
 	var bins []signBin

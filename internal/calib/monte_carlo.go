@@ -29,10 +29,10 @@ import (
 // T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power than bins against smooth errors.
 //
 // Each statistic ranks all data sets, simulated and observed; the data set with the largest value has rank 1. The data
-// sets are ordered by their smallest rank. Among data sets with the same smallest rank, the one with a statistic more
-// standard deviations above its mean comes first. The p-value is the share of data sets that come before the observed
-// data set or tie with it. This p-value allows for the choice between the statistics, because under the hypothesis the
-// data sets are exchangeable.
+// sets are ordered by their smallest rank. Suppose that two data sets have the same smallest rank. For each of them,
+// take the statistic that lies the most standard deviations above its mean. The data set for which this distance is
+// larger comes first. The p-value is the share of data sets that come before the observed data set or tie with it. This
+// p-value allows for the choice between the statistics, because under the hypothesis the data sets are exchangeable.
 //
 // Choose the seed before you see a p-value. The p-value is NaN if the predictions have weights or there are no
 // examples.
@@ -117,7 +117,7 @@ func newNullModel(p *Predictions) *nullModel {
 	return m
 }
 
-// addWaves computes φ_j(t_b)/√V for j < functions. If V is 0, all are 0.
+// addWaves computes φ_j(t_b)/√V for all j below the argument 'functions'. If V is 0, all values are 0.
 func (m *nullModel) addWaves(functions int) {
 	total := 0.0
 	for _, v := range m.variance {
@@ -138,7 +138,7 @@ func (m *nullModel) addWaves(functions int) {
 }
 
 // observed returns the statistics of the data. They are infinite if an outcome has probability 0, because the sums of a
-// bin can hide such outcomes. No simulation has them.
+// bin can hide such an outcome. No simulation contains such an outcome.
 func (m *nullModel) observed() nullStatistics {
 	sums, slopes := make([]float64, len(m.expected)), 0.0
 	for i, x := range m.sample.packed {
@@ -167,8 +167,8 @@ func (m *nullModel) simulate(r *splitMix, sums []float64) nullStatistics {
 	return m.statistics(sums, slopes)
 }
 
-// statistics returns the statistics of MonteCarloTest, where sums holds the number of correct examples of each bin, and
-// slopes is Σ(1−2c_i)·correct_i.
+// statistics returns the statistics of MonteCarloTest, where 'sums' holds the number of correct examples of each bin,
+// and 'slopes' is Σ(1−2c_i)·correct_i.
 func (m *nullModel) statistics(sums []float64, slopes float64) (t nullStatistics) {
 	if m.scale > 0 {
 		t[0] = math.Abs(slopes-m.offset) / m.scale
@@ -195,8 +195,9 @@ type extremity struct {
 }
 
 // jointRank returns the p-value of the data set 0 among all data sets: the share of data sets that are at least as
-// extreme. The smallest rank decides; the score decides between equal ranks. Without it, each statistic would put
-// another data set first, and p could not be small for few data sets. Both numbers treat all data sets alike.
+// extreme. The smallest rank decides; the score decides between equal ranks. Without the score, each statistic would
+// put another data set first, and p could not be small for few data sets. The rank and the score treat all data sets
+// alike.
 func jointRank(statistics []nullStatistics) float64 {
 	all := make([]extremity, len(statistics))
 	for j := range all {

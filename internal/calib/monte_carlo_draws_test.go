@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// drawPredictions draws n predictions with confidences from the distribution law and outcomes of probability eta.
+// drawPredictions draws n predictions. The function 'law' draws a confidence, and eta returns the probability that the
+// prediction is correct.
 func drawPredictions(n int, seed uint64, law func(*rand.Rand) float64, eta func(float64) float64) *Predictions {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	p := &Predictions{}

@@ -38,10 +38,10 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples η̂ errs towards s, and the bound is too small, for every δ. So Printed
-// is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and the details of the paper. It uses the weights of
+// is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the paper. It uses the weights of
 // temperedSmoother, and only a random part of the validation points of a fold (printedValidation). Each of the two
 // inequalities of Printed fails with probability at most δ/2K. The b2 of Printed is the paper's b2, which is three
-// times the b2 of the function derivatives.
+// times the b2 of the function 'derivatives'.
 //
 // Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
@@ -160,8 +160,8 @@ func (m *powerSums) plus(o *powerSums) powerSums {
 		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
 }
 
-// addTo adds the kernel sums of the points to the window w around the score s, where z = (s−c)/h′. If below is true,
-// all points lie below s. Otherwise they lie above s.
+// addTo adds the kernel sums of the points to the window w around the score s, where z = (s−c)/h′. If the argument
+// 'below' is true, all points lie below s. Otherwise they lie above s.
 func (m *powerSums) addTo(w *window, z float64, below bool) {
 	z2 := z * z
 	u1 := z*m.x0 - m.x1
@@ -385,8 +385,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point stands for a score s at which the method uses the smoother if W ≤ κ. The field squares is W, and the
-	// field saving is max(s, 1−s) − g(s).
+	// A point stands for a score s at which the method uses the smoother if W ≤ κ. The field 'squares' is W, and the
+	// field 'saving' is max(s, 1−s) − g(s).
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {

@@ -67,8 +67,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population returns an upper bound on CE for A = a: c⁺, the largest value of CE that the data do not refute. The
-// argument means says that the projection gives bin means, so that |h_i| ≤ 1.
+// population returns an upper bound on CE for A = a: c⁺, the largest value of CE that the data do not refute. If the
+// argument 'means' is true, the projection gives bin means, so |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -93,8 +93,7 @@ func (o oneStep) sample(a float64, means bool) float64 {
 	})
 }
 
-// largest returns the largest c in [a, 1] at which the function exponent is at most the budget. The exponent increases
-// in c.
+// largest returns the largest c in [a, 1] with exponent(c) ≤ o.budget. The function 'exponent' must increase in c.
 func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	hi := min(1, math.Sqrt(o.brier))
 	if a >= hi || exponent(hi) < o.budget {

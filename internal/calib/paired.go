@@ -12,8 +12,8 @@ type PairedDifference struct {
 	First      float64 `json:"first"`
 	Second     float64 `json:"second"`
 	Difference float64 `json:"difference"` // First − Second
-	// The interval from Low to High contains the difference in the population with the probability level of
-	// ComparePaired.
+	// The interval from Low to High contains the difference in the population with a probability of at least the
+	// argument 'level' of ComparePaired.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	P    float64 `json:"p"` // two-sided p-value of the hypothesis that the difference is 0
@@ -23,12 +23,12 @@ type PairedDifference struct {
 const clippedProbability = 0.01
 
 // ComparePaired compares the error rates, the Brier scores and the clipped NLLs of two classifiers. Row i of both
-// classifiers is the same example. The difference of an example's two losses is bounded. The differences are
-// independent and identically distributed, so the betting interval of MeanInterval holds for every number of examples.
-// Variation that is common to both classifiers cancels. The clipped NLL is −ln max(p, 0.01), where p is the probability
-// that the classifier gave to the actual outcome. The plain NLL has no bound and therefore no valid interval. Each
-// interval by itself holds with probability level. There is no such interval for the difference of two ECEs, because an
-// ECE is not a mean over examples.
+// classifiers is the same example. The difference of an example's two losses is bounded. If the examples are
+// independent and identically distributed, the differences are too, so the betting interval of MeanInterval holds for
+// every number of examples. Variation that is common to both classifiers cancels. The clipped NLL is −ln max(p, 0.01),
+// where p is the probability that the classifier gave to the actual outcome. The plain NLL has no bound and therefore
+// no valid interval. Each interval by itself holds with a probability of at least the argument 'level'. There is no
+// such interval for the difference of two ECEs, because an ECE is not a mean over examples.
 //
 // An error about a row is a *RowError.
 func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]PairedDifference, error) {

@@ -6,13 +6,13 @@ import (
 )
 
 // PlanSize estimates, before any labelling, how many labels an upper bound needs. It returns the smallest number of
-// scores at which the bound of a calibrated classifier would be at most gap. The number is right to within about a
-// tenth. For a calibrated classifier the true error is 0, so the whole bound is its distance from the true error.
-// PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the distribution of s, and draws
-// each label with its score as the probability. It takes the mean of the bounds of three such samples. It draws a score
-// by linear interpolation between neighbouring scores of s at a random rank. So n can exceed the number of scores in s
-// without new ties. The result is an estimate, not a guarantee. To get a bound of c + gap, a classifier with a
-// calibration error of c needs more labels than a calibrated classifier needs for a bound of gap.
+// scores at which the bound of a calibrated classifier would be at most the argument 'gap'. The number is right to
+// within about a tenth. For a calibrated classifier the true error is 0, so the whole bound is its distance from the
+// true error. PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the distribution of
+// s, and draws each label with its score as the probability. It takes the mean of the bounds of three such samples. It
+// draws a score by linear interpolation between neighbouring scores of s at a random rank. So n can exceed the number
+// of scores in s without new ties. The result is an estimate, not a guarantee. To get a bound of c + gap, a classifier
+// with a calibration error of c needs more labels than a calibrated classifier needs for a bound of gap.
 //
 // PlanSize returns an error if mostPlan labels are not enough.
 func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err error) {
@@ -39,7 +39,7 @@ func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err 
 }
 
 // smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} that is enough. Doubling the size finds an interval
-// that contains the smallest, and halving this interval finds it.
+// that contains the size in question, and halving this interval finds the size itself.
 func smallestPlan(enough func(n int) (bool, error)) (int, error) {
 	size := func(k int) int { return int(leastPlan * math.Exp2(float64(k)/8)) }
 	lo, hi := -1, 0

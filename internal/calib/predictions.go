@@ -63,8 +63,8 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 	return p, nil
 }
 
-// SumToOne reports whether the argument sum is close enough to 1 to be a sum of probabilities, one for each class. The
-// probabilities may be rounded to 4 digits or to float16.
+// SumToOne reports whether the argument 'sum' is close enough to 1 to be a sum of probabilities, one for each class.
+// The probabilities may be rounded to 4 digits or to float16.
 func SumToOne(sum float64, classes int) bool {
 	const tolerance = 1e-3
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))

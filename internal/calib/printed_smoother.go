@@ -89,8 +89,8 @@ func (t temperedSmoother) at(s float64, atoms []atom) printedPoint {
 	return printedPoint{min(1, labels/sum), t.b1*first/sum + t.b2/2*second/sum + math.Sqrt(squares)/sum/2, false}
 }
 
-// printedValidation returns how many of the valid validation points of a fold Printed uses, for a sample of n points
-// (appendix E).
+// printedValidation returns how many validation points of a fold Printed uses (appendix E). The argument 'valid' is the
+// number of validation points of the fold, and n is the number of points of the sample.
 func printedValidation(valid, n int) int {
 	return min(valid, 15_000, max(5_000, n/20))
 }

@@ -42,7 +42,7 @@ func AnswersOf(p *Predictions) Answers {
 	return Answers{confidence, right}
 }
 
-// keep returns the answers to the examples whose mark equals the argument mark.
+// keep returns the answers to the examples whose value in the slice 'marks' equals the argument 'mark'.
 func (a Answers) keep(marks []bool, mark bool) (kept Answers) {
 	for i, m := range marks {
 		if m == mark {
@@ -72,14 +72,14 @@ type RejectionCurve struct {
 	attacked bool
 
 	clean, wrongClean, rightClean ascending // confidences of the clean answers
-	// The next two fields are for equation (2). Each example has one value in answers. It has a value in wrong if its
-	// clean answer or an answer under attack is wrong.
+	// The next two fields are for equation (2). The field 'answers' has one value for each example. The field 'wrong'
+	// has a value for each example with a wrong clean answer or a wrong answer under attack.
 	answers, wrong ascending
 	// An example is fooled if its clean answer is right and an answer under attack is wrong. The field has the highest
 	// confidence of such a wrong answer.
 	fooled ascending
-	// The next field is the denominator of listing 2. An example that is fooled has the higher one of its clean
-	// confidence and its value in fooled. Any other example has its clean confidence.
+	// The next field is the denominator of listing 2. For an example that is fooled, it holds the higher one of the
+	// clean confidence and the value in the field 'fooled'. For any other example, it holds the clean confidence.
 	listed ascending
 }
 
@@ -155,8 +155,8 @@ func (c *RejectionCurve) At(tau float64) RejectionErrors {
 	return e
 }
 
-// Thresholds returns 0 and every confidence at which a count of the curve changes, in ascending order. The errors at a
-// threshold also hold for all lower thresholds down to the one before, without that one.
+// Thresholds returns 0 and every confidence at which a count of the curve changes, in ascending order. The errors at
+// one of these thresholds also hold for every τ between it and the next lower one, but not at the next lower one.
 func (c *RejectionCurve) Thresholds() []float64 {
 	all := slices.Concat([]float64{0}, c.clean, c.answers, c.wrong, c.fooled, c.listed)
 	slices.Sort(all)

@@ -182,7 +182,7 @@ func TestRejectionOfHeldOut(t *testing.T) {
 	}
 }
 
-// The threshold comes from the rows of the split, and the errors from the other rows.
+// The threshold comes from the rows that Holdout marks, and the errors come from the other rows.
 func TestRejectionSplits(t *testing.T) {
 	const n, share, seed = 200, 0.1, 7
 	rng := rand.New(rand.NewPCG(37, 1))

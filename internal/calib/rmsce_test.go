@@ -18,8 +18,8 @@ func TestRMSCEAgrees(t *testing.T) {
 	}
 }
 
-// The test recomputes both ends of the interval from the examples. The lower end is the largest bound of the patterns
-// that are not 0 in the bins of largest gaps, so no pattern of all 3^M has a larger one by more than the signs allow.
+// The test recomputes both ends of the interval from the examples. For the lower end, it takes the largest bound of all
+// patterns that are 0 except in the bins with the largest gaps.
 func TestRMSCEEstimateFromTheFormula(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		p := weightedPredictions(weighted)

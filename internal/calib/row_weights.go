@@ -83,8 +83,8 @@ func (w RowWeights) slack(n int) float64 {
 	return math.Nextafter(2*float64(n)/float64(w.total)*(1+0x1p-50), 1)
 }
 
-// meanUp returns an upper bound on the weighted mean of n numbers in [−1, 1]. The argument total is their sum, with the
-// weights in units.
+// meanUp returns an upper bound on the weighted mean of n numbers in [−1, 1]. The argument 'total' is their sum, with
+// the weights in units.
 func (w RowWeights) meanUp(total fixedpoint.Sum, n int) float64 {
 	mean := total.MeanUp(w.sum(n))
 	if w.inexact {

@@ -193,8 +193,8 @@ func TestLargestShare(t *testing.T) {
 	}
 }
 
-// The oracle is the mean of g in [−1, 1] in fractions. Weights of very different sizes are rounded, and the bounds
-// allow for it.
+// The oracle computes the mean of numbers g in [−1, 1] in fractions. Weights of very different sizes are rounded, and
+// the bounds allow for this rounding.
 func TestWeightedMeansAreRoundedOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 6))
 	rounded := 0
@@ -278,7 +278,7 @@ func TestBadRowWeights(t *testing.T) {
 	}
 }
 
-// A weight that the unit makes 0 is not exact.
+// A weight of less than one unit is rounded to 0, so it is not exact.
 func TestLostWeight(t *testing.T) {
 	for _, weight := range [][]float64{{1, 5e-324}, {1e308, 5e-324}, {1, 0x1p-70}} {
 		w, err := NewRowWeights(weight)

@@ -12,7 +12,7 @@ var ErrNoIndex = errors.New("the rows do not name their examples")
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
 // SameExamples keeps the examples that have a row at every radius. It returns the rows of these examples at each
-// radius, in order. The argument radii is a result of b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier
+// radius, in order. The argument 'radii' is a result of b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier
 // score under attack on this constant subset. Without this restriction, the predictions that remain at larger radii are
 // fewer and have higher confidences.
 //

@@ -10,8 +10,8 @@ import (
 // Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], and labels are 0 or 1. A
 // Sample does not keep the order of the input, so no bound depends on that order.
 type Sample struct {
-	// The field packed holds bits<<1 | label for each pair, where bits is the float64 bit pattern of the score. No bit
-	// is lost, because the two top bits of a score are 0. The bits ascend with the score, so the integers sort by
+	// The field 'packed' holds bits<<1 | label for each pair, where bits is the float64 bit pattern of the score. No
+	// bit is lost, because the two top bits of a score are 0. The bits ascend with the score, so the integers sort by
 	// score.
 	packed []uint64
 }

@@ -82,8 +82,8 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 	return s
 }
 
-// smooth computes the function whose cosine transform is the argument transform, smoothed by the kernel of width σ. It
-// writes the values of the result at the nodes to dst.
+// smooth takes the function with the cosine transform in the argument 'transform', and smooths it by the kernel of
+// width σ. It writes the values of the result at the nodes to dst.
 func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	for k, x := range transform {
 		f := math.Pi * float64(k) * sigma
@@ -113,8 +113,8 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 	return c
 }
 
-// Points returns about count points of the regression. It omits points where the density is below a thousandth of its
-// maximum, because too few examples determine the regression at these points.
+// Points returns about as many points of the regression as the argument 'count' says. It omits points where the density
+// is below a thousandth of its maximum, because too few examples determine the regression at these points.
 func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
 	most := slices.Max(c.Density)
 	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {

@@ -55,16 +55,16 @@ type BoundStudy struct {
 	// Proxy stands for the unknown true error. It is EstimateError of all rows, which has no guarantee.
 	Proxy float64
 	Sizes []SizeBounds // in ascending order of N
-	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of ln(Proxy
-	// − mean lower bound). The fit is by least squares. It leaves out two kinds of sizes: those at which a subsample has
-	// a trivial bound, because a trivial bound does not depend on n, and those at which the difference is not positive.
-	// If fewer than two sizes are left, the slope is NaN.
+	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of
+	// ln(Proxy − mean lower bound). The fit is by least squares. It leaves out the sizes at which a subsample has a
+	// trivial bound, because a trivial bound does not depend on n. It also leaves out the sizes at which the difference
+	// is not positive. If fewer than two sizes are left, the slope is NaN.
 	UpperSlope map[string]float64
 	LowerSlope float64
 }
 
-// BySize computes the bounds of the plan for each size, from as many subsamples as repeats says. It ignores Curve. The
-// subsamples have their own folds and their own order of bets.
+// BySize computes the bounds of the plan for each size, from as many subsamples as the argument 'repeats' says. It
+// ignores Curve. The subsamples have their own folds and their own order of bets.
 func (p BoundPlan) BySize(ctx context.Context, s *Sample, sizes []int, repeats int) (*BoundStudy, error) {
 	if err := s.check(p.Params.Delta); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func summarise(n int, found []ErrorBounds) SizeBounds {
 	return at
 }
 
-// newSpread summarises bounds. The argument trivial is the value of a bound that says nothing.
+// newSpread summarises bounds. The argument 'trivial' is the value of a bound that says nothing.
 func newSpread(bounds []float64, trivial float64) Spread {
 	var m moments
 	var out Spread

@@ -115,7 +115,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// The slope is that of the sizes without a trivial bound and with a positive gap.
+// The slope comes only from the sizes that have no trivial bound and have a positive gap.
 func TestBoundStudySlope(t *testing.T) {
 	b := BoundStudy{Proxy: 0.1}
 	for _, n := range []float64{100, 10_000, 1000, 50} {

@@ -21,8 +21,8 @@ type tautString struct {
 // A knot is a vertex: x is the cumulative weight, y the cumulative sum.
 type knot struct{ x, y float64 }
 
-// A piece is an interval on which the solution is constant. The field value is the solution on the interval. The field
-// end is the cumulative weight at its right end.
+// A piece is an interval on which the solution is constant. The field 'value' is the solution on the interval. The
+// field 'end' is the cumulative weight at its right end.
 type piece struct{ end, value float64 }
 
 func slope(a, b knot) float64 { return (b.y - a.y) / (b.x - a.x) }
@@ -107,7 +107,7 @@ func (t *tautString) advance(c *chain) {
 	c.popFront()
 }
 
-// add takes the next point (W_j, A_j). The method finish takes the last point.
+// add takes the next point (W_j, A_j). The method 'finish' takes the last point.
 func (t *tautString) add(w, a float64) {
 	t.addUpper(knot{w, a + t.lambda})
 	t.addLower(knot{w, a - t.lambda})

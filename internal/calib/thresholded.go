@@ -22,8 +22,8 @@ type Thresholded struct {
 	Right int
 }
 
-// Threshold returns the counts Wrong and Right at the threshold tau over the rows of a radius. The argument unknown is
-// the number of further examples without a row. Threshold counts each of them as a possible wrong answer.
+// Threshold returns the counts Wrong and Right at the threshold tau over the rows of a radius. The argument 'unknown'
+// is the number of further examples without a row. Threshold counts each of them as a possible wrong answer.
 //
 // The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
 // above 1 − l.
@@ -46,8 +46,8 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 }
 
 // Error returns a bound on the confidence-thresholded error under attack, which is the share of wrong answers among all
-// answers. E is the field Wrong, and C is the field Right. The bounds of up to k examples may not hold, where k is the
-// argument failures. The bound is
+// answers. E is the field Wrong, and C is the field Right. The bounds of up to k examples may fail, where k is the
+// argument 'failures'. The bound is
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //

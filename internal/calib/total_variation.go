@@ -29,7 +29,7 @@ import (
 // validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. Any step function with one jump between neighbouring
 // training scores is such an extension.
 //
-// V = 1 if η is monotone. V is an assumption that no data can confirm.
+// V = 1 if η is monotone. No data can confirm that the total variation is at most V. This is an assumption.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err

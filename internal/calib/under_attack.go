@@ -34,7 +34,8 @@ type RadiusRows struct {
 	UncertifiedRows []int
 }
 
-// Only returns the rows that the function keep accepts, by their positions in the input.
+// Only is a filter: it returns the rows for which the function 'keep' is true. The argument of 'keep' is the position
+// of a row in the input.
 func (r RadiusRows) Only(keep func(row int) bool) RadiusRows {
 	out := RadiusRows{Radius: r.Radius}
 	for k, i := range r.Rows {
@@ -69,7 +70,7 @@ type NoRadiusError struct {
 func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
 
 // ByRadius checks the rows and groups them by radius, ascending. It returns the groups of the wanted radii, or of all
-// radii if wanted is empty. An error about a row is a *RowError.
+// radii if the argument 'wanted' is empty. An error about a row is a *RowError.
 func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	if b.Radius == nil && len(wanted) > 0 {
 		return nil, ErrNoRadii
@@ -193,8 +194,8 @@ func (e *FewerError) Error() string {
 	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled returns the number of sampled examples. This is the argument stated if stated is positive, otherwise the
-// number in the column Examples if there is one, and otherwise the number of examples in the rows. An error about a row
+// CountSampled returns the number of sampled examples. This is the argument 'stated' if it is positive. Otherwise it is
+// the number in the column Examples or, without this column, the number of examples in the rows. An error about a row
 // is a *RowError. An example may not occur twice at one radius, because both rows would use the same noise samples, not
 // two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
@@ -220,8 +221,8 @@ func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	return Sampled{stated, false}, nil
 }
 
-// countExamples returns the number of examples in the rows. The result complete is false if the rows show that examples
-// are missing.
+// countExamples returns the number of examples in the rows. The result 'complete' is false if the rows show that
+// examples are missing.
 func (b BoundRows) countExamples() (most int, complete bool, err error) {
 	type key struct{ radius, index float64 }
 	rows := map[float64]int{} // number of rows by radius
@@ -281,8 +282,8 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds for the case that some intervals do not hold. The argument share is the largest share
-// of the weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
+// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' is the largest share of the
+// weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
 // CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}

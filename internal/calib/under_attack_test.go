@@ -44,7 +44,7 @@ func TestByRadius(t *testing.T) {
 	}
 	b.Radius, b.Confidence = nil, nil
 	if _, err := b.ByRadius([]float64{1}); !errors.Is(err, ErrNoRadii) {
-		t.Errorf("a radius of rows without: %v", err)
+		t.Errorf("a radius, for rows without radii: %v", err)
 	}
 	if got, err := b.ByRadius(nil); err != nil || len(got) != 1 || got[0].Radius != 0 || len(got[0].Intervals) != 4 || got[0].Confidence != nil {
 		t.Errorf("rows without radius: %+v (%v)", got, err)

@@ -63,7 +63,7 @@ type labelGroup struct {
 
 func (g labelGroup) mean() float64 { return g.labels / g.n }
 
-// labelGroups returns the groups between the cuts whose level is at most finest.
+// labelGroups returns the groups between the cuts whose level is at most the argument 'finest'.
 func (s *Sample) labelGroups(finest uint8) []labelGroup {
 	var groups []labelGroup
 	from, labels := 0, uint64(0)
@@ -153,8 +153,8 @@ func zigzagVariation(groups []labelGroup, delta float64) float64 {
 	return best
 }
 
-// longestZigzags returns, for m = 2, 3, …, up to most, the largest Σ c_b·x_b over m positions b in ascending order. The
-// c_b alternate in sign. The first and the last |c_b| are 1, and the others are 2.
+// longestZigzags returns, for m = 2, 3, …, up to the argument 'most', the largest Σ c_b·x_b over m positions b in
+// ascending order. The c_b alternate in sign. The first and the last |c_b| are 1, and the others are 2.
 func longestZigzags(x []float64, most int) []float64 {
 	most = min(most, len(x))
 	if most < 2 {

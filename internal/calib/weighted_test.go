@@ -73,8 +73,8 @@ func (l weightedLaw) draw(n int, seed uint64) (score, label, weight []float64) {
 
 func always(x float64) func(float64) float64 { return func(float64) float64 { return x } }
 
-// weightedLaws returns populations in which weights matter: Q is miscalibrated where P is calibrated, or the reverse.
-// Or few rows carry much of the weight, or the weights depend on the score, or some weights are 0.
+// weightedLaws returns populations in which weights matter. In some, Q is miscalibrated and P is calibrated, or the
+// reverse. In others, few rows carry much of the weight, the weights depend on the score, or some weights are 0.
 func weightedLaws() []weightedLaw {
 	square := func(s float64) float64 { return s * s }
 	reversed := func(s float64) float64 { return 1 - s }
@@ -217,7 +217,7 @@ func must[T any](x T, err error) T {
 	return x
 }
 
-// The kept rows have the law of Q: their share, and the share of each stratum among them.
+// Of the rows with weight w, KeepByWeight keeps about the share w/bound, as rejection sampling from Q requires.
 func TestKeepByWeight(t *testing.T) {
 	const n, bound = 200_000, 5.0
 	weight := make([]float64, n)

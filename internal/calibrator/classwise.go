@@ -28,7 +28,8 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable converts a confidence from the method ordered back to x, the variable of StepCurve. It rounds x to float32.
+// variable is the inverse of the method 'ordered': it converts a confidence back to x, the variable of StepCurve. It
+// rounds x to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds
@@ -36,7 +37,7 @@ func (b binary) variable(confidence float64) float64 {
 	return float64(float32(confidence))
 }
 
-// eachClass calls the function fit for class 1 if there are two classes, otherwise for each class.
+// eachClass calls the function 'fit' for class 1 if there are two classes, otherwise for each class.
 func (d Data) eachClass(fit func(b binary) error) error {
 	first, last := 0, d.Classes-1
 	if d.Classes == 2 {
@@ -111,7 +112,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// fitLogistic maximises the likelihood of logistic regression. The argument row is a function. It writes the features
+// fitLogistic maximises the likelihood of logistic regression. The argument 'row' is a function. It writes the features
 // of example i into its first argument, and returns the label of the example, a number in [0, 1]. fitLogistic uses
 // Newton's method and halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {

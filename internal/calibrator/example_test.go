@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 )
 
-// In overconfident, the two logits of each row differ by 2·ln 3, and the larger logit is right in three of four rows.
-// The temperature T = 2 makes the confidence 0.75.
+// In the data 'overconfident', the two logits of each row differ by 2·ln 3, and the larger logit is right in three of
+// four rows. The temperature T = 2 makes the confidence 0.75.
 var overconfident = calibrator.Data{
 	Input: calibrator.Logits, Columns: 2, Classes: 2,
 	Values: []float64{2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0},

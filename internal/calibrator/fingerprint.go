@@ -19,8 +19,8 @@ type Fingerprint struct {
 	// ascending order. If another file holds a share of the rows of the fit, the hashes of its rows include about the
 	// same share of Least.
 	Least []string `json:"least"`
-	// Recurrence bounds the probability that an independent row occurs among Draws independent rows, by the rows of the
-	// fit themselves. Draws is about N, or less if rows were copied. Both are 0 in maps of earlier versions.
+	// Recurrence bounds the probability that an independent row occurs among Draws independent rows. This bound comes
+	// from the rows of the fit. Draws is about N, or less if rows were copied. Both are 0 in maps of earlier versions.
 	Recurrence float64 `json:"recurrence,omitempty"`
 	Draws      int     `json:"draws,omitempty"`
 }
@@ -61,7 +61,7 @@ func (d Data) hashes() []uint64 {
 
 // Shared is the result of a comparison of some rows with other rows.
 type Shared struct {
-	Rows, Of int // of Of rows, Rows rows occur among the other rows
+	Rows, Of int // Of is the number of the rows; Rows of them occur among the other rows
 	// ByChance is false if chance hardly explains why so many rows occur in both files. The test has the level 10⁻⁶. It
 	// compares the number of these rows with the number of rows that occur more than once within each file.
 	ByChance bool
@@ -91,7 +91,7 @@ func (f Fingerprint) In(d Data) Shared {
 	return s.judge(rate)
 }
 
-// SharedWith counts the rows of d that occur among the rows of other.
+// SharedWith counts the rows of d that occur among the rows of the argument 'other'.
 func (d Data) SharedWith(other Data) Shared {
 	counts, own := count(other.hashes()), count(d.hashes())
 	s := Shared{Of: d.N()}
@@ -116,7 +116,7 @@ func count(hashes []uint64) map[uint64]int {
 	return counts
 }
 
-// judge sets ByChance. The argument rate bounds the probability that an independent row occurs among the other rows.
+// judge sets ByChance. The argument 'rate' bounds the probability that an independent row occurs among the other rows.
 func (s Shared) judge(rate float64) Shared {
 	s.ByChance = s.Rows == 0 || rate >= 1 || manyOf(s.Rows, s.Of, rate) > leakLevel
 	return s
@@ -129,9 +129,9 @@ func manyOf(found, n int, p float64) float64 {
 	return distuv.Binomial{N: float64(n), P: p}.Survival(float64(found) - 1)
 }
 
-// recurrence bounds the probability that an independent row occurs among given rows. The argument counts holds the
-// number of these rows for each hash. Among these rows, the share of those that occur more than once estimates this
-// probability (Good 1953). The result draws is the number of these rows, where copies of a row count as one.
+// recurrence bounds the probability that an independent row occurs among given rows. The argument 'counts' holds the
+// number of these rows for each hash. The share of the given rows that occur more than once estimates the probability
+// (Good 1953). The result 'draws' is the number of given rows, where copies of a row count as one.
 func recurrence(counts map[uint64]int) (rate float64, draws int) {
 	twins := 0
 	of := copiesOf(counts)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// rowsOf draws n rows of outputs. If levels is positive, the outputs have only that many values.
+// rowsOf draws n rows of outputs. If the argument 'levels' is positive, the outputs take only so many different values.
 func rowsOf(n, columns, levels int, seed uint64) Data {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := Data{Input: Logits, Columns: columns, Classes: max(2, columns)}
@@ -27,7 +27,7 @@ func concat(a, b Data) Data {
 	return a
 }
 
-// repeated returns the rows of d in so many copies.
+// repeated returns the given number of copies of the rows of d.
 func repeated(d Data, copies int) Data {
 	d.Values = slices.Repeat(d.Values, copies)
 	return d
@@ -72,12 +72,12 @@ func TestSharedRows(t *testing.T) {
 		if s := print.In(other); s.Rows != 0 || !s.ByChance {
 			t.Errorf("other rows: %+v", s)
 		}
-		// Half of the rows of the fit are about half of the recorded rows.
+		// Half of the rows of the fit have about half of the recorded hashes.
 		if s := print.In(part); s.ByChance || s.Rows < 16 || s.Rows > 48 {
 			t.Errorf("half of the rows: %+v", s)
 		}
 	}
-	// Copies within the files hide nothing.
+	// Copies of rows within the files do not hide that the files share rows.
 	fit, other := rowsOf(500, 1, 0, 1), rowsOf(400, 1, 0, 2)
 	for _, c := range []struct {
 		what      string

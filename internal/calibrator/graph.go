@@ -181,8 +181,8 @@ func (g *mapGraph) curve(i, k int) string {
 	return g.Op("Add", pick(c.Value), g.Op("Mul", pick(c.Slope), along))
 }
 
-// count adds nodes that compare x with each of the numbers at, and count in each row for how many numbers the
-// comparison is true.
+// count adds nodes that compare x with each number in the slice 'at'. For each row, the nodes count the numbers for
+// which the comparison is true.
 func (g *mapGraph) count(comparison, x string, at []float64) string {
 	reached := g.Cast(g.Op(comparison, x, g.floats(at, 1, int64(len(at)))), graph.Float32)
 	return g.Node("ReduceSum", []string{reached, g.Ints(1)}, graph.IntAttribute("keepdims", 1))

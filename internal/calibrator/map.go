@@ -75,8 +75,9 @@ type Map struct {
 	VennAbers []VennAbersCurve `json:"venn_abers,omitempty"`
 }
 
-// Before is the step before zW + b in the methods whose W takes logarithms of probabilities. This step replaces the
-// logits z by ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below the constant tiny counts as tiny.
+// Before is the step that precedes zW + b in the methods whose W takes logarithms of probabilities. This step replaces
+// the logits z by ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below the constant 'tiny' counts as
+// equal to 'tiny'.
 type Before struct {
 	Slope   float64 `json:"slope"`
 	Uniform float64 `json:"uniform"`
@@ -254,7 +255,7 @@ func (m Map) Intervals(values []float64) (p0, p1 []float64) {
 	return p0, p1
 }
 
-// logits computes the logits z of a row, or the numbers by which Before replaces them.
+// logits computes the logits z of a row, or the numbers by which the field Before replaces them.
 func (m Map) logits(z, row []float64) {
 	defer m.Before.apply(z)
 	switch {

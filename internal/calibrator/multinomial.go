@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// allLogits returns the logits [N×Classes] of the data, or the numbers by which before replaces them.
+// allLogits returns the logits [N×Classes] of the data, or the numbers by which the argument 'before' replaces them.
 func (d Data) allLogits(before *Before) []float64 {
 	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes, Before: before}
 	out := make([]float64, d.N()*d.Classes)
@@ -33,7 +33,7 @@ func fitTemperature(d Data, _ Options) (Map, error) {
 // maxMatrix is the largest number of weights in a matrix.
 const maxMatrix = 1 << 20
 
-// fitVector and fitMatrix penalise L2·(‖W − I‖² + ‖b‖²).
+// fitVector and fitMatrix use the penalty L2·(‖W − I‖² + ‖b‖²).
 func fitVector(d Data, o Options) (Map, error) {
 	return fitMultinomial(d, nil, ridge{o.L2, o.L2, o.L2, true}, d.Classes)
 }
@@ -45,7 +45,7 @@ func fitMatrix(d Data, o Options) (Map, error) {
 // Penalty chooses the penalty of Dirichlet calibration.
 type Penalty string
 
-// The penalties, for the weights W and the biases b.
+// These are the penalties, for the weights W and the biases b.
 const (
 	ODIR Penalty = "odir" // off-diagonal and intercept regularisation: L2·Σ_{i≠j}W_ij² + L2Bias·‖b‖²
 	All  Penalty = "all"  // L2·(‖W‖² + ‖b‖²)
@@ -59,8 +59,8 @@ var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string 
 func (p Penalty) String() string { return string(p) }
 
 // fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of
-// the method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row. There, reg_mu = None is the
-// penalty All. For k classes, the paper divides the first sum of ODIR by k(k−1) and the second sum by k.
+// the method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row. In dirichletcal, the penalty All
+// is reg_mu = None. For k classes, the paper divides the first sum of ODIR by k(k−1) and the second sum by k.
 func fitDirichlet(d Data, o Options) (Map, error) {
 	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
 	if o.Penalty == ODIR {
@@ -90,9 +90,9 @@ func fitStructured(d Data, weights int) (Map, error) {
 	return fitMultinomial(d, &Before{1 / fit.Temperature, 1 / (n + 1)}, ridge{k / n, k * (k - 1) / n, k / n, true}, weights)
 }
 
-// fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which before replaces them. It minimises
-// the mean negative log-likelihood plus the penalty over the weights W and the biases b. The argument weights is the
-// number of weights in W. The loss is convex.
+// fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which the argument 'before' replaces
+// them. It minimises the mean negative log-likelihood plus the penalty over the weights W and the biases b. The
+// argument 'weights' is the number of weights in W. The loss is convex.
 func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 	switch {
 	case !(r.off > 0) || math.IsInf(r.off, 0) || !(r.bias > 0) || math.IsInf(r.bias, 0):
@@ -128,10 +128,11 @@ func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 var errUnbounded = errors.New("the likelihood has no maximum: the probabilities separate the labels, or a class has no label; " +
 	"take structured-matrix, penalise all weights, or take more data")
 
-// unbounded reports whether the loss, which is lowest at x with the value lowest, seems to have no minimum, because
-// weights of the diagonal without a penalty can grow for ever. The loss is convex, so it grows at least in proportion
-// to the distance from a minimum. Far along a direction without a minimum it hardly changes. Such a direction changes
-// all weights of the diagonal, or only that of a class without labels.
+// unbounded reports whether the loss seems to have no minimum. This can happen only if weights on the diagonal have no
+// penalty, because they can then grow for ever. The argument x is the best point that was found, and 'lowest' is the
+// loss at x. The loss is convex, so it grows at least in proportion to the distance from a minimum. Far along a
+// direction without a minimum, the loss hardly changes. Such a direction changes all weights on the diagonal, or only
+// the weight of a class without labels.
 func (l likelihood) unbounded(x []float64, lowest float64) bool {
 	if l.ridge.diagonal > 0 {
 		return false
@@ -169,9 +170,9 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// ridge holds three factors of a penalty: for the squares of the elements of W on the diagonal, for those off the
-// diagonal, and for the squares of the biases. If identity is set, W = I has no penalty. Otherwise W = 0 has no
-// penalty.
+// ridge holds three factors of a penalty. They multiply the squares of the diagonal elements of W, the squares of the
+// other elements of W, and the squares of the biases. If the field 'identity' is set, W = I has no penalty. Otherwise W
+// = 0 has no penalty.
 type ridge struct {
 	diagonal, off, bias float64
 	identity            bool
@@ -186,7 +187,7 @@ type likelihood struct {
 	ridge   ridge
 }
 
-// penalty returns the weight of the penalty on parameter j, and the value of the parameter without a penalty.
+// penalty returns the weight of the penalty on parameter j, and the value of the parameter at which this penalty is 0.
 func (l likelihood) penalty(j int) (weight, centre float64) {
 	switch {
 	case j >= l.weights:
@@ -205,7 +206,7 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value returns the loss at x: the mean negative log-likelihood plus the penalty. Unless the slice gradient is nil,
+// value returns the loss at x: the mean negative log-likelihood plus the penalty. Unless the slice 'gradient' is nil,
 // value writes the gradient to it.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()

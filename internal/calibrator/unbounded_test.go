@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Weights of the diagonal grow for ever if a class has no label, or if labels are separate except for equal
-// probabilities. Penalties on all weights give a best map of every data.
+// Weights on the diagonal grow for ever if a class has no label, or if the probabilities separate the labels except for
+// ties. With penalties on all weights, every data set has a best map.
 func TestDirichletWithoutMaximum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(label func(p []float64) int) Data {

@@ -9,12 +9,12 @@ import (
 
 // VennAbersCurve holds the probabilities p₀(x) and p₁(x) of an inductive Venn–Abers predictor (Vovk, Petej & Fedorova
 // 2015): p_y(x) is the value at x of the isotonic regression of the examples of the fit and one more example, which has
-// the variable x and the label y. The two functions are constant between the knots At. Let a be the number of knots ≤
-// x, and b the number of knots < x. Then p₀(x) = P0[a] and p₁(x) = P1[b].
+// the variable x and the label y. The two functions are constant between the knots in At. Let a be the number of knots
+// ≤ x, and b the number of knots < x. Then p₀(x) = P0[a] and p₁(x) = P1[b].
 //
 // Let a new example have the label Y and be exchangeable with the examples of the fit. Then p_Y(x) is perfectly
 // calibrated: P(Y = 1 | p_Y(x)) = p_Y(x) (theorem 1 of Vovk et al.). The theorem says nothing about the single
-// probability that the method value returns.
+// probability that the method 'value' returns.
 type VennAbersCurve struct {
 	At []float64 `json:"at"` // ascending
 	P0 []float64 `json:"p0"`
@@ -93,7 +93,7 @@ func vennAbers(x []float64, is []bool) VennAbersCurve {
 // 1.
 type point struct{ count, ones float64 }
 
-// below reports whether p lies on or below the line through a and b, which is to the right of a.
+// below reports whether p lies on or below the line through a and b. The point b must be to the right of a.
 func (p point) below(a, b point) bool {
 	return (p.ones-a.ones)*(b.count-a.count) <= (b.ones-a.ones)*(p.count-a.count)
 }
@@ -104,12 +104,12 @@ func (p point) below(a, b point) bool {
 // moves the points P_0 … P_{i−1} by (−1, −1) relative to the others. So p₁ of group i is the slope of the lower bridge
 // between the points Q_j = P_j − (1, 1), j < i, and the points P_j, j ≥ i.
 //
-// The bridge starts at the point start and ends at the last element of stack, which holds the corners of the lower hull
-// of the second set that can still be an end, from right to left. As i grows, p₁ grows, so the bridge changes only if
-// the new point Q_{i−1} lies on or below it; then it starts at Q_{i−1}. A corner that a bridge or a hull once hid stays
-// hidden. The reason is that Q_{i−1} replaces P_{i−1}, and the line through P_{i−1} with slope 1 goes through Q_{i−1}.
-// So every point enters and leaves the stack at most once. All coordinates are whole numbers, so the comparisons are
-// exact.
+// The bridge starts at the point in the variable 'start' and ends at the last element of the slice 'stack'. This slice
+// holds, from right to left, the corners of the lower hull of the second set that can still be an end of the bridge. As
+// i grows, p₁ grows. So the bridge changes only if the new point Q_{i−1} lies on or below the bridge, and then the
+// bridge starts at Q_{i−1}. A corner that a bridge or a hull once hid stays hidden. The reason is that Q_{i−1} replaces
+// P_{i−1}, and the line through P_{i−1} with slope 1 goes through Q_{i−1}. So every point enters and leaves the stack
+// at most once. All coordinates are whole numbers, so the comparisons are exact.
 func withOne(count, ones []float64) []float64 {
 	corners := make([]point, len(count)+1)
 	for i := range count {

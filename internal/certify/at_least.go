@@ -3,8 +3,8 @@ package certify
 import "math"
 
 // CertifyAtLeast does the same as Certify, but it need not find the largest margin that v proves. It first tries to
-// prove the given margin. Only if this fails, it searches for the largest margin. So the check of a certificate usually
-// takes a fraction of the time of Certify.
+// prove the given margin. If this fails, it searches for the largest margin. So checking a certificate usually takes a
+// fraction of the time of Certify.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
 	return c.certify(v, func(o observation) marginBound {
 		if b, found := c.proved(o, margin); found {
@@ -14,17 +14,17 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	})
 }
 
-// claim is the key under which a VoteCertifier caches whether an observation proves a margin. Margins up to the
-// observation's bonferroni margin need no proof, so the cache has no key for them.
+// claim is the key under which a VoteCertifier caches whether an observation proves a margin. The bonferroni margin of
+// the observation already proves all margins up to itself, so the cache has no key for them.
 type claim struct {
 	observation
 	margin float64
 }
 
 // proved returns a bound with at least the given margin if the exact margin search can prove such a bound. If the
-// bonferroni margin is large enough, the bound is the bonferroni margin. Otherwise the bound is the given margin, which
-// proved first increases slightly because margins in files are rounded down. The search's method prove decides whether
-// this margin holds.
+// bonferroni margin is large enough, the bound is the bonferroni margin. Otherwise the bound is slightly above the
+// given margin, because margins in files are rounded down. The search's method 'prove' decides whether this bound
+// holds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false

@@ -23,7 +23,7 @@ import "math"
 //   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on the factor 1/(αK_{t−1}(m)) by
 //     which the capital must still grow to reach 1/α: λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The code
 //     computes this factor again for each block of samples. The code omits the paper's last step, which rejects at a
-//     random threshold. Without this step, Ville's inequality proves that the test is valid.
+//     random threshold. Ville's inequality proves that the test is valid without this step.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
 //     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound is never below
@@ -126,8 +126,8 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 }
 
 // hopeless reports whether the code can drop interval i. The argument e bounds the capital K at the lower end of the
-// interval: K is below 2^e. The argument left is the number of remaining samples. hopeless returns true if e < giveUp,
-// or if K cannot reach the target 1/α even if all remaining samples are 1.
+// interval: K is below 2^e. The argument 'left' is the number of remaining samples. hopeless returns true if e <
+// giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
@@ -245,7 +245,7 @@ func (c *capital) settle() {
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// The variable target is the amount by which ln K must still grow to reach ln(1/α) at the middle of the
+		// The variable 'target' is the amount by which ln K must still grow to reach ln(1/α) at the middle of the
 		// interval. It is at least 1.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))

@@ -1,7 +1,7 @@
 // Package certify turns votes and scores sampled under noise into statements that hold with a given probability:
 // margins, certified radii and bounds on the confidence under attack.
 //
-// The functions take slices, return values and have no side effects. Bounds err on the safe side: they are rounded
+// The functions take slices and return values. They have no side effects. Bounds err on the safe side: they are rounded
 // outward, and ties count against the certificate. A method that can fail with a probability above α is kept only to
 // reproduce its paper. Its certificates have Sound = false.
 //
@@ -63,7 +63,7 @@ type Votes struct {
 	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
 	Deterministic bool `json:"deterministic,omitempty"`
 	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
-	// classifier has no such rule, or that the file is older than this key.
+	// classifier has no such rule, or that an older version, without this key, wrote the file.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class that the model predicts without noise. It is −1 if there was no answer, and nil if the class
 	// is unknown. Certificates do not depend on Clean.
@@ -132,8 +132,8 @@ type Certificate struct {
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
 
-// AsStated returns c. If the certificate stated has no Steps, AsStated removes Steps from the result, because files of
-// earlier versions lack Steps.
+// AsStated returns c. If the argument 'stated' has no Steps, AsStated removes the Steps from the result, because files
+// of earlier versions lack Steps.
 func (c Certificate) AsStated(stated Certificate) Certificate {
 	if stated.Steps == nil {
 		c.Steps = nil

@@ -12,8 +12,8 @@ import (
 // everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
 
 // worstPoll returns the largest probability, over all sets of members that hold, that a poll claims a wrong answer. A
-// member that holds always certifies. Any other member certifies with a probability of its alpha, independently of the
-// rest.
+// member that holds always certifies. Any other member certifies with a probability equal to its alpha, independently
+// of the rest.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
 	for hold := range 1 << k {

@@ -21,8 +21,8 @@ func levels() (leveled, plain Target) {
 	return leveled, plain
 }
 
-// For votes, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
-// every method, at a fixed n and at each checkpoint of a stopping rule.
+// For votes, the two targets from the function 'levels' must give equal bounds. The test compares the bounds of every
+// method, at a fixed n and at each checkpoint of a stopping rule.
 func TestVotesSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	for _, method := range names(VoteMethods()) {
@@ -71,8 +71,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// For scores, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
-// every mean bound and combination, without intervals and with the intervals of every method.
+// For scores, the two targets from the function 'levels' must give equal bounds. The test compares the bounds of every
+// mean bound and combination, without intervals and with the intervals of every method.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)
@@ -231,8 +231,8 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 	}
 }
 
-// For certificates that come from scores, Agrees must check that every condition (method, alpha, law and others) is a
-// condition of the run.
+// For certificates that come from scores, Agrees must check that every condition (method, alpha, law and others) agrees
+// with the run.
 func TestAgrees(t *testing.T) {
 	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact, Level: 0.0199}, Bound: Hoeffding,
 		Confidence: ConfidenceParams{Radii: []float64{0.1}}}

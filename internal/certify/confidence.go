@@ -15,8 +15,8 @@ import (
 //
 // Each row fails with probability ≤ Alpha. The certificate uses half of Alpha, and the interval of A uses the other
 // half. If A is not the label, the row states the interval of A or the interval of the label. The samples decide which
-// of the two. So each of the two intervals gets a quarter of Alpha. (With the methods standard and cdf, the rows of one
-// example hold simultaneously at all radii. With the method tangent, the rows need not hold simultaneously.)
+// of the two. So each of the two intervals gets a quarter of Alpha. (With the methods 'standard' and 'cdf', the rows of
+// one example hold simultaneously at all radii. With the method 'tangent', the rows need not hold simultaneously.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`

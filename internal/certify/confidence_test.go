@@ -18,7 +18,7 @@ import (
 // A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
 // levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
 // levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
-// δ = R. The method cdf uses the survival function of the scores to bound exactly these two values.
+// δ = R. The method 'cdf' uses the survival function of the scores to bound exactly these two values.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -102,8 +102,8 @@ func everyConfidence() []ConfidenceParams {
 		ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF, Band: BandBinomial})
 }
 
-// For the methods standard and cdf, the probability that the interval is wrong at one or more radii is at most α/2. For
-// the method tangent, the interval at each single radius is wrong with probability at most α/2.
+// For the methods 'standard' and 'cdf', the probability that the interval is wrong at one or more radii is at most α/2.
+// For the method 'tangent', the interval at each single radius is wrong with probability at most α/2.
 func TestConfidenceCoverage(t *testing.T) {
 	trials := int64(200)
 	if testing.Short() {
@@ -160,7 +160,7 @@ func TestConfidenceCoverage(t *testing.T) {
 }
 
 // With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. The
-// bounds of the band dkw and of the method standard are as far from the true values as theory predicts.
+// bounds of the band 'dkw' and of the method 'standard' are as far from the true values as theory predicts.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}
@@ -262,8 +262,8 @@ func TestConfidenceRows(t *testing.T) {
 // The test uses the published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the
 // column at R = 0, to the three published digits. Their cdf columns are never below their Hoeffding columns (Jensen).
 // Let p be the published value at R = 0, and g(p) = Φ(Φ⁻¹(p) − R/σ). The cdf columns are also never above
-// p·g(1−ε)/(1−ε). This limit follows from the convexity of g for a band that ends at 1−ε. The band is one-sided DKW
-// with n = 10⁵ and α = 0.001. Its 1−ε is the largest published value, 0.994.
+// p·g(1−ε)/(1−ε). This limit follows from the convexity of g for a band that ends at 1−ε. The band is the one-sided DKW
+// band with n = 10⁵ and α = 0.001. It ends at 1−ε = 0.994, which is the largest published value.
 func TestConfidenceKumar(t *testing.T) {
 	file, err := os.Open("../../../shared/data/kumar2020/cifar10-pred_score-sigma0.25.tsv")
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 // t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise
 // (law.Additive).
 type contest struct {
-	winner, rival int64   // estimation votes for the first event, and an upper bound on those for the second event
-	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors
+	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
+	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type 'ranks' for other factors
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 
-// A ballot holds the votes of an example in one phase, selection or estimation. The field none counts the samples
-// without an answer, and n counts all samples.
+// A ballot holds the votes of an example in one phase, selection or estimation. The field 'none' counts the samples
+// without an answer, and the field n counts all samples.
 type ballot struct {
 	counts  []int64
 	none, n int64
@@ -120,8 +120,8 @@ func (c Claim) rankContest(v Votes, a int) contest {
 }
 
 // favourite chooses a contest by the selection samples, and returns this contest with the counts of the estimation
-// samples. The function tests lists the possible contests for a ballot. favourite chooses the contest with the largest
-// estimated margin (see the method suggested), or the first such contest in a tie.
+// samples. The function 'tests' lists the possible contests for a ballot. favourite chooses the contest with the
+// largest estimated margin (see the method 'suggested'), or the first such contest in a tie.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {
@@ -145,7 +145,7 @@ func (x contest) suggested(n int64) float64 {
 }
 
 // clearest returns the factor t of the contest that has the largest margin if all votes are for A. If this margin is
-// Q(p_1) − Q(p_2), clearest returns 0.
+// Q(p_1) − Q(p_2), the result is 0.
 func (c Claim) clearest() float64 {
 	if !c.Ranked() {
 		return 0

@@ -178,8 +178,8 @@ func ExampleCombines() {
 	// taylor false
 }
 
-// Without selection samples, a twentieth of the estimation samples fixes the function whose mean the method tangent
-// bounds.
+// Without selection samples, a twentieth of the estimation samples fixes a function. The method 'tangent' bounds the
+// mean of this function.
 func ExampleConfidenceParams_TangentSamples() {
 	p := certify.ConfidenceParams{Radii: []float64{0.25}, Method: certify.ConfidenceTangent, Bound: certify.Betting}
 	fmt.Println(p, p.TangentSamples(0, 1000), p.TangentSamples(100, 1000))

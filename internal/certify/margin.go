@@ -50,7 +50,7 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order for the ranking r. The first call computes the order with the function make. All later
+// order returns the order for the ranking r. The first call computes the order with the function 'make'. All later
 // examples with the same ranking share the order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
@@ -98,8 +98,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns the bound of the method crude if this bound is far below ln
-// α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
+// logP returns an upper bound on ln P_q(event). It returns the bound of the method 'crude' if this bound is far below
+// ln α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -142,9 +142,9 @@ func (e *event) crude(q1, q2 float64) float64 {
 }
 
 // margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds no proved bound above 0. The search
-// starts at floor, the bonferroni margin.
+// starts at the argument 'floor', which is the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// The constant leave is the relative gap that the search keeps between the worst probability and α. Without a gap
+	// The constant 'leave' is the relative gap that the search keeps between the worst probability and α. Without a gap
 	// the proof would take too long. The gap lowers the margin by about 1e-5/3 of a standard deviation.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
@@ -172,8 +172,8 @@ func (s *search) margin(floor float64) float64 {
 const leastMargin = 1e-6
 
 // locate estimates the margin L at which the largest probability P on the frontier is α, and the derivative d ln P/dL
-// at this margin. The estimates have no guarantee. The search starts at the argument L. If the argument at is not 0,
-// locate also tries the point with y = at.
+// at this margin. The estimates have no guarantee. The search starts at the argument L. If the argument 'at' is not 0,
+// locate also tries the point whose y is this argument.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
@@ -222,7 +222,7 @@ func (s *search) value(f frontier, u float64) float64 {
 	return s.logP(q1, q2)
 }
 
-// last returns a y just below the y of the end of the frontier.
+// last returns a number slightly below the y at which the frontier ends.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)
@@ -241,8 +241,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the points of the grid and the point with y = at. It returns the u with the largest probability, and the
-// distance from this u to the neighbouring points.
+// scan tries the points of the grid and the point whose y is the argument 'at'. It returns the u with the largest
+// probability, and the distance from this u to the neighbouring points.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {
@@ -256,9 +256,9 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum x of the probability on f by golden section, at a distance of at most width from u. The
-// result v is the logarithm of the probability at x. The result next is the search width to use after a small change of
-// f.
+// climb finds a local maximum x of the probability on f by golden section, at a distance of at most 'width' from u. The
+// result v is the logarithm of the probability at x. The result 'next' is the search width to use after a small change
+// of f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949

@@ -59,7 +59,7 @@ func (s *search) prove(f frontier) (bad float64) {
 	return p.y
 }
 
-// position is the point c_i of the frontier that prove has reached.
+// position is the point c_i of the frontier that the method 'prove' has reached.
 type position struct {
 	node
 	y, slope float64
@@ -67,8 +67,8 @@ type position struct {
 	trend    float64 // change of ln P per unit of distance
 }
 
-// advance returns the next point of the frontier. The polygon proves P ≤ α up to this point. If advance finds no such
-// point, it returns nil and a y near which P ≤ α may fail.
+// advance returns the next point of the frontier. The polygon proves P ≤ α up to this point. If it finds no such point,
+// it returns nil and a y near which P ≤ α may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -117,8 +117,8 @@ func convex(A, B node) bool {
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// reachable approximates the largest distance between two nodes for which ln P rises by at most gap on the line between
-// them. The parameter trend is the change of ln P per unit of distance.
+// reachable approximates the largest distance between two nodes for which ln P rises by at most the argument 'gap' on
+// the line between them. The argument 'trend' is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)
@@ -129,8 +129,9 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f whose distance from the node c is about reach. The argument y is the y of c. The
-// argument last is a first guess of the step in y. The step is at most three quarters of the remaining range of y.
+// stride returns the point of f whose distance from the node c is about the argument 'reach'. The argument y is the y
+// of c. The argument 'last' is a first guess of the step in y. The step is at most three quarters of the remaining
+// range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -148,7 +149,7 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 }
 
 // distance returns √(8n(1−ρ)) with ρ = Σ√(a_i b_i). This number approximates, in standard deviations, the distance
-// between n samples of a and n samples of b.
+// between n samples of the distribution a and n samples of the distribution b.
 func distance(n int64, a, b [3]float64) float64 {
 	var d float64
 	for i := range a {

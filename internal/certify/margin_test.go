@@ -162,7 +162,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 	}
 }
 
-// The test compares the result of the method probability with the sum over all outcomes.
+// The test compares the result of the method 'probability' with the sum over all outcomes.
 func TestEventProbability(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int64{1, 2, 9, 60} {
@@ -224,7 +224,7 @@ func TestEventProbabilityLarge(t *testing.T) {
 	}
 }
 
-// The function bridge bounds P_q(event) for all q on the line between two nodes.
+// The function 'bridge' bounds P_q(event) for all q on the line between two nodes.
 func TestBridgeBoundsTheLine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const n = 80
@@ -259,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// The function prove rejects every margin for which the event has a probability above α at some point of a fine grid on
-// the frontier. It accepts margins slightly below the exact bound.
+// The function 'prove' rejects every margin for which the event has a probability above α at some point of a fine grid
+// on the frontier. It accepts margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {
@@ -315,8 +315,8 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The exact margin is monotone. The search may return a slightly smaller margin. The constant left limits
-			// the relative difference.
+			// The exact margin is monotone. The search may return a slightly smaller margin. The constant 'left' is the
+			// largest relative difference that the test accepts.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)

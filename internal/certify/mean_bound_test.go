@@ -85,7 +85,7 @@ func bernoulli(p float64) func(*rand.Rand) float64 {
 	}
 }
 
-// prepared is a bound on a mean for fixed n and α. The function start begins a new sequence of samples.
+// prepared is a bound on a mean for fixed n and α. The function 'start' begins a new sequence of samples.
 type prepared struct {
 	n     int64
 	start func() lowerMean

@@ -97,7 +97,7 @@ func (e *event) holds(x1, x2 int64) bool {
 }
 
 // threshold returns t(x2), the least x1 in 0…n−x2 with (x1, x2) in the event, or n−x2+1 if there is no such x1. The
-// search starts at the argument near.
+// search starts at the argument 'near'.
 func (e *event) threshold(x2, near int64) int64 {
 	number := x2 / pageSize
 	page := e.known[number]

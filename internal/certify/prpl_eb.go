@@ -42,7 +42,7 @@ func (b *prplEB) add(x float64) {
 	d := x - mean
 	b.lambda += lambda
 	// v·ψ_E = d²(−ln(1−λ)−λ). The terms −ln(1−λ) and −λ cancel to about λ²/2. Only the absolute error of this
-	// difference matters, which is below 2·unit·λ (see the method lower).
+	// difference matters. It is below 2·unit·λ (see the method 'lower').
 	b.gain += lambda*x - d*d*(-math.Log1p(-lambda)-lambda)
 	b.count = t
 	b.sum += x

@@ -22,8 +22,8 @@ type ranks struct {
 	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil if there is no cache
 }
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). With a factor safety above 1, the
-// result true is correct in spite of rounding errors. With safety below 1, the result false is correct.
+// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). If the factor 'safety' is above 1, the
+// result 'true' is correct in spite of rounding errors. If this factor is below 1, the result 'false' is correct.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

@@ -42,7 +42,7 @@ func TestRanksReferenceValues(t *testing.T) {
 	}
 }
 
-// For t = 1, the scale ranks gives the usual second margin under every law.
+// For t = 1, the scale of type 'ranks' gives the usual second margin under every law.
 func TestRanksOfOneAreTheMargin(t *testing.T) {
 	for _, l := range law.Additives() {
 		q := quantiles{l}
@@ -70,9 +70,9 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 	}
 }
 
-// The proof of a bound needs four properties. The frontier is concave. The method point returns the derivative of the
-// frontier as the slope. The frontier ends where q1 + q2 = 1. The method reach returns a point whose q1 is at most the
-// argument of reach.
+// The proof of a bound needs four properties. The frontier is concave. The method 'point' returns the derivative of the
+// frontier as the slope. The frontier ends where q1 + q2 = 1. The method 'reach' returns a point whose q1 is at most
+// the argument of the method.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -176,8 +176,8 @@ func multinomialProbability(x []int64, p []float64) float64 {
 }
 
 // truth returns the radius that the contest of a certificate has if p holds the probabilities of the outcomes A, B, C,
-// … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which truth
-// does not have. So truth leaves out the most probable rivals, which gives the largest radius.
+// … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which are
+// unknown here. So the function leaves out the most probable rivals, which gives the largest radius.
 func (c Claim) truth(contest string, p []float64) float64 {
 	others := slices.Clone(p[1:])
 	silence := others[len(others)-1]

@@ -24,8 +24,8 @@ type scale interface {
 	widest() float64
 
 	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On the frontier, q1 is
-	// concave in q2. The method end returns the end of the frontier, where q1 + q2 = 1. The method point returns a
-	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method reach returns a y
+	// concave in q2. The method 'end' returns the end of the frontier, where q1 + q2 = 1. The method 'point' returns a
+	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method 'reach' returns a y
 	// for which q1 is at most the given value on the part of the frontier from 0 to y.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
@@ -99,7 +99,7 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// The method point computes Q(y²) again, with rounding errors. So this code uses a number well below z.
+	// The method 'point' computes Q(y²) again, with rounding errors. So this code uses a number well below z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

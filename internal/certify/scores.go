@@ -275,7 +275,7 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection if ClassByVotes is set. The argument class is the class with the most votes of the
+// Choose ends the selection if ClassByVotes is set. The argument 'class' is the class with the most votes of the
 // selection samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
@@ -365,7 +365,7 @@ func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	return alpha / 2
 }
 
-// argMaxScore returns the class with the largest sum, or the lowest such class in a tie. It ignores the class except.
+// argMaxScore returns the class with the largest sum, or the lowest such class in a tie. It ignores the class 'except'.
 func argMaxScore(sums []float64, except int) int {
 	best := -1
 	for class, s := range sums {

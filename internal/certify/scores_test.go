@@ -45,8 +45,9 @@ func oneHot(k, m int) []float32 {
 	return row
 }
 
-// scoreModels holds models with two points, with atoms at 0 and 1, with scores that rise and fall together, and with
-// margins near 0. If the margin is near 0, a bound that is too large makes a false certificate.
+// scoreModels holds mixtures of two or three rows. They include scores of exactly 0 and 1, scores of two classes that
+// rise and fall together, and margins near 0. If the margin is near 0, a bound that is too large makes a false
+// certificate.
 var scoreModels = []scoreModel{
 	mixture("two classes, margin 0", []float64{0.5, 0.5}, [][]float32{{1, 0}, {0, 1}}),
 	mixture("hard, three classes", []float64{0.9, 0.06, 0.04}, [][]float32{oneHot(0, 3), oneHot(1, 3), oneHot(2, 3)}),
@@ -513,8 +514,8 @@ func BenchmarkScoreSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkBettingExample measures the betting bound of one example and one pair of classes at n = 100,000, from saved
-// scores.
+// BenchmarkBettingExample measures how long it takes to compute the betting bound of one example and one pair of
+// classes at n = 100,000, from saved scores.
 func BenchmarkBettingExample(b *testing.B) {
 	const n = 100000
 	c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 0.5}})

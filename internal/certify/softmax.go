@@ -102,8 +102,8 @@ func expNegative(x float64) float64 {
 
 // Retemper turns the probabilities of each row [k·m] at temperature 1 into probabilities at temperature T, in place.
 // The logarithm of a softmax equals the logits up to a constant. So the new probabilities are p^(1/T), normalised,
-// where T is the argument temperature. Retemper cannot restore the precision that float32 lost. A probability that was
-// rounded to 0 stays 0, and a row of zeros stays a row of zeros.
+// where T is the argument 'temperature'. Retemper cannot restore the precision that float32 lost. A probability that
+// was rounded to 0 stays 0, and a row of zeros stays a row of zeros.
 func Retemper(probs []float32, m int, temperature float64) {
 	if temperature == 1 {
 		return

@@ -1,13 +1,13 @@
 package certify
 
-// splitTangent is the method tangent without selection samples. The first k = TangentSamples of the n estimation
-// samples fix the function S_0 of the type tangent. Only the other n − k samples enter the mean of the function ψ,
-// which follows from S_0 (see the type tangent). The constant S_0 = ½ would be sound too, but its intervals are three
-// times as wide as the intervals of the method standard (docs/confidence.md).
+// splitTangent is the method 'tangent' without selection samples. The first k = TangentSamples of the n estimation
+// samples fix the function S_0 of the type 'tangent'. Only the other n − k samples enter the mean of the function ψ,
+// which follows from S_0 (see the type 'tangent'). The constant S_0 = ½ would be sound too, but its intervals are three
+// times as wide as the intervals of the method 'standard' (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k samples, ψ is a
 // fixed function, and the values ψ(f_A) of the other n − k samples are independent. Their expectation is the mean that
-// the method tangent bounds. So, given the first k samples, each side fails with probability at most its part of α.
+// the method 'tangent' bounds. So, given the first k samples, each side fails with probability at most its part of α.
 // This holds for all values of the first k samples, so it also holds unconditionally. The class is certified from all n
 // samples. The union bound needs no independence, so the parts of α add up as they do for n0 > 0 (ConfidenceBound).
 type splitTangent struct {

@@ -59,8 +59,9 @@ func TestTangentSamples(t *testing.T) {
 	}
 }
 
-// Without selection samples, the intervals of the method tangent are at most 10% wider than with 100 selection samples.
-// They are at least 10% narrower than the intervals of the method standard. The test compares sums of widths.
+// Without selection samples, the intervals of the method 'tangent' are at most 10% wider than with 100 selection
+// samples. They are at least 10% narrower than the intervals of the method 'standard'. The test compares sums of
+// widths.
 func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	width := func(m ConfidenceMethod, n0 int) (sum float64) {
 		c := mustConfidence(t, m)

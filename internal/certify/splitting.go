@@ -41,7 +41,7 @@ func (p *VoteParams) completeSplitting() error {
 	case p.Alpha != 0 || p.Level != 0:
 		return fmt.Errorf("alpha %v: a certificate of law %s holds with certainty and has no alpha", p.Alpha, name)
 	case !p.Claim.Usual():
-		return fmt.Errorf("law %s certifies the answer alone, with every evaluation a vote, and not that %s", name, p.Claim.Says())
+		return fmt.Errorf("law %s certifies only the answer, and counts every evaluation as a vote; it cannot certify that %s", name, p.Claim.Says())
 	case p.Scaled:
 		return fmt.Errorf("law %s has one scale for all columns", name)
 	case p.Lipschitz != 0:

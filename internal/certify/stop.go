@@ -16,7 +16,7 @@ type StopRule struct {
 	value float64
 }
 
-// stopKind is the text of a rule before its value.
+// stopKind is the kind of a rule: the part of its text that precedes the value.
 type stopKind string
 
 func (k stopKind) String() string { return string(k) }
@@ -30,7 +30,7 @@ const (
 	stopAtPrecision stopKind = "precision="
 )
 
-// stopRules holds the kinds of rules, each under its text. The function do reports whether a value is allowed.
+// stopRules holds the kinds of rules, each under its text. The function 'do' reports whether a value is allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
 	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
 	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
@@ -123,8 +123,8 @@ const (
 // ErrOutOfReach means that the budget cannot certify the rule's radius even if every vote is for the class.
 var ErrOutOfReach = errors.New("out of reach")
 
-// NewStopping returns a Stopping that applies the given rule to certificates with the parameters p. Sampling takes at
-// most budget samples.
+// NewStopping returns a Stopping that applies the given rule to certificates with the parameters p. The argument
+// 'budget' is the maximum number of samples.
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
@@ -178,7 +178,8 @@ func (s *Stopping) add(counts []int64, share float64) {
 	}
 }
 
-// geometric returns from, from·ρ, from·ρ², … below end, where ρ is the checkpointRatio.
+// geometric returns the numbers a, a·ρ, a·ρ², … below the argument 'end'. Here a is the argument 'from', and ρ is the
+// checkpointRatio.
 func geometric(from, end int64) (counts []int64) {
 	for n := float64(from); int64(n) < end; n *= checkpointRatio {
 		counts = append(counts, int64(n))
@@ -187,8 +188,8 @@ func geometric(from, end int64) (counts []int64) {
 }
 
 // leastSamples returns the least n at which a checkpoint with the share endShare would certify the rule's radius if
-// every vote were for the class. If no n up to budget is enough, leastSamples tries a larger share at the budget. It
-// returns budget if this share is enough, and otherwise budget + 1.
+// every vote were for the class. If no n up to the budget is enough, leastSamples tries a larger share at the budget.
+// It returns the budget if this share is enough, and otherwise the budget plus 1.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {

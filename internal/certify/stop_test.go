@@ -199,7 +199,7 @@ func TestStoppingCoverage(t *testing.T) {
 	}
 }
 
-// The test measures how many samples the rule needs on average for votes like those of a good classifier.
+// The test measures how many samples the rule needs on average for votes that resemble the votes of a good classifier.
 func TestStoppingSaves(t *testing.T) {
 	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.25", 100000)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -42,9 +42,9 @@ type Summary struct {
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020); examples without a correct certificate
 	// count as 0. The average uses the reported radii, which are rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
-	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
-	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Delta and Failures are
-	// set only if the field Sound is true.
+	// With probability at least 1 − Delta, the number of wrong certificates is at most Failures
+	// (binomial.FailureQuantile). The true certified accuracy at each radius is then at least Accuracy −
+	// Failures/Examples. Delta and Failures are set only if the field Sound is true.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
 	// Sampled is the number of examples that Failures covers, if more examples were sampled than the summary holds
@@ -108,7 +108,7 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among returns the summary for the case that s covers only some of the sampled examples. The argument sampled is a
+// Among returns the summary for the case that s covers only some of the sampled examples. The argument 'sampled' is a
 // lower bound on the number of sampled examples. Somebody may have seen the results before removing the other examples,
 // so all failures may be among the examples of s.
 func (s Summary) Among(sampled int) Summary {

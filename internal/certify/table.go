@@ -44,7 +44,7 @@ type entry[M named, F any] struct {
 	do     F
 }
 
-// find returns the entry of name, or the default entry if name is not given.
+// find returns the entry with the given name, or the default entry if no name is given.
 func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	if name == "" {
 		return t.entries[0], nil
@@ -85,7 +85,7 @@ func (t *table[M, F]) complete(name *M) error {
 	return err
 }
 
-// sound reports whether name is known and sound.
+// sound reports whether the name is known and its method is sound.
 func (t *table[M, F]) sound(name M) bool {
 	e, err := t.find(name)
 	return err == nil && e.sound

@@ -10,9 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Tally sums up certificates that share one method and one α. A Tally
-// keeps 8 bytes per correct certificate, so even a run of millions of examples fits into memory. The zero value is
-// empty.
+// Tally sums up certificates that share one method and one α. A Tally keeps 8 bytes per correct certificate, so even a
+// run of millions of examples fits into memory. The zero value is empty.
 type Tally struct {
 	first        Certificate // the first certificate, without bounds
 	idealised    bool        // true if some certificate is idealised
@@ -95,7 +94,7 @@ func (t *Tally) Summary(radii []float64) Summary {
 	return s
 }
 
-// In summarises the certificates by the radii that they imply in another norm. If the argument radii is empty, In
+// In summarises the certificates by the radii that they imply in another norm. If no radii are given, the method
 // chooses round radii.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part

@@ -56,7 +56,8 @@ func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
 	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
-// newTangent fixes S_0 from selection scores. The function start starts a bound on the mean of n samples at level 1−α.
+// newTangent fixes S_0 from selection scores. The function 'start' starts a bound on the mean of n samples at level
+// 1−α.
 func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {
@@ -98,7 +99,7 @@ func survivalGuess(counts []float64, n, kappa float64) []float64 {
 }
 
 // guess assumes that the estimation samples are like the selection samples. It predicts the lower bound that betting
-// then gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1) if complement is true (see the function weight).
+// then gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1) if 'complement' is true (see the function 'weight').
 func (t *tangentSide) guess(counts []float64, complement bool, log float64) float64 {
 	var n, sum, squares float64
 	for j, c := range counts {

@@ -99,7 +99,7 @@ func (t Target) accepts(v Votes) error {
 }
 
 // errScaled returns the error for votes or a certificate whose value of Scaled differs from the target's value. The
-// argument scaled is the value in the votes or the certificate.
+// argument 'scaled' is the value in the votes or the certificate.
 func errScaled(scaled bool) error {
 	if scaled {
 		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")
@@ -137,8 +137,8 @@ type marginBound struct {
 	bounds    map[string]float64 // the bounds behind the margin
 }
 
-// certificate returns the certificate of class a with the bound b from n samples. It subtracts quantisation from the
-// radius (Certificate.Quantisation).
+// certificate returns the certificate of class a with the bound b from n samples. It subtracts the quantisation from
+// the radius (Certificate.Quantisation).
 func (t Target) certificate(m method, index, label, a int, n int64, quantisation float64, b marginBound) Certificate {
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),

@@ -17,7 +17,7 @@ import (
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
-// near reports whether got is equal to want within a relative error of 1e-6.
+// near reports whether two numbers are equal within a relative error of 1e-6.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
 
 // clopperPearsonLow returns BetaInv(α; x, n−x+1).
@@ -138,7 +138,7 @@ func TestConfidenceTerms(t *testing.T) {
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
 
-// ψ(1) is an integral of the slopes g′(S_0), and C is an integral of g(S_0) − S_0·g′(S_0) (see the type tangent). The
+// ψ(1) is an integral of the slopes g′(S_0), and C is an integral of g(S_0) − S_0·g′(S_0) (see the type 'tangent'). The
 // test recomputes both integrals by finite differences of g. It also checks that no tangent lies above g.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7
@@ -166,7 +166,8 @@ func TestTangentSide(t *testing.T) {
 	}
 }
 
-// prplTerms holds the parts of an empirical Bernstein bound by predictable plug-in that differ between its versions.
+// There are several versions of the empirical Bernstein bound by predictable plug-in. prplTerms holds the parts in
+// which the versions differ.
 type prplTerms struct {
 	lambda func(variance, i float64) float64        // λ_i from σ̂²_{i−1} and i
 	seen   int                                      // v_i takes μ̂ of the first i−1+seen samples
@@ -247,9 +248,10 @@ func TestPrPlTerms(t *testing.T) {
 	}
 }
 
-// The tables of Moutaouakil 2024 hold for margins of constant samples: at α = 0.001 and temperature 1, Table 2 (CS +
-// Ours, first margin) has certificates at 0.6 and none at 0.7 for n = 100, at 0.8 and none at 0.9 for n = 300, and at
-// 0.9 for n = 500. With Bonferroni at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
+// The margins of constant samples, the largest possible margins, must agree with Table 2 of Moutaouakil 2024 (CS +
+// Ours, first margin, α = 0.001, temperature 1). For n = 100 the table has certificates at margin 0.6 and none at 0.7.
+// For n = 300 it has certificates at 0.8 and none at 0.9, and for n = 500 it has certificates at 0.9. With Bonferroni
+// at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
 func TestSequenceAgreesWithTable2(t *testing.T) {
 	largest := func(n int, alpha float64) float64 {
 		return boundMean(PrPlSequence, slices.Repeat([]float64{1}, n), alpha)
@@ -362,7 +364,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The variable over is the q1 of the polygon's edge at the same q2.
+						// The variable 'over' is the q1 of the polygon's edge at the same q2.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -371,7 +373,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}
-					// The numbers above1 and above2 are the values of the two tangents at v2, without the factor lift.
+					// The numbers above1 and above2 are the values of the two tangents at v2, without the factor
+					// 'lift'.
 					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
 						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
 					}
@@ -381,8 +384,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 	}
 }
 
-// The combination bonferroni-classes bounds every class by itself at α/m. The runner-up by its upper bound is class 2,
-// whose scores vary, not class 1, whose mean is larger.
+// The combination bonferroni-classes bounds every class by itself at α/m. The runner-up is class 2. In most rows class
+// 1 has a higher score than class 2, but the mean score of class 2, and so its upper bound, is larger.
 func TestBonferroniClassTerms(t *testing.T) {
 	const n, alpha = 400, 0.02
 	var rows []float32
@@ -420,7 +423,7 @@ func TestBonferroniClassTerms(t *testing.T) {
 	}
 }
 
-// The confidence has no bound by a method without a proof.
+// An unsound bound on a mean must not bound the confidence, nor certify a class whose confidence is bounded.
 func TestConfidenceNeedsASoundBound(t *testing.T) {
 	for _, bound := range names(MeanBounds()) {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0.1}, Bound: bound}}

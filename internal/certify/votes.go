@@ -183,7 +183,7 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 // prediction is Abstained, and margin and radius are 0.
 func (c *VoteCertifier) Certify(v Votes) (Certificate, error) { return c.certify(v, c.bound) }
 
-// certify returns the certificate of v, with the margin that the argument bound computes.
+// certify returns the certificate of v, with the margin that the function 'bound' computes.
 func (c *VoteCertifier) certify(v Votes, bound func(observation) marginBound) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err

@@ -82,8 +82,8 @@ func (f form) add(s Seed, text []byte) []byte {
 	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
-// nearEnd is the number of bytes at the end of a line that verify searches for a damaged checksum. This number is twice
-// the length of a checksum.
+// nearEnd is the number of bytes at the end of a line that the method 'verify' searches for a damaged checksum. This
+// number is twice the length of a checksum.
 const nearEnd = 64
 
 func (f form) verify(s Seed, text []byte) ([]byte, State) {
@@ -113,8 +113,8 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	return at, cell[:cellLen], true
 }
 
-// VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
-// or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
+// VerifyCSV undoes AppendCSV. It returns the row itself if the row has no checksum. The state is Bad if the checksum is
+// wrong, or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
 // checksum but the header's last column is not Column, the checksum follows a tab, or the checksum is alone on its
 // line. The state is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
@@ -150,8 +150,8 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function 'compare' checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare returns the state of the checksum in cell. The text is the concatenation of parts, and sum is the CRC of the
-// text, started from s.
+// compare returns the state of the checksum in 'cell'. The text is the concatenation of 'parts', and 'sum' is the CRC
+// of the text, started from s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {

@@ -33,15 +33,16 @@ func seed(first uint16) Seed {
 
 func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 
-// AppendJSON returns line with "check" added as its last key. The value is the CRC of the text before the comma that
-// precedes this key, started from s. The argument 'line' is a JSON object with at least one key, without its newline.
+// AppendJSON returns the line with "check" added as its last key. The value is the CRC of the text before the comma
+// that precedes this key, started from s. The argument 'line' is a JSON object with at least one key, without its
+// newline.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
 // VerifyJSON undoes AppendJSON. If the line has no checksum, VerifyJSON returns it unchanged. VerifyJSON also removes a
 // wrong checksum if it recognises the checksum's form.
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
-// AppendCSV returns row with an added last cell: the CRC of the header, a newline and the row, started from s. The
+// AppendCSV returns the row with an added last cell: the CRC of the header, a newline and the row, started from s. The
 // argument 'header' is the first line of the file. Its last column must already be Column. Neither argument ends with a
 // newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
@@ -66,7 +67,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which cell holds the CRC of a text. The text is the concatenation of parts.
+// find returns the Seed for which 'cell' holds the CRC of a text. The text is the concatenation of 'parts'.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {

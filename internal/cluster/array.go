@@ -44,7 +44,7 @@ type Job struct {
 	Shards  []int  `json:"shards"`
 }
 
-// ShardsFolder returns the folder that holds the shards of the run in the folder out.
+// ShardsFolder returns the folder that holds the shards of the run in the folder 'out'.
 func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
 
 // Folder returns the array's own folder.
@@ -152,7 +152,7 @@ func (a *Array) Save() error {
 	return durable.WriteFile(a.recordPath(), append(text, '\n'))
 }
 
-// Load reads the array whose merged run folder is out.
+// Load reads the array whose merged run folder is 'out'.
 func Load(out string) (*Array, error) {
 	a := &Array{Out: out}
 	text, err := os.ReadFile(a.recordPath())
@@ -247,7 +247,7 @@ func (a *Array) choice() []string {
 	}
 }
 
-// tasks returns the value of sbatch's --array for the given shards, or for all shards if shards is nil.
+// tasks returns the value of sbatch's --array for the given shards, or for all shards if the argument is nil.
 func (a *Array) tasks(shards []int) string {
 	list := fmt.Sprintf("0-%d", a.Tasks()-1)
 	if len(shards) > 0 {

@@ -15,7 +15,7 @@ import (
 // Slurm talks to this machine's Slurm cluster through sbatch, squeue and sacct.
 type Slurm struct{}
 
-// Submit queues tasks of the array. It queues the given shards, or all shards if shards is nil.
+// Submit queues tasks of the array. It queues the given shards, or all shards if the argument is nil.
 func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	out, err := output(ctx, "sbatch", "--parsable", "--array="+a.tasks(shards), a.Script())
 	if err != nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod the pod's index, but
-// not the number of completions. A Slurm array that repeats only some tasks has fewer tasks than the run has shards.
+// ShardsVariable is the name of the environment variable that holds the number of shards. Without it, a task may not
+// know this number: Kubernetes tells a pod its index, but not the number of pods. A Slurm array that repeats only some
+// tasks has fewer tasks than the run has shards.
 const ShardsVariable = "RSCERT_SHARDS"
 
-// PointsVariable names the environment variable with the number of points of a sweep. If it is set, the tasks of an array
-// run all shards of all points. With K shards (ShardsVariable; 1 if it is not set), task number t runs shard t mod K of
-// point ⌊t/K⌋.
+// PointsVariable is the name of the environment variable that holds the number of points of a sweep. If it is set, the
+// tasks of an array run all shards of all points. With K shards (ShardsVariable; 1 if it is not set), task number t
+// runs shard t mod K of point ⌊t/K⌋.
 const PointsVariable = "RSCERT_POINTS"
 
 // Schedulers set these environment variables for their tasks.

@@ -55,8 +55,8 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// Check returns the error with which OpenIn would refuse to open the file for reading or, if write is set, for writing.
-// Check does not open the file. Check returns nil if there is no file.
+// Check returns the error with which OpenIn would refuse to open the file for reading or, if the argument 'write' is
+// true, for writing. Check does not open the file. Check returns nil if there is no file.
 func Check(root *os.Root, name string, write bool) error {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)

@@ -151,8 +151,8 @@ func (p *Predictor) newThresholds() (*thresholds, error) {
 	return t, nil
 }
 
-// threshold returns the threshold τ̂. It also returns the rank of τ̂ among the numbers S_i (see the method rank), or 0
-// if τ̂ has no rank.
+// threshold returns the threshold τ̂. It also returns the rank of τ̂ among the numbers S_i (see the method 'rank'), or
+// 0 if τ̂ has no rank.
 func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	if t.credits != nil {
 		return t.weighted(points)

@@ -15,7 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// newDesign returns a Design with defaults for the fields that p leaves empty: a = 0.1, ρ = 1, marginal, THR.
+// newDesign returns a Design. It uses these defaults for the fields that p leaves empty: a = 0.1, ρ = 1, the guarantee
+// Marginal and the score THR.
 func newDesign(t *testing.T, p Params) *Design {
 	t.Helper()
 	if p.Attack == (Attack{}) {

@@ -26,7 +26,7 @@ type target struct {
 	queries int64   // Q
 }
 
-// newTarget returns the target for sets that need t′ (the argument need) of m′ draws.
+// newTarget returns the target for sets that need t′ (the argument 'need') of m′ draws.
 func newTarget(l law.Additive, shift float64, draws, need, queries int64) target {
 	return target{l, shift * (1 + 0x1p-48), draws, need, queries}
 }

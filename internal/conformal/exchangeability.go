@@ -6,10 +6,10 @@ import (
 )
 
 // Exchangeability compares the number of misses of one Cell with its distribution for exchangeable examples and
-// queries. Let S_i be the numbers of the method thresholds.rank. Suppose that the threshold is the k-th smallest S_i of
-// n examples, and that a query misses exactly if its own number S is below the threshold. Then the number of misses of
-// N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied. This follows from the beta
-// distribution of the coverage (Vovk 2012).
+// queries. Let S_i be the same numbers as in the comment on the method thresholds.rank. Suppose that the threshold is
+// the k-th smallest S_i of n examples, and that a query misses exactly if its own number S is below the threshold. Then
+// the number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied. This follows
+// from the beta distribution of the coverage (Vovk 2012).
 //
 // With Design.OwnRange the number of misses is at most BetaBin(N; k+2, n−1−k), even if every query outside the range of
 // the calibration data misses. Proof: given the calibration data, a query is inside the range with a probability that

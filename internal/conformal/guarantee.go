@@ -6,14 +6,15 @@ import "github.com/rscert/rscert/internal/choice"
 type Guarantee string
 
 const (
-	// Marginal bounds P(Y ∉ C(X′)), over calibration examples and queries together.
+	// Marginal means that P(Y ∉ C(X′)) is at most a, over calibration examples and queries together.
 	Marginal Guarantee = "marginal"
-	// Training bounds P(Y ∉ C(X′)) given the calibration examples, with probability at least 1 − δ over these examples.
+	// Training means that P(Y ∉ C(X′)) given the calibration examples is at most a, with probability at least 1 − δ
+	// over these examples.
 	Training Guarantee = "training"
-	// Label bounds P(Y ∉ C(X′) | Y = y) for every class y. It uses one threshold per class.
+	// Label means that P(Y ∉ C(X′) | Y = y) is at most a for every class y. It uses one threshold per class.
 	Label Guarantee = "label"
-	// Group bounds P(Y ∉ C(X′) | group) for every group of queries. It uses one threshold per group. The group must be
-	// known for each query, and an attack must not change it.
+	// Group means that P(Y ∉ C(X′) | group) is at most a for every group of queries. It uses one threshold per group.
+	// The group must be known for each query, and an attack must not change it.
 	Group Guarantee = "group"
 )
 

@@ -16,7 +16,7 @@ const maxCells = 1 << 21
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each cell satisfies
 // P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds both sides
 // outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. For the two
-// unbounded intervals at the ends, the inequality of the type end is the proof.
+// unbounded intervals at the ends, the inequality in the comment on the type 'end' is the proof.
 type pairClaim struct {
 	target
 	m, t int64
@@ -69,7 +69,7 @@ func (c pairClaim) prove() verdict {
 	return c.middle(from, to)
 }
 
-// span returns the interval of z between the two ends for which the inequality of the type end is proved.
+// span returns the interval of z between the two ends. At the ends, the inequality of the type 'end' is proved.
 func (c pairClaim) span() (from, to float64, ok bool) {
 	x, lower := c.lower().start()
 	y, upper := c.upper().start()
@@ -143,7 +143,7 @@ type power struct{ n, k, times int64 }
 //
 //	ln [C(n,k)·small^k·(1−small)^{n−k}]^times ≥ factor + ln C(n′,k′) + k′·ln big
 //
-// for small = F(x), big = F(x+ρ) and all x up to the result of the method start. The reversed hazard rate λ = f/F of
+// for small = F(x), big = F(x+ρ) and all x up to the result of the method 'start'. The reversed hazard rate λ = f/F of
 // the law is nonincreasing. If λ(x) ≤ κ·λ(x+ρ) with κ = k′/(k·times), then k·times·ln small − k′·ln big is
 // nonincreasing in x. The term 1 − small is also nonincreasing. So the inequality at the start implies the inequality
 // for all smaller x.
@@ -199,7 +199,7 @@ func logChoose(n, k int64) float64 {
 }
 
 // hazardLimit returns a number c such that k·λ(x) ≤ k′·λ(x+ρ) for all x with x+ρ ≤ c, where λ = f/F is the reversed
-// hazard rate of the law. The result ok is false if there is no such number.
+// hazard rate of the law. The result 'ok' is false if there is no such number.
 //
 //   - ρ = 0: every x, if k ≤ k′.
 //   - Gaussian: let κ = k′/k > 1. We have −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953). So λ(x) ≤ λ(x+ρ) + ρ. The right

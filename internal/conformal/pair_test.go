@@ -184,8 +184,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The method end.holds must evaluate the formula in the comment on end. This formula must imply the inequality between
-// the tails.
+// The method end.holds must evaluate the formula in the comment on the type 'end'. This formula must imply the
+// inequality between the tails.
 func TestEndIsItsFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
 	choose := func(n, k int64) float64 {

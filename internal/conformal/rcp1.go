@@ -11,7 +11,7 @@ import (
 // the condition of the theorem becomes N₀ + 1 ≤ (n+1)(1−β), so calibration uses the level 1 − β instead of a. If n + 1
 // < 1/(1−β), the set contains all classes.
 //
-// For other H the line is only a proposal, which the function slackened makes valid.
+// For other H the line is only a proposal, which the function 'slackened' makes valid.
 func tangentWeights(g target, miss float64) []float64 {
 	z := g.law.Quantile(1 - miss)
 	beta, _ := g.law.CDF(z + g.shift)

@@ -20,16 +20,16 @@ const slackTolerance = 1e-7
 
 // A population is a simple law of the probability p among examples: π = (1−2c)δ₁ + 2c·Unif. For small c, most examples
 // have p = 1. The linear program maximises ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if
-// the field goal is 1−a, proposeWeights chooses the c for which the maximum equals 1−a. With a larger c, the mean of
-// B_w could not reach 1−a. If goal is 0, c does not change.
+// the field 'goal' is 1−a, proposeWeights chooses the c for which the maximum equals 1−a. With a larger c, the mean of
+// B_w could not reach 1−a. If 'goal' is 0, c does not change.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
 func calibrationPopulation(miss float64) population { return population{math.Min(miss, 0.5), 1 - miss} }
 
 // bestWeights returns nondecreasing weights w(0), …, w(d) ≤ 1 with B_w ≤ (H∘g)^Q. A linear program proposes weights,
-// and the function slackened makes any proposal valid. So an error of the linear program can only lower the weights. If
-// the linear program fails, the result is a line, the tangent of g (tangentWeights).
+// and the function 'slackened' makes any proposal valid. So an error of the linear program can only lower the weights.
+// If the linear program fails, the result is a line, the tangent of g (tangentWeights).
 //
 // Without an attack, B_w = H is best, and bestWeights returns these weights if the degree allows it.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {

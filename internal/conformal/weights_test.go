@@ -138,7 +138,7 @@ func TestSlackMakesProposalsValid(t *testing.T) {
 	}
 }
 
-// The method elevated must return weights of a higher degree for the same polynomial. One weight must equal a
+// The method 'elevated' must return weights of a higher degree for the same polynomial. One weight must equal a
 // hypergeometric mean computed by hand.
 func TestElevation(t *testing.T) {
 	b := newPolynomial([]float64{-0.25, 0, 0.5, 1})
@@ -155,7 +155,7 @@ func TestElevation(t *testing.T) {
 	}
 }
 
-// The method high must return an upper bound on the polynomial that is within rounding errors of the polynomial.
+// The method 'high' must return an upper bound on the polynomial that is within rounding errors of the polynomial.
 func TestPolynomialBound(t *testing.T) {
 	b := newPolynomial([]float64{-0.5, 0.125, 0.25, 0.5, 0.625, 0.75})
 	for i := range 1000 {

@@ -124,7 +124,8 @@ type cell struct {
 	group string
 }
 
-// cell returns the threshold that a line's N and K describe, and false if the line does not identify the threshold.
+// cell returns the threshold that a line's N and K describe. The result 'known' is false if the line does not identify
+// the threshold.
 func (s Set) cell() (at cell, known bool) {
 	switch {
 	case s.Guarantee == conformal.Label && s.Label == nil:

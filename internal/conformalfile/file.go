@@ -39,7 +39,7 @@ type File struct {
 	// Temperature is the temperature of the softmax that turned logits into probabilities.
 	Temperature float64 `json:"temperature"`
 	// Allowance is the length that rounding to the lattice can add to the distance between two inputs. It is 0 for
-	// inputs on a lattice. The predictor's shift ρ includes this distance.
+	// inputs on a lattice. The predictor's shift ρ includes this length.
 	Allowance float64 `json:"allowance,omitempty"`
 
 	// Calibration says where the scores of the calibration examples come from.
@@ -113,7 +113,7 @@ func (f *File) Statement() string {
 }
 
 // proviso returns the end of a sentence about prediction sets. This text names the additional conditions of idealised
-// arithmetic. For exact arithmetic it is empty. The argument elsewhere is true if the scores come from a file that
+// arithmetic. For exact arithmetic it is empty. The argument 'elsewhere' is true if the scores come from a file that
 // names no run.
 func proviso(a certify.Arithmetic, elsewhere bool) string {
 	switch {

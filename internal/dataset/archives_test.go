@@ -268,7 +268,7 @@ func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	return append(data, "PAR1"...)
 }
 
-// TestParquet opens files like those of Hugging Face's datasets, with any number of row groups.
+// TestParquet opens files like the files of Hugging Face's datasets, with any number of row groups.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
 	folder, _ := rows(t, mustOpen(t, "testdata/images"))
@@ -309,7 +309,7 @@ func TestParquet(t *testing.T) {
 		"not an image":   {data: parquetFile(t, hfRows([]byte("hello"))), want: "d.parquet: row 0: image: unknown format"},
 		"LZ4":            {data: parquetFile(t, hf, parquet.Compression(&parquet.Lz4Raw)), labels: []int{0, 1, 2}},
 		"truncated":      {data: parquetFile(t, hf)[:200], want: "d.parquet: not a whole Parquet file"},
-		"without images": {data: parquetFile(t, []struct{ A, Label float64 }{{1, 2}}), want: "no column of images among A, Label; of a table of numbers"},
+		"without images": {data: parquetFile(t, []struct{ A, Label float64 }{{1, 2}}), want: "no column of images among A, Label; if it is a table of numbers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

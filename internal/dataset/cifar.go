@@ -10,9 +10,9 @@ import (
 
 const cifarPixels = 3 * 32 * 32
 
-// openCIFAR reads a binary batch of CIFAR-10 or CIFAR-100, as Krizhevsky's page describes them. A CIFAR-10 record is a
-// label and 3·32·32 bytes [C,H,W]. A CIFAR-100 record begins with a coarse and a fine label, and openCIFAR takes the
-// fine label.
+// openCIFAR reads a batch of CIFAR-10 or CIFAR-100 in the binary format that Krizhevsky's page describes. A CIFAR-10
+// record is a label and 3·32·32 bytes [C,H,W]. A CIFAR-100 record begins with a coarse and a fine label, and openCIFAR
+// takes the fine label.
 func openCIFAR(ctx context.Context, path string, _ Options) (*Dataset, error) {
 	data, err := openContents(ctx, path, func(io.Reader) (int64, error) { return -1, nil })
 	if err != nil {

@@ -180,7 +180,7 @@ func (l *latin1) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// labels sets the fields labels, format and labelAt of d from a batch.
+// labels sets the fields 'labels', 'format' and 'labelAt' of d from a batch.
 func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	var have []string
 	for _, l := range pickledLabels {

@@ -224,7 +224,7 @@ func TestPickledNames(t *testing.T) {
 	}
 }
 
-// replaced replaces a part of data that must occur exactly once.
+// replaced replaces a part of the data. This part must occur exactly once.
 func replaced(t testing.TB, data []byte, old, new string) []byte {
 	t.Helper()
 	if n := bytes.Count(data, []byte(old)); n != 1 {
@@ -236,7 +236,7 @@ func replaced(t testing.TB, data []byte, old, new string) []byte {
 // TestPickleErrors checks that batches which differ from CIFAR's are refused.
 func TestPickleErrors(t *testing.T) {
 	c := pickled(t, "cifar10-c-python2-numpy1-protocol2")
-	three := pickled(t, "cifar10-python3-numpy2-protocol2") // holds data as text in UTF-8
+	three := pickled(t, "cifar10-python3-numpy2-protocol2") // holds the entry "data" as text in UTF-8
 	hundred := pickled(t, "cifar100-c-python2-numpy1-protocol2")
 	arrays := pickled(t, "arrays-python2-numpy1-protocol2")
 	const other = "test_batch: not read by rscert: a pickle, which is a program"

@@ -99,8 +99,8 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
-// modelNames returns the names in Options.ModelClasses. It returns nil if ClassNames or FirstLabel numbers the classes,
-// or if ModelClasses is empty.
+// modelNames returns the names in Options.ModelClasses. It returns nil if the numbers of the classes come from
+// ClassNames or FirstLabel, or if ModelClasses is empty.
 func (o Options) modelNames() *classNames {
 	if o.ClassNames != "" || o.FirstLabel != 0 || len(o.ModelClasses) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (d *Dataset) renumber(opt Options) {
 	d.addNote("classes in the order of the model")
 }
 
-// ByModel reports whether Options.ModelClasses numbers the labels.
+// ByModel reports whether the numbers of the labels come from Options.ModelClasses.
 func (d *Dataset) ByModel(opt Options) bool { return d.byName && opt.modelNames() != nil }
 
 // label returns the class with this name. It returns an error if several classes share the name, for example "crane" in
@@ -151,8 +151,8 @@ func (c *classNames) label(name string) (int, error) {
 var synset = regexp.MustCompile(`^(n\d{8})(?:[\s,:]+(.*))?$`)
 
 // parseClassNames returns the aliases of every class. The text is either JSON or has one class on each line, with or
-// without a synset number. The JSON is ImageNet's common class index ({"0": ["n01440764", "tench"], …}), id2label of
-// transformers, or a list.
+// without a synset number. The JSON is ImageNet's common class index ({"0": ["n01440764", "tench"], …}), the mapping
+// id2label of the library transformers, or a list.
 func parseClassNames(text []byte) ([][]string, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {

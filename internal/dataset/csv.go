@@ -89,7 +89,7 @@ type cell struct {
 // cells holds the cells of one column. Each cell takes 20 bytes plus its text.
 type cells struct {
 	texts   []byte // texts of all cells, one after another
-	ends    []int  // end of each text in texts
+	ends    []int  // end of each text in 'texts'
 	numbers []float64
 	columns []int32
 }
@@ -211,8 +211,8 @@ func (t *csvTable) addValue(value, miss float32) {
 	}
 }
 
-// narrow returns the float32 nearest to the decimal in field. The argument v is the float64 nearest to this decimal. If
-// the decimal is a short integer, v equals this integer.
+// narrow returns the float32 nearest to the decimal in the argument 'field'. The argument v is the float64 nearest to
+// this decimal. If the decimal is a short integer, v equals this integer.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)

@@ -54,7 +54,7 @@ type Dataset struct {
 	names       *classNames // names of the model's classes; nil if they are not given
 	byName      bool        // the labels are written as names
 	root        string      // folder that contains the class folders
-	folders     int         // number of class folders if their order numbers the classes; 0 if the data give the labels
+	folders     int         // number of class folders if the labels follow from their order; 0 if the data give the labels
 	warnings    []warning.Warning
 	// values fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
@@ -237,7 +237,7 @@ func (d *Dataset) subtractFirst(first int) error {
 	case first == 0:
 		return nil
 	case d.byName || d.folders > 0:
-		return param.Errorf("%s %d: the labels are names and count from nothing", param.FirstLabel, first)
+		return param.Errorf("%s %d: the labels are names, so there is no first label", param.FirstLabel, first)
 	}
 	for i := range d.labels {
 		if d.labels[i] -= first; d.labels[i] < 0 {

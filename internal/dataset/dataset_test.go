@@ -554,7 +554,7 @@ func TestErrors(t *testing.T) {
 		"npy label count":   {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4, 5, 6), "y.npy": y2}, open: "x.npy", want: "%s/y.npy: byte 144: 2 labels for the 3 inputs of %s/x.npy"},
 		"npy label":         {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<f8", "2,", []float64{1, 0.5})}, open: "x.npy", want: "%s/y.npy: byte 136: label 0.5 is not an integer"},
 		"npy negative":      {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2,", []int32{1, -2})}, open: "x.npy", want: "%s/y.npy: byte 132: label -2 is negative"},
-		"npy one-hot":       {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2, 2", []int32{1, 0, 1, 1})}, open: "x.npy", want: "%s/y.npy: byte 136: a label by columns is one 1"},
+		"npy one-hot":       {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2, 2", []int32{1, 0, 1, 1})}, open: "x.npy", want: "%s/y.npy: byte 136: a one-hot label has one 1"},
 
 		"npz truncated":  {files: map[string][]byte{"d.npz": whole[:len(whole)-30]}, open: "d.npz", want: "%s/d.npz: not a whole .npz file"},
 		"npz names":      {files: map[string][]byte{"d.npz": npz(t, zip.Store, "arr_0", floats(1, 2), "arr_1", y2)}, open: "d.npz", want: "%s/d.npz: has no arrays x and y, but arr_0, arr_1"},

@@ -132,8 +132,8 @@ func turn(dst, src []float32, channels, height, width, orientation int) {
 	}
 }
 
-// storedAt maps row y and column x of the upright image to a row and a column of the stored image. The height and the
-// width are those of the stored image.
+// storedAt maps row y and column x of the upright image to a row and a column of the stored image. The arguments
+// 'height' and 'width' are the sizes of the stored image.
 func storedAt(y, x, height, width, orientation int) (i, j int) {
 	bottom, right := height-1, width-1
 	switch orientation {

@@ -86,7 +86,7 @@ type checkedFile struct {
 	mu    sync.Mutex
 	sums  [][sha256.Size]byte
 	known []bool
-	in    int64  // index of the block in data, or -1; the block is kept because neighbouring examples often share it
+	in    int64  // index of the block in 'data', or -1; the block is kept because neighbouring examples often share it
 	data  []byte // at most blockSize bytes
 }
 

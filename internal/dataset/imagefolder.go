@@ -19,10 +19,11 @@ import (
 )
 
 // openImages reads a folder with one subfolder of images for every class, or a folder of images with a file of labels.
-// With the value NoLabels of Options.Labels, the folder may also hold images alone.
+// If Options.Labels is NoLabels, the folder may also hold images alone.
 //
-// Options.ClassNames numbers the classes. Without ClassNames, the labels are the folder names if all folder names are
-// numbers. Otherwise the folders are numbered in the order of their names (bytewise, like Python's sorted).
+// Options.ClassNames gives the numbers of the classes. Without ClassNames, the labels are the folder names if all
+// folder names are numbers. Otherwise the folders are numbered in the order of their names (bytewise, like Python's
+// sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" && !opt.unlabelled() {
 		return openFlatImages(ctx, root, opt)
@@ -53,7 +54,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	if len(images) == 0 {
 		flat, err := imagesIn(root)
 		if err == nil && len(flat) > 0 {
-			return nil, param.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; %s FILE gives their labels: a table of file names and labels, or a label a line; %s none if there are none", root, param.Labels, param.Labels)
+			return nil, param.Errorf("%s: no data in this folder: its images are in no class folders, so they have no labels; %s FILE gives labels (a table of file names and labels, or one label per line), and %s none says that there are none", root, param.Labels, param.Labels)
 		}
 		return nil, fmt.Errorf("%s: no data in this folder: neither IDX files, CIFAR batches, x.npy and y.npy, Parquet or tar files, nor a subfolder of images for each class", root)
 	}
@@ -131,7 +132,7 @@ func withoutPath(path string, err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), path+": "))
 }
 
-// classFolders returns the names of the folders in root, sorted.
+// classFolders returns the names of the folders in the folder 'root', sorted.
 func classFolders(root string) (folders []string, err error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -171,10 +172,10 @@ func imagesIn(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// classOrder numbers the class folders.
+// classOrder holds the numbers of the class folders.
 type classOrder struct {
 	labels    []int // label of each folder
-	counted   int   // number of folders if their order numbers them; 0 if their names give the labels
+	counted   int   // number of folders if the labels follow from their order; 0 if their names give the labels
 	ambiguity *param.Text
 }
 
@@ -199,7 +200,7 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	if numbered {
 		if !slices.IsSorted(o.labels) {
-			ambiguity := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): give its order by %s FILE", param.ClassNames)
+			ambiguity := param.Textf("the names of the folders are numbers, and rscert takes these numbers as the labels; torchvision's ImageFolder counts the folders in another order (10 before 2): if the model follows ImageFolder, give this order by %s FILE", param.ClassNames)
 			o.ambiguity = &ambiguity
 		}
 		return o, nil
@@ -237,7 +238,7 @@ func unnatural(folders []string) (a, b string) {
 	return "", ""
 }
 
-// appendImages appends the images in a folder to the slice images. They get the given label.
+// appendImages appends the images in a folder, with the given label, to the slice 'images'.
 func appendImages(images []encoded, folder string, label int) ([]encoded, error) {
 	files, err := imagesIn(folder)
 	for _, path := range files {
@@ -267,7 +268,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 			return nil, fmt.Errorf("%s: %d labels for the %d images of %s", opt.Labels, len(table.cells), len(files), root)
 		}
 		if table.devkit() {
-			return nil, param.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, not the models'; take a list of synsets (n01440764 …) and give the model's by %s", opt.Labels, param.ClassNames)
+			return nil, param.Errorf("%s: labels from 1 to 1000 are the ImageNet development kit's numbers, not the models' numbers; use a list of synsets (n01440764 …), and give the model's list of classes by %s", opt.Labels, param.ClassNames)
 		}
 		for _, path := range files {
 			images = append(images, fileImage(path, 0))

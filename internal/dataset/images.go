@@ -162,7 +162,7 @@ func finalSize(f *encoded, opt Options) (height, width int, err error) {
 	return height, width, err
 }
 
-// inspect reads the image's bytes and sets width, height, grey, deep, size and digest.
+// inspect reads the image's bytes and sets the fields 'width', 'height', 'grey', 'deep', 'size' and 'digest'.
 func (f *encoded) inspect() error {
 	r, size, err := f.open()
 	if err != nil {
@@ -199,7 +199,7 @@ func (f *encoded) inspect() error {
 	return nil
 }
 
-// read returns the image's bytes, or errChanged if they differ from the bytes that inspect read.
+// read returns the image's bytes, or errChanged if they differ from the bytes that the method 'inspect' read.
 func (f *encoded) read() ([]byte, error) {
 	r, size, err := f.open()
 	if err != nil {

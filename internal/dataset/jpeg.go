@@ -58,9 +58,9 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	return out
 }
 
-// enlargeColumn fills column with the samples of line y. It returns three parameters for rounding. The sum of a pixel's
-// weighted samples must be divided by 2^scale. Before the division, the term 'down' is added for odd pixels and the
-// term 'up' for even pixels.
+// enlargeColumn fills the slice 'column' with the samples of line y. It returns three parameters for rounding. The sum
+// of a pixel's weighted samples must be divided by 2^scale. Before the division, the term 'down' is added for odd
+// pixels and the term 'up' for even pixels.
 func enlargeColumn(column []int, img *image.YCbCr, plane []uint8, y int) (scale, down, up int) {
 	if img.SubsampleRatio == image.YCbCrSubsampleRatio422 {
 		for i := range column {

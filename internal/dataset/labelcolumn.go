@@ -30,8 +30,8 @@ func named(header string, names []string) bool {
 }
 
 // isHeader reports whether the first line names the columns. In a header either no field is a number, or the numbers
-// count the columns, as in headers that pandas writes. So an example whose label is damaged or a name does not count as
-// a header.
+// count the columns, as in headers that pandas writes. So an example whose label is damaged or is a name does not count
+// as a header.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -59,7 +59,7 @@ func isHeader(record []string) (bool, error) {
 	case names > 0:
 		return counting && numbers+names > 2, nil
 	case counting && first == 0 && numbers > 2 && numbers < clear:
-		return false, errors.New("0, 1, 2, … may be the columns' names or an example; write a header with names above it, or none")
+		return false, errors.New("0, 1, 2, … may be the columns' names or an example; if this line is an example, write a header with names above it; if not, remove this line")
 	}
 	return counting && first == 0 && numbers >= clear, nil
 }
@@ -99,7 +99,7 @@ func watchedColumns(header []string, columns int, chosen string) ([]int, error) 
 		}
 	}
 	if len(labels) == 0 || len(labels) == 1 && header != nil && named(header[labels[0]], indexNames) {
-		return nil, param.Errorf("no column is called label, class, target or y, and %s and %s hold no labels by their names; %s NAME says which column holds the labels, and %s none says that there are none",
+		return nil, param.Errorf("no column is called label, class, target or y, and %s and %s are not names of labels; %s NAME says which column holds the labels, and %s none says that there are none",
 			quote.Field(header[0]), quote.Field(header[last]), param.LabelColumn, param.Labels)
 	}
 	return labels, nil
@@ -281,7 +281,7 @@ func (t *csvTable) guess(index int) (int, error) {
 	case index == 0:
 		return 0, param.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
 	case !first.whole && first.named && last.named && t.rows() > 1:
-		return 0, param.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
+		return 0, param.Errorf("%s: neither the first nor the last column holds numbers%s", t.path, settle)
 	case !first.whole && (last.named || last.whole && last.distinct > 1):
 		return 0, param.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.lines[first.row], first.damaged, settle)
 	case !first.whole && !first.named:
@@ -290,7 +290,7 @@ func (t *csvTable) guess(index int) (int, error) {
 	case first.named:
 		return 0, nil // setLabels handles labels that are names
 	case last.named:
-		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
+		return 0, param.Errorf("%s: the last column holds names, and the first column holds numbers%s", t.path, settle)
 	case t.header == nil && t.rows() > fewRows && t.counts(0):
 		return 0, param.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
 	case last.rivals(first):
@@ -304,8 +304,8 @@ type candidate struct {
 	named    bool  // the cells are not numbers
 	whole    bool  // all cells are whole numbers, at least 0
 	damaged  error // error for the first cell that is not a whole number
-	row      int   // row of damaged
-	dense    bool  // at least two values occur, and none is missing from 0 to top or from 1 to top
+	row      int   // row of the cell that the field 'damaged' is about
+	dense    bool  // at least two values occur, and none is missing from 0 to 'top' or from 1 to 'top'
 	top      int
 	distinct int
 }
@@ -457,11 +457,11 @@ func hot(n int, value func(int) float64) (int, error) {
 		case v == 1 && one < 0:
 			one = j
 		case v != 0:
-			return 0, fmt.Errorf("a label by columns is one 1 among zeros, and column %d of it has %v", j, v)
+			return 0, fmt.Errorf("a one-hot label has one 1 among zeros, but column %d of this label has %v", j, v)
 		}
 	}
 	if one < 0 {
-		return 0, errors.New("a label by columns is one 1 among zeros, and this is all zeros")
+		return 0, errors.New("a one-hot label has one 1 among zeros, but this label is all zeros")
 	}
 	return one, nil
 }

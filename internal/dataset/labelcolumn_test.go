@@ -44,8 +44,8 @@ func TestLabelColumn(t *testing.T) {
 		"pandas again":       {text: "Unnamed: 0,label,a\n1,7,.5\n2,1,.25\n", labels: []int{7, 1}, first: []float32{.5}},
 		"numbered, last":     {text: "pixel0,pixel1,pixel2,digit\n0,3,200,7\n1,4,9,2\n", labels: []int{7, 2}, first: []float32{0, 3. / 255, 200. / 255}},
 		"numbered, first":    {text: "digit,x1,x2,x10\n7,3,9,4\n2,4,9,1\n", labels: []int{7, 2}, first: []float32{3. / 255, 9. / 255, 4. / 255}},
-		"numbered, none":     {text: "pixel0,pixel1,pixel2\n0,3,7\n1,4,2\n", want: "\"pixel0\" and \"pixel2\" hold no labels by their names; label-column NAME"},
-		"numbered, index":    {text: "id,pixel0,pixel1,pixel2\n0,3,7,1\n1,4,2,1\n", want: "\"id\" and \"pixel2\" hold no labels by their names"},
+		"numbered, none":     {text: "pixel0,pixel1,pixel2\n0,3,7\n1,4,2\n", want: "\"pixel0\" and \"pixel2\" are not names of labels; label-column NAME"},
+		"numbered, index":    {text: "id,pixel0,pixel1,pixel2\n0,3,7,1\n1,4,2,1\n", want: "\"id\" and \"pixel2\" are not names of labels"},
 		"numbered, chosen":   {text: "pixel0,pixel1,pixel2\n0,3,7\n1,4,2\n", opt: Options{LabelColumn: "last"}, labels: []int{7, 2}, first: []float32{0, 3. / 255}},
 		"index, no label":    {text: ",a,b\n0,.5,7\n1,.25,1\n", want: "no column is called label, class, target or y"},
 		"shuffled index":     {text: ",a,label\n5,.5,7\n1,.25,1\n", want: "line 2: column \"\" seems to be an index"},
@@ -55,10 +55,10 @@ func TestLabelColumn(t *testing.T) {
 		"names, no header":   {text: "dog,.5\ncat,.25\n", opt: Options{ClassNames: names}, labels: []int{1, 0}, first: []float32{.5}},
 		"an unknown name":    {text: "label,a\ndog,.5\ncow,.25\n", opt: Options{ClassNames: names}, want: "line 3: label \"cow\" is not among the 2 class names"},
 		"numbers, names":     {text: "label,a\n1,.5\n0,.25\n", opt: Options{ClassNames: names}, labels: []int{1, 0}, first: []float32{.5}},
-		"last, names":        {text: "1,dog\n2,cat\n", opt: Options{ClassNames: names}, want: "the last column is names, and the first numbers"},
+		"last, names":        {text: "1,dog\n2,cat\n", opt: Options{ClassNames: names}, want: "the last column holds names, and the first column holds numbers"},
 		"one-hot":            {text: "a,label_0,label_1\n.5,0,1\n.25,1,0\n", labels: []int{1, 0}, first: []float32{.5}},
-		"one-hot, two":       {text: "a,y_0,y_1\n.5,1,1\n", want: "line 2: a label by columns is one 1 among zeros"},
-		"one-hot, none":      {text: "a,y_0,y_1\n.5,0,0\n", want: "this is all zeros"},
+		"one-hot, two":       {text: "a,y_0,y_1\n.5,1,1\n", want: "line 2: a one-hot label has one 1 among zeros"},
+		"one-hot, none":      {text: "a,y_0,y_1\n.5,0,0\n", want: "this label is all zeros"},
 		"from 1":             {text: "label,a\n2,.5\n1,.25\n", opt: Options{FirstLabel: 1}, labels: []int{1, 0}, first: []float32{.5}},
 		"from 1, but 0":      {text: "label,a\n2,.5\n0,.25\n", opt: Options{FirstLabel: 1}, want: "line 3: label 0, but first-label is 1"},
 		"semicolons":         {text: "a;b;label\n0.5;2;7\n", labels: []int{7}, first: []float32{.5, 2}},
@@ -89,7 +89,7 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestColumns checks that Columns names the values, but not labels and indices.
+// TestColumns checks that Columns returns the names of the values, but not the names of labels and indices.
 func TestColumns(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// LatticeKind names a kind of lattice Step·k, where k is an integer.
+// LatticeKind is a kind of lattice. The points of a lattice are Step·k, where k is an integer.
 type LatticeKind uint8
 
 // These are the kinds of lattices.
@@ -112,7 +112,7 @@ func (l Lattice) FileRounding(n int) float64 {
 
 // ReadingRounding returns an upper bound, in the norm L2 or L1, on the distance between n float64 numbers in the file
 // and the nearest float32 numbers between Low and High. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and
-// n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, it is 0.
+// n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, the bound is 0.
 func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0

@@ -85,9 +85,9 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels sets the labels from the numbers in cells. The argument 'own' lists the class names of the file by
-// number, and is empty if the file has none. If both 'own' and Options.ClassNames are given, the order of ClassNames
-// renumbers the classes.
+// setNumberedLabels sets the labels from the numbers in the argument 'cells'. The argument 'own' lists the class names
+// of the file by number, and is empty if the file has none. If both 'own' and Options.ClassNames are given, the classes
+// get new numbers in the order of ClassNames.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
@@ -142,8 +142,8 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 	return t.read()
 }
 
-// imageColumnNames lists usual names of the column of images, in the order in which chooseImages tries them. Only then
-// does it try a column that is a struct with a field "bytes".
+// imageColumnNames lists usual names of the column of images, in the order in which chooseImages tries them. If no
+// column has one of these names, chooseImages takes the first column that is a struct with a field "bytes".
 var imageColumnNames = []string{"image", "img", "images", "pixels", "jpg", "png", "bytes", "image_bytes", "content"}
 
 func (t *parquetTable) chooseColumns(chosen string) error {
@@ -157,7 +157,7 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	all := quote.Name(strings.Join(columns, ", "))
 	t.chooseImages(byPath, columns)
 	if t.image < 0 {
-		return fmt.Errorf(`no column of images among %s; of a table of numbers, pandas.read_parquet(FILE).to_csv("data.csv", index=False) makes CSV`, all)
+		return fmt.Errorf(`no column of images among %s; if it is a table of numbers, pandas.read_parquet(FILE).to_csv("data.csv", index=False) makes CSV of it`, all)
 	}
 	wanted := slices.Concat(labelNames, []string{"fine_label", "cls"})
 	if chosen != "" {

@@ -48,7 +48,8 @@ func fromBetas(beta func(t int) float64) Schedule {
 	return s
 }
 
-// Open returns the named schedule, linear or cosine. Any other name is the path of a file with one line for each ᾱ_t.
+// Open returns the named schedule, "linear" or "cosine". Any other name is the path of a file with one line for each
+// ᾱ_t.
 func Open(name string) (Schedule, error) {
 	switch name {
 	case "linear":
@@ -109,7 +110,7 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 // An error of Timestep wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t for which Noise(t) is nearest to the argument noise. This argument is the standard deviation
+// Timestep returns the t for which Noise(t) is nearest to the argument 'noise'. This argument is the standard deviation
 // of the input's noise, after scaling to the range of the model's inputs. If two timesteps are equally near, Timestep
 // returns the smaller one.
 func (s Schedule) Timestep(noise float64) (int, error) {

@@ -20,10 +20,10 @@ import (
 // Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves such a file behind.
 const Temporary = ".rscert-"
 
-// WriteFile writes a file that appears whole or not at all. It syncs a temporary file beside path, renames this file,
-// then syncs the folder. If path is a link, WriteFile writes the file that the link leads to. An existing file keeps
-// its mode and, where the system allows, its owner. If path is a device, a pipe or a socket, WriteFile writes into it,
-// because a rename would replace it.
+// WriteFile writes a file that appears whole or not at all. It syncs a temporary file beside the path, renames this
+// file, and then syncs the folder. If path is a link, WriteFile writes the file that the link leads to. An existing
+// file keeps its mode and, where the system allows, its owner. If path is a device, a pipe or a socket, WriteFile
+// writes into it, because a rename would replace it.
 func WriteFile(path string, data []byte) error {
 	target, err := Resolve(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func Resolve(path string) (string, error) {
 		if err != nil { // path is missing or is no link
 			return path, nil
 		}
-		if ofProcess(path) { // path names an open file, which may have no other path
+		if ofProcess(path) { // the path is the name of an open file, which may have no other path
 			return path, nil
 		}
 		if !filepath.IsAbs(to) {
@@ -190,7 +190,8 @@ func syncFolder(f *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckName returns an error unless path still names the open file. Data written to a file without a name is lost.
+// CheckName returns an error unless the open file is still the file at the path. Data written to a file without a name
+// is lost.
 func CheckName(path string, file *os.File) error {
 	open, err := file.Stat()
 	if err != nil {

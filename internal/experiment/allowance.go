@@ -2,9 +2,9 @@ package experiment
 
 import "github.com/rscert/rscert/internal/smoothing"
 
-// Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ in the norm of the law, for any two inputs x and x′ as
-// real numbers (smoothing.Allowance). Here q rounds an input to the lattice. This rounding is part of the classifier.
-// For data on a lattice there is no rounding, so the result is 0.
+// Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ in the norm of the law, for any two inputs x and x′
+// with real values (smoothing.Allowance). Here q rounds an input to the lattice. This rounding is part of the
+// classifier. For data on a lattice there is no rounding, so the result is 0.
 //
 // Certificates subtract less (Example.Quantisation), because each certificate belongs to a known clean input x. A
 // statement about an unknown clean input needs the Allowance.

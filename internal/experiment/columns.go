@@ -197,7 +197,7 @@ func (e *Experiment) scaleOptions() dataset.Options {
 	return o
 }
 
-// sameColumns returns an error unless the data set other has the same columns as the experiment's data.
+// sameColumns returns an error unless the data set 'other' has the same columns as the experiment's data.
 func (e *Experiment) sameColumns(other *dataset.Dataset) error {
 	if a, b := e.data.Shape(), other.Shape(); !slices.Equal(a, b) {
 		return param.Errorf("%s %s: inputs of shape %v, and %v in %s", param.ScaleData, e.Spec.Scales.Data, b, a, e.Spec.Data)

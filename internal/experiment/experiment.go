@@ -144,8 +144,8 @@ func (e *Experiment) open(ctx context.Context) error {
 }
 
 // openData opens the data, or the requests. The model's file may list the labels of its classes in order. If the user
-// names no classes, openData numbers the classes in this order. Only then does the spec keep the list, because run.json
-// records the spec.
+// names no classes, openData numbers the classes in this order. Otherwise openData removes the list from the spec,
+// because run.json records the spec.
 func (e *Experiment) openData(ctx context.Context) (err error) {
 	if e.Spec.Requests != nil {
 		e.data, err = e.requests()
@@ -187,7 +187,7 @@ func (e *Experiment) checkExpected() error {
 func (e *Experiment) adviseLabels(err error) error {
 	if labels := e.data.LabelColumn(); labels != "" {
 		if _, has := hint.Of(err); !has {
-			return hint.Add(err, "the labels are those of %s; %s says which column holds them, and %s none that there are none", labels, param.LabelColumn, param.Labels)
+			return hint.Add(err, "the labels are those of %s; %s says which column holds them, and %s none says that there are no labels", labels, param.LabelColumn, param.Labels)
 		}
 	}
 	return err

@@ -145,7 +145,7 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 
 // reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
 // This amount is the distance between the example's values and the values in the data file, plus the largest distance
-// by which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
+// by which the conversion can move a perturbed example. For data on a lattice, the result is 0, because float32
 // determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
@@ -258,7 +258,7 @@ func channels(of param.Name, values []float64, absent float64, a graph.Arrangeme
 	return values, spec.CheckChannelValues(of, values)
 }
 
-// repeat returns n values, one for each channel. If there is only one value, repeat repeats it.
+// repeat returns n values, one for each channel. If there is only one value, it becomes the value of every channel.
 func repeat(values []float64, n int) []float64 {
 	values = slices.Clone(values)
 	for len(values) < n {

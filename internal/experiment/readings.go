@@ -164,7 +164,7 @@ func (e *Experiment) normalised(a graph.Arrangement, mean, std []float64) normal
 	return n
 }
 
-// channelValue returns the value of a channel, or absent if there are no values.
+// channelValue returns the value of a channel, or the argument 'absent' if there are no values.
 func channelValue(values []float64, channel int, absent float64) float64 {
 	switch len(values) {
 	case 0:
@@ -200,7 +200,7 @@ func (e *Experiment) readings(x looked) []reading {
 		all = append(all, reading{what, e.normalised(a, mean, std)})
 	}
 	if len(mean)+len(std) > 0 {
-		add(param.Textf("%s and %s are left away", param.Mean, param.Std), nil, nil)
+		add(param.Textf("%s and %s are left out", param.Mean, param.Std), nil, nil)
 	}
 	if high := float64(x.high); high > 1.5 {
 		add(param.Textf("the values are divided by %v, so that they are in [0,1]", high), nil, []float64{high})

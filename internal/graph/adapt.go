@@ -23,7 +23,7 @@ const (
 	Bytes           // values are rounded in the same way and clamped to 0…255
 )
 
-// Adaptation records the edits that the function adapt made to a model.
+// Adaptation records the edits that the function 'adapt' made to a model.
 type Adaptation struct {
 	Input   string // the input's element type and shape, as the file declares them
 	Output  string // the element type and shape of the output with the scores

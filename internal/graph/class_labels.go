@@ -82,8 +82,8 @@ func nodeLabels(n *onnxpb.NodeProto) (labels []string) {
 	return labels
 }
 
-// initialLabels returns the labels in an initializer of strings or integers. It returns nil if there is none of this
-// name.
+// initialLabels returns the labels in the initializer of the given name, which holds strings or integers. It returns
+// nil if the graph has no initializer of this name.
 func initialLabels(g *onnxpb.GraphProto, name string) (labels []string) {
 	const stringsField = 6 // of TensorProto
 	for _, t := range g.Initializer {

@@ -127,7 +127,7 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 			break
 		}
 	}
-	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
+	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; if the file has no header line, its columns are taken in this order", List(inputs)))
 }
 
 // match returns, for each column, the index of the input whose name equals the column's name. The argument 'same'

@@ -30,7 +30,7 @@ func readContract(info *Info, output string) (Contract, error) {
 	for _, t := range info.Inputs {
 		if t.Type == String {
 			return c, hint.New(fmt.Sprintf("model input '%s' takes texts, and noise cannot be added to them", quote.Name(t.Name)),
-				"export the part of the model behind their encoding, which takes numbers")
+				"export only the part of the model that comes behind their encoding and takes numbers")
 		}
 	}
 	if len(info.Inputs) != 1 {
@@ -60,9 +60,9 @@ func readContract(info *Info, output string) (Contract, error) {
 }
 
 // batchSize returns the value of Contract.Batch. An input of one dimension has no batch dimension. In any other input,
-// the first dimension is the batch dimension if its size is free. A fixed first size counts as the batch size if the
-// output has at least two dimensions and its first size is equal or free. If the output's shape is unknown, the first
-// size of the input counts as the batch size if it is 1 or if the input has four dimensions.
+// the first dimension is the batch dimension if its size is free. A fixed first size of the input counts as the batch
+// size if the output has at least two dimensions and the output's first size is the same or free. If the output's shape
+// is unknown, the first size of the input counts as the batch size if it is 1 or if the input has four dimensions.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -83,9 +83,9 @@ func batchSize(input, output TensorInfo) int {
 	return NoBatch
 }
 
-// chooseOutput returns the named output. If name is empty, it returns the only output that can hold class scores. If
-// several outputs can, chooseOutput first leaves out outputs of one number per sample, provided that a single output
-// remains.
+// chooseOutput returns the named output. If the argument 'name' is empty, it returns the only output that can hold
+// class scores. If several outputs can hold scores, chooseOutput leaves out the outputs that hold one number per
+// sample, and takes the output that remains. This works only if exactly one output remains.
 func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	var candidates []TensorInfo
 	for _, o := range outputs {

@@ -239,7 +239,8 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	}
 }
 
-// EachName replaces every name of a value or a node by the result of visit, in the graph and its subgraphs.
+// EachName replaces every name of a value or a node by the result of the function 'visit', in the graph and its
+// subgraphs.
 func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	set := func(name **string) {
 		if *name != nil {

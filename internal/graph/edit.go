@@ -25,7 +25,7 @@ func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
 		}
 	}
-	dropValueInfo(g) // the shapes of inner values hold for the old size only; ONNX Runtime infers them again
+	dropValueInfo(g) // the shapes of inner values are valid only for the old size; ONNX Runtime infers them again
 }
 
 // FixBatch sets a free batch dimension to a fixed size.
@@ -84,7 +84,7 @@ func KeepOutput(g *onnxpb.GraphProto, output string) {
 // editor adds nodes to a graph.
 type editor struct {
 	graph     *onnxpb.GraphProto
-	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
+	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes, by the name of their value
 	producers map[string]*onnxpb.NodeProto
 	names     int
 	*Builder  // nodes to insert in front of all others
@@ -116,7 +116,7 @@ func (e *editor) finish() {
 	e.Nodes = nil
 }
 
-// unused returns a value name that the graph does not use.
+// unused returns a name that no value of the graph has.
 func (e *editor) unused(what string) string {
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)

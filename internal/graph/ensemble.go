@@ -54,8 +54,8 @@ type Ensemble struct {
 	// Outputs is the kind of the scores of every member. If Outputs is OutputsAuto, Join derives the kind of each
 	// member from the member's graph.
 	Outputs OutputKind
-	// Output names the output with the scores in every member, and in the ensemble. If the name is empty, each member
-	// needs one output that can hold scores.
+	// Output is the name of the output that holds the scores, in every member and in the ensemble. If Output is empty,
+	// each member must have exactly one output that can hold scores.
 	Output string
 }
 
@@ -84,7 +84,7 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
 // The members must take the same input and have the same number of classes. The argument 'names' holds the names of the
-// members' files for errors. If a member does not fit, the error gives its name and the reason. Join also returns the
+// members' files. If a member does not fit, the error gives the name of its file and the reason. Join also returns the
 // digest and the kind of outputs of each member.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {
 	j := &joint{Ensemble: e, names: names}
@@ -203,7 +203,7 @@ func (j *joint) kind(g *onnxpb.GraphProto, output TensorInfo) (OutputKind, error
 	case slices.Contains(Unbounded, node):
 		kind = Logits
 	default:
-		return kind, hint.Add(fmt.Errorf("its scores come from %s, and may be logits or probabilities", node), "say which of them all models return: %s", param.Outputs)
+		return kind, hint.Add(fmt.Errorf("its scores come from %s, and may be logits or probabilities", node), "say which of the two all models return: %s", param.Outputs)
 	}
 	if kind == Probabilities && j.Average == AverageLogits {
 		return kind, hint.Add(errors.New("it returns probabilities, and the ensemble averages logits"), "average probabilities by %s %s", param.Average, AverageProbabilities)

@@ -23,9 +23,9 @@ import (
 )
 
 // This file reads external data. A model's file may store a tensor in another file and refer to it by name (onnx.proto,
-// TensorProto.external_data). rscert reads the other file itself, so ONNX Runtime never gets such a tensor. ONNX
-// Runtime would read the file a second time, and the file might have changed. If the model is in memory, ONNX Runtime
-// would look for the file in the working directory.
+// TensorProto.external_data). rscert reads the other file itself, so ONNX Runtime never gets such a tensor. Otherwise
+// ONNX Runtime would read the file a second time, and the file might have changed by then. If the model is in memory,
+// ONNX Runtime would look for the file in the working directory.
 
 // externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
@@ -95,7 +95,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 		r.files[e.file] = f // this also keeps the memory of f.block alive
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
-		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, quote.Name(e.file), size)
+		return e.wrong("its %d bytes from byte %d on are not in '%s', which has %d bytes", e.size, e.offset, quote.Name(e.file), size)
 	}
 	if e.size < smallWeight || !r.movable[e.tensor] {
 		embed(e.tensor, slices.Clone(f.block.bytes[e.offset:e.offset+e.size]))
@@ -111,7 +111,8 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	return nil
 }
 
-// movableInitializers returns the initializers whose data a session accepts by name from outside the graph.
+// movableInitializers returns the initializers whose data can stay outside the graph. A session receives such data
+// together with the initializer's name.
 func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {
@@ -177,7 +178,7 @@ func placeOf(t *onnxpb.TensorProto) (p place, err error) {
 		return p, wrongTensor(t, "its length '%s' is no number of bytes", quote.Name(entries["length"]))
 	}
 	if p.size != size {
-		return p, wrongTensor(t, "its length is %d bytes, of its shape and type it has %d", p.size, size)
+		return p, wrongTensor(t, "its length is %d bytes, but its shape and type need %d", p.size, size)
 	}
 	return p, nil
 }
@@ -198,7 +199,7 @@ func cleanLocation(location string) (string, error) {
 	case slices.Contains(strings.Split(location, "/"), ".."):
 		return "", fmt.Errorf("its file '%s' is not in the model's folder", quote.Name(location))
 	case strings.Contains(location, `\`) || quote.Name(location) != location:
-		return "", fmt.Errorf("its file '%s' has a name that is not read", quote.Name(location))
+		return "", fmt.Errorf("its file '%s' has a name that rscert does not accept", quote.Name(location))
 	}
 	return path.Clean(location), nil
 }
@@ -223,7 +224,7 @@ var elementBits = map[onnxpb.TensorProto_DataType]uint64{
 func tensorSize(t *onnxpb.TensorProto) (int64, error) {
 	width, ok := elementBits[onnxpb.TensorProto_DataType(t.GetDataType())]
 	if !ok {
-		return 0, fmt.Errorf("it is in another file, and of %s, which cannot be", ElemType(t.GetDataType()))
+		return 0, fmt.Errorf("it is in another file, and no tensor of %s can be", ElemType(t.GetDataType()))
 	}
 	size := width
 	for _, d := range t.Dims {

@@ -141,7 +141,7 @@ func readOpen(f *os.File, most int64, room *int64) (*block, string, error) {
 	case size > most:
 		return nil, "", errTooLarge
 	case size > *room:
-		return nil, "", fmt.Errorf("a model of %d MiB and more does not fit into the memory, which it takes %d times; there is room for %d MiB",
+		return nil, "", fmt.Errorf("a model of %d MiB and more does not fit into the memory, because rscert needs %d copies of it; there is room for %d MiB",
 			size>>20, modelCopies, *room>>20)
 	}
 	*room -= size

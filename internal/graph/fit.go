@@ -216,7 +216,7 @@ func WithoutOnes(sizes []int) []int {
 	return slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == 1 })
 }
 
-// maxSample limits the number of values in a sample. A larger shape indicates a mistake.
+// maxSample limits the number of values in a sample. A shape with more values indicates a mistake.
 const maxSample = 1 << 28
 
 // Product returns the number of values in a tensor of the given sizes, or 0 if this number is unknown or above

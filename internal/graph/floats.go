@@ -10,7 +10,7 @@ import (
 )
 
 // Floats returns the elements of a tensor of real numbers that the model stores, in its file or in another file. The
-// result is false for other element types, and if the elements do not fit the shape.
+// result ok is false if the tensor has another element type, or if the number of its elements does not fit its shape.
 func (f *File) Floats(t *onnxpb.TensorProto) (values []float64, ok bool) {
 	data := t.RawData
 	if w, external := weightOf(f.Weights, t); external {

@@ -88,7 +88,7 @@ func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 		if table := lookedUp(m.Graph, input.Name); table != "" {
 			return hint.New(fmt.Sprintf("model input '%s' holds token numbers: '%s' is looked up with them, so noise has no meaning there",
 				quote.Name(input.Name), quote.Name(table)),
-				"export the part of the model behind its embedding, with input [N,T,D], and give it embeddings as data: what is certified are changes of these")
+				"export the part of the model behind its embedding, with input [N,T,D], and give it embeddings as data: the certificates are then about changes of the embeddings")
 		}
 	}
 	return nil

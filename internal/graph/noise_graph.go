@@ -38,8 +38,8 @@ const noiseOpset = 7
 // maxRank limits the number of classes so that their ranks are exact in float32 (see AddVotes).
 const maxRank = 1 << 24
 
-// NoiseNames names the inputs and the votes of a graph that makes noise. The graph computes T noisy rows of D
-// coordinates from any number E of examples.
+// NoiseNames holds the names of the inputs and of the votes of a graph that makes noise. The graph computes T noisy
+// rows of D coordinates from any number E of examples.
 type NoiseNames struct {
 	Places  string // int32 [E, D]; the lattice points of the examples
 	Example string // int32 [T]; the index of the row's example, less than E
@@ -64,10 +64,10 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	switch {
 	case version < noiseOpset:
 		return Around{}, hint.Add(
-			fmt.Errorf("the model is of operator set %d, and noise can be put in front of %d and newer", version, noiseOpset),
+			fmt.Errorf("the model is of operator set %d, and noise can be put only in front of models of operator set %d or newer", version, noiseOpset),
 			"export it for a newer one, or leave the noise to %s host", param.NoiseOn)
 	case classes > maxRank:
-		return Around{}, fmt.Errorf("the model has %d classes: on the device votes are those of up to %d", classes, maxRank)
+		return Around{}, fmt.Errorf("the model has %d classes: votes on the device work for at most %d", classes, maxRank)
 	}
 	return Around{graph: m.Graph, opset: version, Rows: -1, values: values, classes: classes}, nil
 }
@@ -104,8 +104,9 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 }
 
 // words adds nodes that compute the random 64-bit words [T, d] of smoothing.Stream.Words. The random number generator
-// is Squares with five rounds. The argument 'key' names the keys [T, 1] of the streams. The argument 'start' names a
-// tensor [T, 1]. For each row, it holds the product of the row's key and the row's first counter value.
+// is Squares with five rounds. The argument 'key' is the name of a tensor [T, 1] that holds the keys of the streams.
+// The argument 'start' is the name of a tensor [T, 1]. For each row, this tensor holds the product of the row's key and
+// the row's first counter value.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {
@@ -125,7 +126,7 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// modulo adds nodes that compute x mod n. In operator sets without Mod, they compute x + (x div n)·(2⁶⁴ − n) mod 2⁶⁴.
+// modulo adds nodes that compute x mod n. In operator sets without Mod, they compute (x + (x div n)·(2⁶⁴ − n)) mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.uint64s(scalar, n))

@@ -18,7 +18,7 @@ import (
 // batch, and on the point at which an interrupted run resumed. A comparison of two runs could miss the random numbers,
 // because a model may draw them for only one in a thousand inputs.
 
-// opKey names an operator.
+// opKey identifies an operator.
 type opKey struct{ domain, op string }
 
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
@@ -71,7 +71,7 @@ func checkOperators(m *onnxpb.ModelProto) error {
 			return refuse("the model keeps a state or runs code beside its graph", s, n, InferenceHint)
 		case !slices.Contains(knownDomains, key.domain) && !local[key]:
 			return refuse(fmt.Sprintf("the model has an operator of the unknown domain '%s'", quote.Name(key.domain)), s, n,
-				"export it with ONNX's own operators: what others compute, and whether they draw random numbers, is not known")
+				"export it with ONNX's own operators: rscert cannot know what other operators compute, and whether they draw random numbers")
 		}
 		return nil
 	})

@@ -99,7 +99,7 @@ func joinOpsets(least int64, models ...*onnxpb.ModelProto) ([]*onnxpb.OperatorSe
 	for _, m := range models {
 		switch importsOf(m)[""] {
 		case 0:
-			return nil, hint.New("a model does not say of which version ONNX's operators are", opsetHint)
+			return nil, hint.New("a model does not say which version of ONNX's operators it uses", opsetHint)
 		case to:
 		default:
 			if err := raiseOpset(m, to); err != nil {

@@ -40,9 +40,9 @@ var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "
 // classes, but some nodes output other scores.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
-// TellOutputs derives the kind of the model's scores from the node that computes them and from examples of them. The
-// argument 'scores' holds these examples: the model's scores for random samples, in rows of m values. If the node and
-// the scores do not settle the kind, TellOutputs returns OutputsAuto and the reason.
+// TellOutputs derives the kind of the model's scores from the node that computes them and from the argument 'scores'.
+// This argument holds the model's scores for random samples, in rows of m values. If the node and the scores do not
+// settle the kind, TellOutputs returns OutputsAuto and the reason.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := Producer(g, output)
 	softmax := node == "Softmax"

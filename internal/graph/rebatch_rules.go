@@ -63,7 +63,7 @@ func init() { // in init, so that one line can list all operators of a rule
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// moved returns the same position in another dimension.
+// moved returns a copy of the position with another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
 // alone reports whether the batch is the only index in its dimension.
@@ -344,7 +344,7 @@ func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	return axes, ok
 }
 
-// withoutAxes returns the position after the axes are removed.
+// withoutAxes returns the position of the batch in the tensor that remains once the axes are removed.
 func (p position) withoutAxes(axes []int) position {
 	dim := p.dim
 	for _, a := range axes {
@@ -552,7 +552,7 @@ func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
 	return to(at.reduced(n, []int{axis}))
 }
 
-// reduced returns the position in the result of a reduction over the axes.
+// reduced returns the position of the batch in the result of a reduction over the axes.
 func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p

@@ -14,8 +14,8 @@ import (
 
 // Prove proves that a model's scores for one input of a batch do not depend on the other inputs (see rebatch.go). It
 // returns the edits that free the model's batch dimension. The argument 'shape' is the shape of the model's input for a
-// batch of n. The function run gets a model with additional int64 outputs. It runs this model on an input of the given
-// shape and returns each of these outputs as one vector.
+// batch of n. The function 'run' gets a model with additional int64 outputs. It runs this model on an input of the
+// given shape and returns each of these outputs as one vector.
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (Edits, error) {
@@ -28,8 +28,8 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 
 // Learn runs the graph with Shape nodes behind all values that the graph's output needs. It returns the shapes of these
 // values. It also returns the integer vectors that are parameters of nodes. The map 'parameters' lists, by operator,
-// the inputs that hold such vectors. The map 'given' holds the shapes of the graph's inputs. The function run runs a
-// model with additional int64 outputs and returns each of these outputs as one vector.
+// the inputs that hold such vectors. The map 'given' holds the shapes of the graph's inputs. The function 'run' gets a
+// model with additional int64 outputs, runs it, and returns each of these outputs as one vector.
 func Learn(m *onnxpb.ModelProto, output string, given map[string][]int64, parameters map[string][]int,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known Facts, err error) {

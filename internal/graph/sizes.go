@@ -19,8 +19,9 @@ import (
 // nodes with constant inputs. So a file of a few hundred bytes with ConstantOfShape, Expand, Tile or Range can request
 // any amount of memory.
 //
-// The check follows the shapes of constants through the operators that exporters use for them. It also follows the
-// integers from which shapes are made. The check does not bound shapes that are computed by other operators.
+// The check follows the shapes of constants through the operators that exporters usually apply to constants. It also
+// follows the integers from which shapes are made. The check does not bound shapes that are computed by other
+// operators.
 
 // maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. It also limits
 // the size of each single result whose sizes are constants. It equals the largest size of a model's file, because a
@@ -35,7 +36,7 @@ type knownValue struct {
 	dims    []int64
 	numbers []float64 // the elements, if the check follows them
 	width   int64     // size of an element in bytes
-	whole   bool      // the value depends only on constants, and dims is its exact shape
+	whole   bool      // the value depends only on constants, and 'dims' is its exact shape
 }
 
 func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }

@@ -82,7 +82,7 @@ func namedBranches(n *onnxpb.NodeProto) (branching, error) {
 	for i := range trees {
 		name := [2]int64{trees[i], ids[i]}
 		if _, twice := index[name]; twice {
-			return nil, errors.New("with two nodes of one number")
+			return nil, errors.New("with two nodes that have the same number")
 		}
 		index[name] = int32(i)
 	}

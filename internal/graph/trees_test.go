@@ -89,7 +89,7 @@ func TestCheckTrees(t *testing.T) {
 		"cycle off a path":  {modelOf(named(tree{0, leaf, 0}, tree{1, 2, 2}, tree{2, 1, 1})), cycle},
 		"no such child":     {modelOf(named(tree{0, 1, 5}, tree{1, leaf, 0})), missing},
 		"negative child":    {modelOf(named(tree{0, -1, 1}, tree{1, leaf, 0})), missing},
-		"two of one number": {modelOf(named(tree{0, leaf, 0}, tree{0, leaf, 0})), "two nodes of one number"},
+		"two of one number": {modelOf(named(tree{0, leaf, 0}, tree{0, leaf, 0})), "two nodes that have the same number"},
 		"lists differ":      {modelOf(short), "differ in length"},
 		"attribute twice":   {modelOf(twice), "given twice"},
 		"no nodes":          {modelOf(named()), "without nodes"},

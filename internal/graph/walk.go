@@ -17,7 +17,7 @@ import (
 type scope struct {
 	function  string // the enclosing local function; "" in the model's graph
 	outer     *scope
-	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
+	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes, by the name of their value
 }
 
 // constant returns the constant that a node of the scope sees under this name.

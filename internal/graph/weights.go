@@ -62,7 +62,7 @@ var errChanges = errors.New("the file changes while it is read")
 // external file name is the weight's key.
 type weight struct {
 	block *block
-	data  []byte // a part of block
+	data  []byte // a part of the block
 }
 
 // newWeight returns a weight with data from the block. Compiled code assumes aligned elements. If the data are not

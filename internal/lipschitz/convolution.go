@@ -37,9 +37,9 @@ type Convolution struct {
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
 // The complex matrix Ŵ becomes the real matrix [Re −Im; Im Re], which has the same norm. Ŵ(−ω) is the conjugate of
-// Ŵ(ω), so half of the grid is enough. Norm squares a Gram matrix often only if necessary: if the bound of a point
-// after few squarings is below the largest bound of another point after many squarings, the first point needs no more
-// squarings.
+// Ŵ(ω), so half of the grid is enough. Norm squares a Gram matrix many times only where this is necessary: if the bound
+// of a point after few squarings is below the largest bound of another point after many squarings, the first point
+// needs no more squarings.
 //
 // The transposed convolution is the adjoint map, which has the same norm.
 func (c Convolution) Norm() float64 {
@@ -142,7 +142,7 @@ func mirrored(at, grid []int) bool {
 	return false
 }
 
-// levels holds the numbers of squarings, in the order in which largest tries them.
+// levels holds the numbers of squarings, in the order in which the method 'largest' tries them.
 var levels = []int{1, 4, mostSquarings}
 
 // frequency is a point of the grid with an upper bound on ‖Ŵ(ω)‖₂.
@@ -216,7 +216,7 @@ func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float
 			m.data[o*2*cols+cols+i] = -m.data[(rows+o)*2*cols+i]
 		}
 	}
-	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has one of γ. In the squared
+	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has an error of γ. In the squared
 	// Frobenius norm, an element with the complex error e counts e² twice, but it adds only e to the spectral norm.
 	relative := (math.Exp2(-46) + rounding(taps)) * math.Sqrt2
 	return m, matrix{rows, cols, absolute}.frobenius() * relative * up
@@ -234,7 +234,7 @@ func (c Convolution) phase(tap int, at, grid []int) (residue int, cos, sin float
 	return residue, cos, sin
 }
 
-// digits returns the position on each axis of the element with this index in rows.
+// digits returns the position on each axis of the element with this index in row-major order.
 func digits(index int, sizes []int) []int {
 	at := make([]int, len(sizes))
 	for a := len(sizes) - 1; a >= 0; a-- {

@@ -1,6 +1,7 @@
-// Package lipschitz bounds the Lipschitz constant of an ONNX model from its weights, from L2 to L2. The bounds are
-// about the function that the model computes in real numbers. They are rounded up, so that rounding errors of this
-// package do not make them false.
+// Package lipschitz computes a bound on the Lipschitz constant of an ONNX model from the model's weights. Distances
+// between inputs and between outputs are in the L2 norm. The bounds are about the function that the model computes in
+// real numbers. They are rounded up, so that rounding errors of this package do not make them false.
 //
-// Of bounds a model. SpectralNorm bounds the norm of a matrix, and Convolution.Norm that of a convolution.
+// The function Of bounds the constant of a model. SpectralNorm bounds the norm of a matrix, and Convolution.Norm bounds
+// the norm of a convolution.
 package lipschitz

@@ -34,12 +34,13 @@ type Model struct {
 	Kind graph.OutputKind
 }
 
-// Of bounds the Lipschitz constant of an output of a model, as a function of the model's only input. If output is
-// empty, the model must have a single output. Of follows the nodes in their order: each result gets a bound from the
-// bounds of the node's inputs. Moutaouakil et al. 2024 use the same product of spectral norms. Of refuses an operator
-// for which it has no rule. The argument shape may fix sizes of the input that the model leaves open. If shape is nil
-// and the first size is open, this size counts as 1. The first size is then the size of a batch, so a larger size must
-// not change the bound; Of refuses a model whose bound is larger at the size 2.
+// Of returns a bound on the Lipschitz constant of an output of a model, as a function of the model's only input. If
+// 'output' is empty, the model must have a single output. The function follows the nodes in their order: each result
+// gets a bound from the bounds of the node's inputs. Moutaouakil et al. 2024 use the same product of spectral norms.
+// The function refuses an operator for which it has no rule. The argument 'shape' may fix sizes of the input that the
+// model leaves open. If it is nil and the first size is open, this size counts as 1. The first size is then the size of
+// a batch, so a larger size must not change the bound. The function refuses a model whose bound is larger at the size
+// 2.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {
@@ -124,7 +125,7 @@ func ends(info *graph.Info, output string) (input graph.TensorInfo, name string,
 }
 
 // inputShape returns the shape of the input, or nil if a size other than the first one is open. If the first size is
-// open and no shape is given, the first size is the argument batch.
+// open and no shape is given, the first size is the argument 'batch'.
 func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, error) {
 	if input.Unknown {
 		return given, nil
@@ -236,7 +237,7 @@ func leastInputs(op string) int {
 	return 1
 }
 
-// set sets the values of the node's outputs, of which the first is out.
+// set sets the values of the node's outputs. The first output gets the value 'out'.
 func (w *walk) set(n node, out value, depends bool) {
 	largest := 0.0
 	for _, v := range n.in {
@@ -434,7 +435,7 @@ func (n node) integer(name string, absent int64) int64 {
 	return absent
 }
 
-// axis returns the attribute axis, which counts from the end if it is negative and the rank is known.
+// axis returns the attribute 'axis', which counts from the end if it is negative and the rank is known.
 func (n node) axis(absent int64) int64 {
 	axis := n.integer("axis", absent)
 	if axis < 0 && n.in[0].shape != nil {

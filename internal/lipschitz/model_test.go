@@ -21,7 +21,7 @@ func intTensor(name string, v ...int64) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(graph.Int64)), Dims: []int64{int64(len(v))}, Int64Data: v}
 }
 
-// op returns a node. The argument values holds the names of the inputs, then ">", then the names of the outputs.
+// op returns a node. The argument 'values' holds the names of the inputs, then ">", then the names of the outputs.
 func op(kind, values string, attributes ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
 	in, out, _ := strings.Cut(values, " > ")
 	return &onnxpb.NodeProto{OpType: proto.String(kind), Name: proto.String(out), Input: strings.Split(in, " "), Output: strings.Split(out, " "),
@@ -182,7 +182,7 @@ func TestOpenSizeIsABatch(t *testing.T) {
 	}
 }
 
-// Gelu's slope is at most 1.129, and its largest slope is near √2.
+// Gelu's slope is at most 1.129, and it is largest at √2.
 func TestGelu(t *testing.T) {
 	got, err := bound([]int64{4}, op("Gelu", "x > y"))
 	if err != nil {
@@ -249,7 +249,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Of follows one output, lists the layers on its way, and knows the kind of the output.
+// The function Of follows one output, lists the layers on the way to this output, and knows its kind.
 func TestOf(t *testing.T) {
 	g := &onnxpb.GraphProto{Initializer: weights(), Input: []*onnxpb.ValueInfoProto{tensorValue("x", 0, 4)},
 		Node:   []*onnxpb.NodeProto{op("MatMul", "x w44 > a"), op("Relu", "a > b"), op("Reshape", "b to14 > c"), op("Softmax", "c > p"), op("ArgMax", "p > label")},

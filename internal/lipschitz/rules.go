@@ -40,7 +40,7 @@ func (n node) times(factor float64) value {
 	return value{shape: n.in[0].shape, bound: n.in[0].bound * factor * up}
 }
 
-// same is the rule of functions that apply a function of slope at most 1 to each element.
+// same is the rule of operators that apply a function with slopes of at most 1 to each element.
 func same(n node) (value, error) { return value{shape: n.in[0].shape, bound: n.in[0].bound}, nil }
 
 // moved is the rule of operators that move elements or leave some out. The rule does not compute the shape of the
@@ -62,9 +62,9 @@ func (n node) constants(k int) error {
 	return nil
 }
 
-// scaled is the rule of functions with this Lipschitz constant. For the sigmoid it is ¼. For the softmax it is ½: its
-// Jacobian is J = diag p − ppᵀ, and vᵀJv is the variance of v under p, at most (max v − min v)²/4 ≤ ½‖v‖². HardSwish
-// x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to 3/2.
+// scaled is the rule of functions with the Lipschitz constant in the argument 'factor'. For the sigmoid it is ¼. For
+// the softmax it is ½: its Jacobian is J = diag p − ppᵀ, and vᵀJv is the variance of v under p, at most (max v − min
+// v)²/4 ≤ ½‖v‖². HardSwish x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to 3/2.
 func scaled(factor float64) rule { return func(n node) (value, error) { return n.times(factor), nil } }
 
 func dropout(n node) (value, error) {
@@ -255,7 +255,7 @@ func divide(n node) (value, error) {
 }
 
 // scaleBy multiplies the input that depends on the model's input by the largest factor of the other input. The constant
-// may be one of the inputs first to last.
+// may be one of the inputs from 'first' to 'last'.
 func (n node) scaleBy(first, last int, factor func(float64) float64) (value, error) {
 	for k := first; k <= last; k++ {
 		if n.in[k].bound > 0 || n.in[1-k].bound == 0 {

@@ -35,8 +35,8 @@ type matrix struct {
 //
 // Rounding: an inner product of n numbers in float64 has an error of at most γ_n = n·u/(1−n·u) times the inner product
 // of the absolute values, for any order of the sums (Higham 2002, section 3.1). So the computed S = fl(M²) has ‖S−M²‖_F
-// ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. The bound follows from
-// the last S backwards. Scaling by powers of two is exact and prevents overflow.
+// ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. From the last S, these
+// inequalities lead back to a bound for A. Scaling by powers of two is exact and prevents overflow.
 func SpectralNorm(rows, cols int, data []float64) float64 {
 	return matrix{rows, cols, data}.norm(squarings(min(rows, cols)))
 }
@@ -70,7 +70,7 @@ func (a matrix) norm(k int) float64 {
 }
 
 // scale divides the elements by a power of two, so that the largest absolute value is in [½, 1). Elements that become
-// smaller than the smallest normal number are rounded; tiny covers their error.
+// smaller than the smallest normal number are rounded; the constant 'tiny' covers their error.
 func (a matrix) scale(largest float64) (scaled matrix, exponent int) {
 	_, exponent = math.Frexp(largest)
 	scaled = matrix{a.rows, a.cols, make([]float64, len(a.data))}

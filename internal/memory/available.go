@@ -10,11 +10,11 @@ import (
 )
 
 // Available returns the memory, in bytes, that this process can still take without swapping. This amount is
-// MemAvailable of Linux, within the limits of the process's control groups (containers, pods, services). The result ok
-// is false if the system does not provide this information.
+// MemAvailable of Linux, within the limits of the process's control groups (containers, pods, services). The result
+// 'ok' is false if the system does not provide this information.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
-// available computes Available for a system with the files of root.
+// available computes Available for a system whose files are in 'root'.
 func available(root fs.FS) (bytes uint64, ok bool) {
 	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
 	if !ok || kib > 1<<53 {
@@ -73,7 +73,7 @@ func (h hierarchy) room(root fs.FS, group string) uint64 {
 	return limit - min(used, limit)
 }
 
-// number parses a file that holds one number. The result ok is false for "max".
+// number parses a file that holds one number. The result 'ok' is false for "max".
 func number(root fs.FS, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

@@ -138,7 +138,7 @@ func (h *Header) Len() (n int, ok bool) {
 	return n, true
 }
 
-// Check returns an error unless the file holds exactly the array. The argument length is the file's length in bytes,
+// Check returns an error unless the file holds exactly the array. The argument 'length' is the file's length in bytes,
 // including the header. An array without elements is an error.
 func (h *Header) Check(length int64) error {
 	n, ok := h.Len()
@@ -190,7 +190,7 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// decodeEach decodes every element with the function value. The functions decodeEach, u16, u32 and u64 are small, so
+// decodeEach decodes every element with the function 'value'. The functions decodeEach, u16, u32 and u64 are small, so
 // that the compiler inlines them into the cases above.
 func decodeEach[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {

@@ -223,7 +223,7 @@ func TestDecodeHalf(t *testing.T) {
 	}
 }
 
-// open opens the only member of an archive. The arguments change are alternately old bytes and the new bytes that
+// open opens the only member of an archive. The arguments 'change' are alternately old bytes and the new bytes that
 // replace them in the archive. The archive keeps the checksum of the old data.
 func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	t.Helper()

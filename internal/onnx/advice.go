@@ -29,7 +29,7 @@ type Gain struct {
 	Ratio     float64 // the speed of Device in Precision, divided by the speed of Against in float32
 }
 
-// Gains compares every lower precision among the speeds with the fastest float32 on the same hardware. It leaves out
+// Gains compares each speed in a lower precision with the largest float32 speed on the same hardware. It leaves out
 // precisions that were not measured, and hardware without a speed in float32.
 func Gains(speeds []Speed) (gains []Gain) {
 	for _, s := range speeds {
@@ -49,8 +49,8 @@ func Gains(speeds []Speed) (gains []Gain) {
 	return gains
 }
 
-// hardwareKey is equal for two devices that compute on the same hardware. ONNX Runtime's CPU provider and OpenVINO's CPU
-// unit both compute on the processor.
+// hardwareKey returns the same text for two devices that compute on the same hardware. ONNX Runtime's CPU provider and
+// OpenVINO's CPU unit both compute on the processor.
 func (d Device) hardwareKey() string {
 	if d.provider == CPU.provider || d.unit == "CPU" {
 		return CPU.String()
@@ -71,7 +71,7 @@ func (g Gain) Text() param.Text {
 		param.Device, g.Against, param.Precision, F32)
 }
 
-// batchAdvice explains how to export the model so that the model can run in batches. The argument err says why the
+// batchAdvice explains how to export the model so that the model can run in batches. The argument 'err' says why the
 // model cannot yet run in batches.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))

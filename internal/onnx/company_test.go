@@ -231,8 +231,8 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// checkSingly checks how the model runs. If node is not "", the proof must have failed at this node, and the model must
-// run one input per call and give one warning.
+// checkSingly checks how the model runs. If the argument 'node' is not "", the proof must have failed at this node, and
+// the model must run one input per call and give one warning.
 func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	t.Helper()
 	s, w := m.Settings(), warningsOf(m)

@@ -101,7 +101,7 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser
 	return apply(t, classifier, 0, clean, 4)
 }
 
-// TestDenoise compares the joined model with its two models run separately, for every kind of denoiser and timestep.
+// TestDenoise compares the joined model with separate runs of its two models, for every kind of denoiser and timestep.
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()
@@ -364,7 +364,7 @@ func TestDenoiseRefused(t *testing.T) {
 		{denoiserNet(nil, 3), plain, threeMeans, "mean and std have 2 values; the classifier's input has 3 channels"},
 		{mean, newest, image, "ReduceMean of operator set 11 may not mean the same in 18"},
 		{denoiserNet(nil, 3), unknown, image, "of operator set 11 may not mean the same in 99"},
-		{none, plain, image, "a model does not say of which version"},
+		{none, plain, image, "a model does not say which version"},
 		{otherDomain(1, denoiserNet(nil, 3)), otherDomain(3, testModels["nchw"]()), image, "operators of 'ai.onnx.ml' are of version 1 in one model and 3 in another"},
 	} {
 		_, err := graph.Denoise(c.denoiser.file(t), c.classifier.file(t), c.d)

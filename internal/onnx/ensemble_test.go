@@ -234,7 +234,7 @@ func TestEnsembleRefused(t *testing.T) {
 		{graph.Ensemble{Average: graph.AverageProbabilities}, ends("Sigmoid"), "its scores come from Sigmoid, and may be logits or probabilities"},
 		{graph.Ensemble{Average: graph.AverageLogits, Outputs: graph.Probabilities}, plain, "a.onnx: it returns probabilities"},
 		{graph.Ensemble{Average: graph.AverageLogits, Output: "z"}, ends("Identity"), "a.onnx: the model has no output 'z'"},
-		{logits, none, "a model does not say of which version ONNX's operators are"},
+		{logits, none, "a model does not say which version of ONNX's operators it uses"},
 		{logits, raised(second(), 99), "may not mean the same in 99"},
 	}
 	for _, c := range tests {

@@ -63,7 +63,7 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 }
 
 // moved moves the data of all tensors of the model to an external file with the given name. Each tensor begins at a
-// multiple of align. The function returns the contents of this file.
+// multiple of the argument 'align'. The function returns the contents of this file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
 	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
@@ -248,21 +248,21 @@ func TestExternalRefused(t *testing.T) {
 		{hostile("location", "missing"), "its file 'missing' in the model's folder: no such file"},
 		{hostile("location", ""), "no file is named"},
 		{hostile(), "no file is named"},
-		{hostile("location", `..\outside\w`), "has a name that is not read"},
-		{hostile("location", "w\x1b[2J"), `its file 'w\x1b[2J' has a name that is not read`},
-		{hostile("location", "w\x00"), "has a name that is not read"},
+		{hostile("location", `..\outside\w`), "has a name that rscert does not accept"},
+		{hostile("location", "w\x1b[2J"), `its file 'w\x1b[2J' has a name that rscert does not accept`},
+		{hostile("location", "w\x00"), "has a name that rscert does not accept"},
 		{hostile("location", "w", "location", "w"), "says twice what its 'location' is"},
-		{hostile("location", "w", "offset", "1"), "its 1728 bytes from 1 on are not in 'w', of 1728 bytes"},
+		{hostile("location", "w", "offset", "1"), "its 1728 bytes from byte 1 on are not in 'w', which has 1728 bytes"},
 		{hostile("location", "w", "offset", strconv.Itoa(math.MaxInt64)), "are not in 'w'"},
 		{hostile("location", "w", "offset", "9223372036854775808"), "its offset '9223372036854775808' is no number of bytes"},
 		{hostile("location", "w", "offset", "-8"), "its offset '-8' is no number"},
 		{hostile("location", "w", "offset", ""), "its offset '' is no number"},
-		{hostile("location", "w", "length", "1724"), "its length is 1724 bytes, of its shape and type it has 1728"},
+		{hostile("location", "w", "length", "1724"), "its length is 1724 bytes, but its shape and type need 1728"},
 		{hostile("location", "w", "length", "18446744073709551616"), "its length '18446744073709551616' is no number"},
-		{hostile("location", "short"), "its 1728 bytes from 0 on are not in 'short', of 1727 bytes"},
-		{hostile("location", "*/_ORT_MEM_ADDR_/*", "offset", "4096"), "are not in '*/_ORT_MEM_ADDR_/*', of 0 bytes"},
-		{retyped(int32(onnxpb.TensorProto_STRING), 16, 3, 3, 3), "of string, which cannot be"},
-		{retyped(99, 16, 3, 3, 3), "of type 99, which cannot be"},
+		{hostile("location", "short"), "its 1728 bytes from byte 0 on are not in 'short', which has 1727 bytes"},
+		{hostile("location", "*/_ORT_MEM_ADDR_/*", "offset", "4096"), "are not in '*/_ORT_MEM_ADDR_/*', which has 0 bytes"},
+		{retyped(int32(onnxpb.TensorProto_STRING), 16, 3, 3, 3), "no tensor of string can be"},
+		{retyped(99, 16, 3, 3, 3), "no tensor of type 99 can be"},
 		{retyped(1, 1<<32, 1<<32), "its shape is out of bounds"},
 		{retyped(1, -16, 3, 3, 3), "its shape is out of bounds"},
 		{retyped(1, 1<<31, 1<<28), "its shape is out of bounds"},
@@ -421,7 +421,7 @@ func TestReadModelCollected(t *testing.T) {
 }
 
 // TestExternalTwins uses two weights with the same name. They must be copied into the graph, because a session can
-// receive only one weight of a name.
+// receive only one weight for each name.
 func TestExternalTwins(t *testing.T) {
 	b := wide()
 	b.Graph.Initializer[2].Name = proto.String("w_in")

@@ -222,7 +222,7 @@ func TestLoadEndless(t *testing.T) {
 // possible to close the model.
 func TestNoiseEndless(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for a call that does not end, which a thread of ONNX Runtime is at work in until the tests end")
+		t.Skip("waits for a call that does not end: a thread of ONNX Runtime computes it until the tests end")
 	}
 	loop := &onnxpb.GraphProto{Name: proto.String("body"),
 		Input:  []*onnxpb.ValueInfoProto{value("i", int64s), value("go", boolean), value("v", graph.Float32, "N", 4)},
@@ -260,7 +260,7 @@ func TestNoiseEndless(t *testing.T) {
 	abandoned.Store(false)
 }
 
-// sizedWeight gives the last weight the shape dims.
+// sizedWeight gives the last weight the shape in the argument 'dims'.
 func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
 	b.Graph.Initializer[len(b.Graph.Initializer)-1].Dims = dims
 	return b

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLipschitzBoundOfPairs compares the bound of package lipschitz with the models' scores for random pairs of inputs,
-// and for pairs along the earlier direction in which the scores changed most.
+// and for pairs along the direction in which the scores of earlier pairs changed most.
 func TestLipschitzBoundOfPairs(t *testing.T) {
 	for _, path := range []string{"../../testdata/mnist-torch.onnx", "../../testdata/mnist-cnn.onnx"} {
 		file, err := graph.ReadModel(path)

@@ -303,7 +303,8 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of the input and the output of a call of tile samples.
+// shapes returns the shapes of the input and the output of a call. The argument 'tile' is the number of samples in the
+// call.
 func (m *Model) shapes(tile int) (in, out ort.Shape) {
 	if m.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -489,7 +490,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 }
 
 // use makes the model run the session. The argument 'tile' is the number of samples in a call of the session. The
-// number of samples in a batch is the argument 'want', rounded up to a multiple of tile.
+// number of samples in a batch is the argument 'want', rounded up to a multiple of 'tile'.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -538,7 +539,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 
 // batchable returns a session that runs the model in batches of the reference size. In this session, each sample's
 // scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the session's
-// scores for the samples in pool. If there is no such session, the error says why.
+// scores for the samples in the argument 'pool'. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -691,7 +692,7 @@ func placements(tile, n int) (calls [][]int) {
 			}
 			return poolSize + (i+k)%(n-poolSize)
 		})
-		add(func(i int) int { // a companion in every other row
+		add(func(i int) int { // random samples and companions in alternate rows
 			if i%2 == 0 {
 				return (7*i + 5*k) % poolSize
 			}
@@ -702,10 +703,10 @@ func placements(tile, n int) (calls [][]int) {
 }
 
 // compare checks the scores of samples in a batch against the scores of the same samples alone. Two kinds of
-// differences are possible. First, a matrix product uses another order of summation for a single row, so the scores
-// differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a
-// sample gets the scores of other samples. The error is then as large as the differences between samples. The tolerance
-// lies between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
+// differences are possible. First, a matrix product may sum in another order for a single row, so the scores may differ
+// by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a sample
+// gets the scores of other samples. The error is then as large as the differences between samples. The tolerance lies
+// between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
 // rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64

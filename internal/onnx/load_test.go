@@ -182,8 +182,8 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers uses the models that compute other scores. It compares the scores with the scores of the unedited
-// file, run with one call per sample.
+// TestLoadOthers uses the models that do not compute the scores of the convolutional net. It compares their scores with
+// the scores of the unedited file, run with one call per sample.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ type Model struct {
 	sampleLen int
 	row       ort.Shape // shape of the scores of one sample
 	classes   int
-	single    bool // the model's file returns one number per sample, from which classes 0 and 1 have their scores
+	single    bool // the model's file returns one number per sample; rscert derives two scores from it
 	outputs   graph.OutputKind
 	device    Device
 	settings  settings
@@ -42,7 +42,8 @@ func (m *Model) InputLen() int { return m.sampleLen }
 // Classes returns the number of scores of one sample.
 func (m *Model) Classes() int { return m.classes }
 
-// Lone reports whether the model's file returns one number per sample, from which classes 0 and 1 have their scores.
+// Lone reports whether the model's file returns one number per sample. rscert derives the scores of classes 0 and 1
+// from this number.
 func (m *Model) Lone() bool { return m.single }
 
 // Batch returns the number of samples of every Run.

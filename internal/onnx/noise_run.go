@@ -39,7 +39,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
 	}
 	if m.copies > 1 {
-		return g, names, errors.New("the model runs one input a call, in every row of a batch that its file fixes")
+		return g, names, errors.New("the model runs one input a call, and every row of the batch that its file fixes holds a copy of this input")
 	}
 	edited := m.edited(m.form)
 	a, err := graph.AroundModel(edited, m.sampleLen, m.classes)
@@ -84,8 +84,8 @@ type noisyCall struct {
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples in places; kept, so that no new example gets the same address
-	byCount  map[int]boundValue // tensors that use the memory of places, by number of examples
+	held     [][]int32          // the examples of these points; kept, so that no new example gets the same address
+	byCount  map[int]boundValue // tensors that use the memory of 'places', by number of examples
 }
 
 // tensors holds tensors in Go's memory, pinned for their lifetime.
@@ -328,7 +328,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice 'places' long enough for count examples of d coordinates each.
+// makeRoom makes the slice 'places' long enough for 'count' examples of d coordinates each.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

@@ -26,7 +26,7 @@ import (
 var _ smoothing.NoiseMaker = (*Model)(nil)
 
 // testNoise returns Gaussian noise with σ = ratio/255, for data that are multiples of 1/255 from 0 to 1. The arguments
-// mean and std have one value for each channel of the input.
+// 'mean' and 'std' have one value for each channel of the input.
 func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -251,8 +251,8 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 	return parsed(t, g.model), names
 }
 
-// checkRowsSize checks the number of rows in the graph with noise. If fixed is true, this number must equal the model's
-// batch, and otherwise it must be free. The number of examples must always be free.
+// checkRowsSize checks the number of rows in the graph with noise. If the argument 'fixed' is true, this number must
+// equal the model's batch size. Otherwise this number must be free. The number of examples must always be free.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)

@@ -29,5 +29,5 @@ func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), ni
 // UnmarshalText parses the output of MarshalText.
 func (p *Precision) UnmarshalText(text []byte) error { return Precisions.Unmarshal(text, p) }
 
-// unit returns half the distance from 1 to the next number of the precision.
+// unit returns half the distance from 1 to the next larger number of the precision.
 func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11, 0x1p-11}[p] }

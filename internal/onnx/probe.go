@@ -128,7 +128,7 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	}
 	defer s.close()
 	if found := precisionOf(got, want, d.provider.precisions); found != precision && !(precision == TF32 && found == F32) {
-		return hint.Add(fmt.Errorf("device %s computes in %s where it is told %s", d, found, precision),
+		return hint.Add(fmt.Errorf("device %s computes in %s, although %s was requested", d, found, precision),
 			"this processor or its driver has no %s: use %s %s", precision, param.Precision, found)
 	}
 	r.checked.Store(key, true)
@@ -203,7 +203,7 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 	return rate, err
 }
 
-// If a strict session failed to open, nameNodes adds the nodes that the provider does not support to the error. To find
+// If a strict session failed to open, nameNodes adds to the error the nodes that the provider does not support. To find
 // these nodes, it makes one run with a session that may pass nodes on to the CPU provider, and reads the run's profile.
 // If this run fails, nameNodes returns the error without nodes.
 func (l *loader) nameNodes(g program, tile int, err error) error {

@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prove tries to prove that the model treats the inputs of a batch independently. One proof serves all devices. It runs
-// the model on ONNX Runtime's CPU provider to learn the shapes.
+// prove tries to prove that the model treats the inputs of a batch independently. One proof serves all devices. To
+// learn the shapes, prove runs the model on ONNX Runtime's CPU provider.
 func (l *loader) prove() error {
 	if !l.tried {
 		l.tried = true

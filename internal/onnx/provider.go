@@ -37,8 +37,8 @@ type provider struct {
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
 	ownMemory                 bool // the device has its own memory
-	// If fixSizes is set, each batch size has its own session, in which the size is fixed. ONNX Runtime then replaces
-	// shapes that the graph computes by constants.
+	// If fixSizes is set, each batch size has its own session, in which the size is fixed. ONNX Runtime then puts
+	// constants in place of the shapes that the graph computes.
 	fixSizes bool
 	// If measured is set, rscert chooses the batch size by measuring speeds.
 	measured bool
@@ -93,8 +93,8 @@ type settings struct {
 	tuning    Tuning
 }
 
-// providers returns all providers. With --device auto, rscert uses the first provider that works and has the field auto
-// set.
+// providers returns all providers. With --device auto, rscert uses the first provider that works and has the field
+// 'auto' set.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
@@ -136,7 +136,7 @@ func (p *provider) checkPrecision(precision Precision) error {
 	}
 	advice := param.Textf("use %s openvino for %s on a CPU that has it, or %s %s", param.Device, precision, param.Precision, p.precisions[0])
 	if precision == TF32 {
-		advice = param.Textf("only NVIDIA's GPUs have TF32: use %s cuda, or leave %s away", param.Device, param.AllowTF32)
+		advice = param.Textf("only NVIDIA's GPUs have TF32: use %s cuda, or omit %s", param.Device, param.AllowTF32)
 	}
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }

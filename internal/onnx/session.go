@@ -54,8 +54,8 @@ func openSession(g program, p *provider, s settings) (*session, error) {
 	return openProfiled(g, p, s, p.strict, "")
 }
 
-// openProfiled opens a graph. If strict is set, the whole graph must run on the provider. If profile is not "", runs
-// write a profile to files whose names begin with it.
+// openProfiled opens a graph. If the argument 'strict' is true, the whole graph must run on the provider. If the
+// argument 'profile' is not "", runs write a profile to files whose names begin with this text.
 func openProfiled(g program, p *provider, s settings, strict bool, profile string) (open *session, err error) {
 	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
 	return open, err
@@ -215,7 +215,7 @@ var abandonedSessions sync.Map
 // cannot be stopped between two nodes. callLoop abandons such a run. The function f keeps everything alive that ONNX
 // Runtime still uses. callLoop starts a goroutine for the run, which costs 8 µs per run.
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
-	var err error // the error of f; valid after the channel done is closed
+	var err error // the error of f; valid after the channel 'done' is closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -85,7 +85,7 @@ func (r *Runtime) loadOther(ctx context.Context, file *graph.File, opt LoadOptio
 	}
 	if m.sampleLen != first.sampleLen || m.classes != first.classes || m.outputs != first.outputs {
 		_ = m.Close()
-		return nil, fmt.Errorf("device %s: the model is another one there", d)
+		return nil, fmt.Errorf("device %s: the model has other sizes or another kind of outputs there than on the first device", d)
 	}
 	return m, nil
 }

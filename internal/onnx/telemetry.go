@@ -4,9 +4,9 @@ import (
 	"os"
 )
 
-// noTelemetry names an environment variable that ONNX Runtime reads once, at its start. If this variable is not set,
-// official builds from 1.29 on run a shell, keep a machine identifier in the user's cache, and report to Microsoft what
-// they run.
+// noTelemetry is the name of an environment variable that ONNX Runtime reads once, at its start. If this variable is
+// not set, official builds from 1.29 on run a shell, keep a machine identifier in the user's cache, and report to
+// Microsoft what they run.
 const noTelemetry = "ORT_DISABLE_TELEMETRY"
 
 // disableTelemetry must be called before the library is opened. os.Setenv also sets the variable for C code in the

@@ -43,7 +43,7 @@ func (p *provider) checkTuning(t Tuning) error {
 	if !t.PreferNHWC {
 		setting = param.ConvSearch
 	}
-	return hint.Add(param.Errorf("device %s has no %s", p.device, setting), "only NVIDIA's GPUs have it: use %s cuda, or leave it away", param.Device)
+	return hint.Add(param.Errorf("device %s has no %s", p.device, setting), "only NVIDIA's GPUs have it: use %s cuda, or omit it", param.Device)
 }
 
 // Check refuses a precision or settings that the device does not support. If the device is not chosen yet, Check

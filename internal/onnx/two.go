@@ -42,7 +42,7 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 		return graph.Logits, nil
 	}
 	return 0, hint.Add(fmt.Errorf("model output '%s' is one number for each sample, from %s, and on random inputs it is %g to %g: "+
-		"the logit of the second of two classes, its probability, or no classifier's", quote.Name(l.contract.Output.Name), from, low, high),
+		"this can be the logit of the second of two classes, or its probability, or the output of a model that is no classifier", quote.Name(l.contract.Output.Name), from, low, high),
 		"say so with %s logits (class 1 above 0) or %s probabilities (class 1 above ½)", param.Outputs, param.Outputs)
 }
 

@@ -18,11 +18,11 @@ import (
 // Version is the version of ONNX Runtime that 'rscert setup' installs and that the tests use.
 const Version = "1.29.0"
 
-// Env names the environment variable with the library's path.
+// Env is the name of the environment variable that holds the path of the library.
 const Env = "RSCERT_ONNXRUNTIME"
 
-// PythonEnv names the environment variable with the library of the installed onnxruntime package. The launcher of
-// rscert's Python package checks this library and then sets the variable.
+// PythonEnv is the name of the environment variable that holds the path of the library in the installed Python package
+// onnxruntime. The launcher of rscert's Python package checks this library and then sets the variable.
 const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
 
 // Place is one place where FindFor looks for the ONNX Runtime library.
@@ -69,7 +69,7 @@ func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
 // SpellHint returns the text of Hint. The function s spells the names of parameters.
 func (e *NotFoundError) SpellHint(s param.Spelling) string {
 	if e.named() {
-		return "name the library file itself, or leave " + e.Looked[0].spelledSource(s) + " away to use the one that 'rscert setup' fetches"
+		return "name the library file itself, or omit " + e.Looked[0].spelledSource(s) + " to use the library that 'rscert setup' fetches"
 	}
 	return param.Textf("run '%s' to fetch ONNX Runtime %s, or name a library with %s PATH or $%s",
 		e.library.setupCommand(), e.library.version, param.ONNXRuntime, Env).Spell(s)

@@ -178,7 +178,7 @@ func TestNoRelativePlaces(t *testing.T) {
 	}
 }
 
-// BenchmarkCheckPinned measures the check of the cached library that every Open makes.
+// BenchmarkCheckPinned measures how long every Open takes to check the cached library.
 func BenchmarkCheckPinned(b *testing.B) {
 	path, err := Plain.cachePath()
 	if err == nil {

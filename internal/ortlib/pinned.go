@@ -25,8 +25,8 @@ var pinnedList string
 // pinned returns, by file name, the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
-// pinnedIn returns the same hashes as pinned, but only for files from one package. The argument 'source' names the
-// package; "" means all packages.
+// pinnedIn returns the same hashes as the function 'pinned', but only for files from one package. The argument 'source'
+// names the package; "" means all packages.
 func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
 	for lines := bufio.NewScanner(strings.NewReader(pinnedList)); lines.Scan(); {
@@ -73,7 +73,7 @@ func checkPinned(path, sum string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks the files of a folder whose names are keys of hashes.
+// checkFiles checks the files of a folder whose names are keys of the map 'hashes'.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup

@@ -1,5 +1,5 @@
 // Package param lets errors, hints and warnings name parameters without knowing how a user sets them. The command line
-// spells seed as --seed. Another front end may spell it differently.
+// spells the parameter 'seed' as --seed. Another front end may spell it differently.
 package param
 
 import (

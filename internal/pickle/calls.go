@@ -52,7 +52,7 @@ func (m *machine) global(module, name string) {
 	m.push(f)
 }
 
-// reduce makes the value of a call. The argument call holds the function and its arguments.
+// reduce makes the value of a call. The argument 'call' holds the function and its arguments.
 func (m *machine) reduce(call []any) {
 	f, _ := call[0].(function)
 	args, _ := call[1].(Tuple)

@@ -1,7 +1,7 @@
-// Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names, for example those
-// of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no Python
-// function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols 2 to
-// 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every
+// Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names. An example is a
+// batch of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no
+// Python function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols
+// 2 to 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every
 // instruction.
 //
 // Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
@@ -63,7 +63,7 @@ func (d *Dict) Get(key string) any { return d.values[key] }
 // maxKey is the maximum length of a key, module or name, in bytes.
 const maxKey = 64
 
-// machine is the stack machine. After the first failure, which err holds, it reads only zeros.
+// machine is the stack machine. After the first failure, which the field 'err' holds, the machine reads only zeros.
 type machine struct {
 	r        io.ReaderAt
 	size     int64
@@ -75,21 +75,21 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of the method text, kept because many calls read the same "latin1"
-	lastText string // result of the last call of the method text
+	last     Text   // argument of the last call of the method 'text', kept because many calls read the same "latin1"
+	lastText string // result of the last call of the method 'text'
 }
 
 // A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
-// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory: for a value on
-// the stack, in a list and in the memo together.
+// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory. This includes
+// the memory of its value on the stack, in a list and in the memo.
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
 	stepMemory = 256 // in bytes
 )
 
-// Read reads the pickle in r, which has size bytes, and returns its value. The comment on Dict.Get lists the types of
-// values. Errors name the byte of the file at which reading failed.
+// Read reads the pickle in r and returns its value. The argument 'size' is the length of r in bytes. The comment on
+// Dict.Get lists the types of values. Errors name the byte of the file at which reading failed.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep

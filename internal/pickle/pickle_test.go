@@ -266,7 +266,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 			if !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), " instructions before this byte") {
 				t.Error(err)
 			}
-			// TotalAlloc counts all allocations, including those for the bytes read.
+			// TotalAlloc counts all allocations, including the allocations for the bytes that were read.
 			if total := after.TotalAlloc - before.TotalAlloc; total > most*stepMemory {
 				t.Errorf("%d MiB, %d bytes an instruction", total>>20, total/most)
 			}

@@ -70,7 +70,7 @@ type placed struct {
 	cost   float64
 }
 
-// placeLabel returns the position of a label of line k that has the least cost (see price).
+// placeLabel returns the position that has the least cost (see the function 'price') for a label of line k.
 func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) placed {
 	best := placed{cost: math.Inf(1)}
 	every := max(1, len(paths[k])/60)

@@ -123,7 +123,7 @@ var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
 // describe adds a title in words to an SVG, because the letters in it are only outlines. It also adds a description, in
-// which each element of texts is a line.
+// which each element of 'texts' is a line.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {
@@ -249,7 +249,7 @@ func (Decades) Ticks(low, high float64) (ticks []plot.Tick) {
 }
 
 // DrawPanels makes a picture of plots in rows. All plots have the same axes, from 0 to a little beyond the largest
-// abscissa right and the largest ordinate top. A zero size stands for a size that depends on the number of plots.
+// abscissa 'right' and the largest ordinate 'top'. A zero size stands for a size that depends on the number of plots.
 func DrawPanels(format Format, size Size, alt string, rows [][]*plot.Plot, right, top float64) ([]byte, error) {
 	for _, p := range slices.Concat(rows...) {
 		if p != nil {

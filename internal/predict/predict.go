@@ -183,7 +183,7 @@ func stake(a, b int64, rival, own bool) float64 {
 	return lambda
 }
 
-// top returns the two most frequent outcomes with votes. If only one outcome has votes, second is −1.
+// top returns the two most frequent outcomes with votes. If only one outcome has votes, 'second' is −1.
 func (l *Leader) top() (first, second int) {
 	first, second = l.seen[0], -1
 	for _, k := range l.seen[1:] {

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// SelectUnfitted leaves out the rows whose value in the column fitted is 1, and returns how many rows it left out. A
+// SelectUnfitted leaves out the rows whose value in the column 'fitted' is 1, and returns how many rows it left out. A
 // calibration map was fitted on these rows, so metrics and bounds on them say nothing about other rows.
 func SelectUnfitted(t *table.Table) (rest *table.Table, leftOut int, err error) {
 	var unfitted []int
@@ -34,7 +34,7 @@ func SelectUnfitted(t *table.Table) (rest *table.Table, leftOut int, err error) 
 	return t.Select(unfitted), leftOut, nil
 }
 
-// checkUnfitted returns an error if a row with fitted = 0 is about the same example as a row with fitted = 1.
+// checkUnfitted returns an error if a row with 0 in the column 'fitted' is about the same example as a row with 1.
 func checkUnfitted(t *table.Table, unfitted []int) error {
 	index, ok := t.Column("index")
 	if !ok {

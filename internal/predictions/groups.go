@@ -24,8 +24,8 @@ type RowGroup struct {
 // Name returns the group as printed.
 func (g RowGroup) Name() string { return g.Column + " = " + g.Value.Name() }
 
-// GroupRows divides the rows of a table by the values of the first column, then by those of the second, and so on.
-// Every row is in one group of each column.
+// GroupRows divides the rows of a table by the values of the first column, then by the values of the second column, and
+// so on. Every row is in one group of each column.
 func GroupRows(t *table.Table, columns []string) (groups []RowGroup, err error) {
 	for _, column := range columns {
 		found := t.GroupRows(column)
@@ -39,8 +39,8 @@ func GroupRows(t *table.Table, columns []string) (groups []RowGroup, err error) 
 	return groups, checkGroups(t.Path, columns, groups)
 }
 
-// GroupByIndex divides examples by the columns of a table with the column index. The argument index names the example
-// of each row. An error about a row of the input is a *calib.RowError.
+// GroupByIndex divides examples by the columns of a table that has a column 'index'. The argument 'index' holds, for
+// each row of the input, the index of the row's example. An error about a row of the input is a *calib.RowError.
 func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err

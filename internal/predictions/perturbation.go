@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// PerturbationColumns names the columns that record how each row's score was perturbed: the bandwidth of the sech
+// PerturbationColumns lists the columns that record how each row's score was perturbed: the bandwidth of the sech
 // kernel, the seed and the row number. The seed and the row number determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 

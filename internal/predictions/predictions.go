@@ -57,9 +57,9 @@ func LogitColumns() table.Options {
 
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
 // 'score' and 'label'. It also takes the column 'weight' if the table has one, and it checks the predictions. The
-// argument want selects the quantity of the predictions, class-1 or top-label. If the table has all four columns
-// 'score', 'label', 'confidence' and 'correct', FromTable takes 'score' and 'label' like Scores, unless want is
-// top-label. If want is nil, the quantity is class-1 for 'score' and 'label', and top-label otherwise. An index that
+// argument 'want' selects the quantity of the predictions, class-1 or top-label. If the table has all four columns
+// 'score', 'label', 'confidence' and 'correct', FromTable takes 'score' and 'label' like Scores, unless 'want' is
+// top-label. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and top-label otherwise. An index that
 // occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
@@ -165,7 +165,7 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]. The result classes is 0 if the table has no
+// probabilities collects the probability vectors [N×classes]. The result 'classes' is 0 if the table has no
 // probabilities.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range []string{"probabilities", "probs", "scores"} {
@@ -280,9 +280,9 @@ func ClassScores(t *table.Table) (probability []float64, classes int, label []in
 	return probability, classes, label, nil
 }
 
-// Logits returns the array logits [N×classes], row-major, and the labels, which are class numbers. A single column, [N]
-// or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A logit of −∞ gives
-// its class probability 0. The logit of a row's label must be finite.
+// Logits returns the array 'logits' [N×classes], row-major, and the labels, which are class numbers. A single column,
+// [N] or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A logit of −∞
+// gives its class probability 0. The logit of a row's label must be finite.
 func Logits(t *table.Table) (logits []float64, classes int, label []int, err error) {
 	logits, classes, ok := logitArray(t)
 	if !ok {
@@ -378,7 +378,7 @@ func AttackedBy(clean, attack *calib.Predictions) (calib.Answers, error) {
 
 // FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because
 // some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Error texts
-// begin with the argument path.
+// begin with the argument 'path'.
 func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -392,7 +392,7 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	short := false
 	for _, v := range votes {
 		if !rule.Decides(v) {
-			return nil, fmt.Errorf("%s: the run stopped early (%s): its evaluations are no sample, so they are about no classifier; run it without stop", path, v.Stop)
+			return nil, fmt.Errorf("%s: the run stopped early (%s): its evaluations are not a random sample, so they do not describe the classifier; run it without stop", path, v.Stop)
 		}
 		for _, c := range v.Counts {
 			probability = append(probability, float64(c)/float64(v.N))

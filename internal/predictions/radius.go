@@ -27,9 +27,9 @@ func LocateRadius(t *table.Table, err error) error {
 	return LocateRow(t, err)
 }
 
-// SelectRadius returns the rows of the radius *wanted. If wanted is nil, the table must have only one radius. (An
-// example has a row for each radius, so rows of several radii are not a sample of predictions.) If the table has no
-// column 'radius', SelectRadius returns it unchanged.
+// SelectRadius returns the rows of the radius to which the argument 'wanted' points. If 'wanted' is nil, the table must
+// have only one radius. (An example has a row for each radius, so rows of several radii are not a sample of
+// predictions.) If the table has no column 'radius', SelectRadius returns it unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {
@@ -79,7 +79,7 @@ func listRadii(radii []float64) string {
 }
 
 // SelectCertified returns the rows whose class is certified within the radius. In all other rows of a bounds.csv, the
-// columns lower and upper are not bounds on the confidence. If the table has no column 'certified', SelectCertified
+// columns 'lower' and 'upper' are not bounds on the confidence. If the table has no column 'certified', SelectCertified
 // returns it unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// WeightColumns names the columns of importance weights: the weight of a row, an upper limit of the weights in the
+// WeightColumns lists the columns of importance weights: the weight of a row, an upper limit of the weights in the
 // whole population, and whether the weights were estimated (1) or are exact (0). Only the first column is required.
 var WeightColumns = []string{"weight", "weight_bound", "weight_estimated"}
 
@@ -18,7 +18,8 @@ type Weights struct {
 }
 
 // ReadWeights returns the weights of a table that was read with the columns WeightColumns. It returns nil if the table
-// has no rows or none of these columns. A column weight_bound or weight_estimated without a column weight is an error.
+// has no rows or none of these columns. A column weight_bound or weight_estimated without a column 'weight' is an
+// error.
 func ReadWeights(t *table.Table) (*Weights, error) {
 	value, ok := t.Column(WeightColumns[0])
 	if t.N == 0 {

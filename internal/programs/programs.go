@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of a program on the PATH. An absolute name stands for itself. Find skips relative folders and empty entries of the PATH. If
-// it finds no program, the error wraps exec.ErrNotFound.
+// Find returns the absolute path of a program on the PATH. An absolute name stands for itself. Find skips relative
+// folders and empty entries of the PATH. If Find finds no program, the error wraps exec.ErrNotFound.
 func Find(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		if executable(name) {

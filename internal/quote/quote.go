@@ -72,7 +72,8 @@ func Field[T string | []byte](s T) string {
 	return disarm(strconv.Quote(text)) + more
 }
 
-// cut returns the beginning of s, at most show bytes. The result 'more' is an ellipsis if cut shortened s.
+// cut returns the beginning of s, at most as many bytes as the constant 'show' says. The result 'more' is an ellipsis
+// if cut shortened s.
 func cut(s string) (text, more string) {
 	if len(s) <= show {
 		return s, ""

@@ -2,8 +2,8 @@
 // syntax and the units are the same everywhere.
 //
 // A radius is a decimal from 0, such as 0.25 or 1e-3, or a fraction of two decimals, such as 2/255. It is in the units
-// of the data as read. For images, these units are [0, 1], so a step of one byte is 1/255. A percentage or a unit after
-// the number is no radius.
+// of the data as read. For images, these units are [0, 1], so a step of one byte is 1/255. A number with a percent sign
+// or a unit is no radius.
 package radius
 
 import (

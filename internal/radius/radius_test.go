@@ -26,7 +26,8 @@ func TestParse(t *testing.T) {
 }
 
 // The decimal of the float64 that stands for a fraction is on the safe side of the fraction: at least the fraction for
-// a certificate, at most the fraction for a perturbation. No float64 between is nearer.
+// a certificate, and at most the fraction for a perturbation. No other float64 on the safe side is nearer to the
+// fraction.
 func TestFractionsAreSafe(t *testing.T) {
 	rounded := 0
 	for above := range int64(256) {

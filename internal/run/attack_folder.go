@@ -30,7 +30,7 @@ type attacking struct {
 	search func(context.Context, []attack.Example) ([]attack.Found, error)
 	chunk  int                     // number of examples that are attacked side by side and stored together
 	folder *runfolder.AttackFolder // nil: nothing is stored
-	lines  []runfolder.Attacked    // lines of the examples in found
+	lines  []runfolder.Attacked    // lines of the examples in the field 'found'
 	found  []attack.Found          // without the values of inputs
 }
 
@@ -66,7 +66,8 @@ func (a *attacking) first() ([]attack.Example, error) {
 	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
 }
 
-// run attacks the examples that the folder does not hold yet. If run returns no error, the caller must call close.
+// run attacks the examples that the folder does not hold yet. If it returns no error, the caller must later call the
+// method 'close'.
 func (a *attacking) run(ctx context.Context, record attackRecord, console experiment.Console) (err error) {
 	if a.plan.Out != "" {
 		if a.folder, err = a.plan.openFolder(record, a.e.Model().InputLen()); err != nil {
@@ -114,7 +115,7 @@ func (a *attacking) attackRest(ctx context.Context, console experiment.Console) 
 	return nil
 }
 
-// store appends examples to the folder. store keeps the examples in memory without the values of their inputs.
+// store appends examples to the folder. It keeps the examples in memory without the values of their inputs.
 func (a *attacking) store(found []attack.Found) error {
 	var lines []runfolder.Attacked
 	var inputs [][][]float32

@@ -103,8 +103,8 @@ func readAttackRecord(dir string) (a attackRecord, err error) {
 	return a, nil
 }
 
-// keepResumed completes the plan of a resumed attack. If the plan does not set the seed or the choice of examples,
-// keepResumed copies it from the attack's record.
+// keepResumed completes the plan of a resumed attack. It copies the seed and the choice of examples from the attack's
+// record, unless the plan sets them.
 func (p *AttackPlan) keepResumed() error {
 	if p.Out == "" || !p.Resume {
 		return nil

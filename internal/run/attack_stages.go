@@ -199,7 +199,7 @@ func (f *fedGradients) Run(ctx context.Context, values []float32, labels, target
 	return nil
 }
 
-// classes returns the classes that the loss takes as arguments. Their order is that of the objective's LabelShape.
+// classes returns the classes that the loss takes as arguments. They are in the order of the objective's LabelShape.
 func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets
@@ -215,8 +215,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 }
 
 // countStages counts, for each stage, the examples that the stage broke. A stage breaks an example if it finds an
-// adversarial input. It also sets the robust accuracy after each stage. This is the share of all examples that the
-// model classifies correctly and that no stage has broken so far.
+// adversarial input. countStages also sets the robust accuracy after each stage. This is the share of all examples that
+// the model classifies correctly and that no stage has broken so far.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {
@@ -260,7 +260,7 @@ func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Fou
 			flat, attacked, 100*float64(flat)/float64(attacked), attack.Square)
 	}
 	if broken, much := attack.BrokenByScores(found, methods); much {
-		warn(warning.ScoresBetter, broken, "attacks without gradients broke %d examples (%.1f %%) that the attacks by gradients left: the gradients mislead; give %s more queries",
+		warn(warning.ScoresBetter, broken, "attacks without gradients broke %d examples (%.1f %%) that the attacks by gradients did not break: the gradients mislead; give %s more queries",
 			broken, 100*float64(broken)/float64(len(found)), attack.Square)
 	}
 	return all

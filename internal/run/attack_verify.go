@@ -207,7 +207,7 @@ func (v *attackVerifier) replay(ctx context.Context, line runfolder.Attacked, po
 	}
 	err = v.classify(ctx, x.Values, func(class int) {
 		if class != line.Predicted {
-			v.found.wrong(line.Index, "", "the model gives class %d, it gave %d", class, line.Predicted)
+			v.found.wrong(line.Index, "", "the model gives class %d, recorded is %d", class, line.Predicted)
 		}
 	})
 	for _, in := range line.Inputs {
@@ -273,8 +273,7 @@ func sumOf(values []float32) string {
 }
 
 // classify queues the input x and the function 'check'. As soon as the queue fills a batch, the model classifies the
-// queued inputs, and each function is called with the class of its input. If no classes are replayed, classify does
-// nothing.
+// queued inputs, and each function is called with the class of its input. If no classes are replayed, it does nothing.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {
 	if !v.found.Classes {
 		return nil

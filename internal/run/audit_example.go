@@ -218,8 +218,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink moves the input "to" towards the example x until its distance from x is at most radius. The argument
-// 'distance' is the distance between x and "to".
+// shrink moves the input "to" towards the example x until its distance from x is at most the argument 'radius'. The
+// argument 'distance' is the distance between x and "to".
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -237,8 +237,7 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 }
 
 // verify carries out the tests that a frozen line records (AuditLine). The argument 'seed' determines the noise. The
-// flip tests have a fixed order. After the first flip test that does not reject, verify carries out no further flip
-// tests.
+// flip tests have a fixed order. After the first flip test that does not reject, it carries out no further flip tests.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false

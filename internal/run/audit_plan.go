@@ -170,7 +170,7 @@ func (a *auditor) readRun() error {
 		return spec.BadInput(err)
 	}
 	if a.run.Parameters.Noise != spec.Lattice {
-		return hint.Add(spec.BadInputf("%s: its noise is in floats: its certificates are about no lattice", a.plan.Run), "audit a run with %s lattice", param.Noise)
+		return hint.Add(spec.BadInputf("%s: its noise is in floats, and an audit needs noise on a lattice", a.plan.Run), "audit a run with %s lattice", param.Noise)
 	}
 	if a.run.Parameters.Law.Law().Norm() != law.L2 {
 		return spec.BadInputf("%s: %s %s certifies in %s, and an audit searches in %s", a.plan.Run, param.Law, a.run.Parameters.Law,

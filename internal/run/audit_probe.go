@@ -133,8 +133,9 @@ func (a *auditor) byScores() bool {
 	return scores
 }
 
-// flip tests whether, at an input, the rival is more probable than the class. If scores certify the class, flip tests
-// instead whether the rival has the larger mean score. The argument 'most' is the maximum number of samples.
+// flip carries out a flip test, which tests whether the rival is more probable than the class at an input. If scores
+// certify the class, it tests instead whether the rival has the larger mean score. The argument 'most' is the maximum
+// number of samples.
 func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
 	level := a.level(t.Level, most)
 	p := &probe{stream: stream, input: input, first: 64, most: most}
@@ -182,7 +183,8 @@ func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t Audi
 	return r, nil
 }
 
-// confidence tests whether the mean score of the class is outside the claimed interval at an input.
+// confidence carries out a test of a bound on the confidence. It tests whether the mean score of the class at an input
+// is outside the claimed interval.
 func (a *auditor) confidence(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
 	level := a.level(t.Level, most) / 2
 	var bets []*audit.Bet

@@ -41,7 +41,7 @@ type Outcome struct {
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
-	// Only describes the examples if another run selected them. Only is empty for a run of all examples.
+	// If another run selected the examples, the field Only says in words how. It is empty for a run of all examples.
 	Only string `json:"only,omitempty"`
 }
 

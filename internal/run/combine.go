@@ -103,8 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run. The votes of the run must prove the run's certificates. So read returns an error for certificates
-// from scores, which votes cannot prove.
+// read reads a run. The votes of the run must prove the run's certificates. So the method returns an error for
+// certificates from scores, which votes cannot prove.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {
@@ -118,7 +118,7 @@ func (c *combining) read(ctx context.Context, path string) error {
 		return hint.Add(fmt.Errorf("%s: is of format 1, which does not record the conditions of its certificates", path), "certify again with this version")
 	}
 	if _, byVotes := m.run.Parameters.Method.Votes(); !byVotes {
-		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and certificates of scores cannot be recomputed from votes", path, m.run.Parameters.Method),
+		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and such certificates cannot be recomputed from votes", path, m.run.Parameters.Method),
 			"certify again with a method for votes")
 	}
 	if only := m.run.Parameters.Only; only.Given() {
@@ -144,7 +144,7 @@ func (c *combining) read(ctx context.Context, path string) error {
 
 // composable returns an error unless a certificate makes exactly this claim: with probability at least 1 − alpha, the
 // smoothed classifier gives the same class everywhere within the radius. It also returns an error if the certificate
-// has a condition that composable does not know.
+// has a condition that it does not know.
 func composable(c certify.Certificate, alpha float64) error {
 	switch {
 	case !c.Sound:

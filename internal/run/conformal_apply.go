@@ -270,9 +270,9 @@ func (a *applying) originals(then, now runfolder.Run) (positions []int, known bo
 	return positions, all != nil
 }
 
-// attackedPositions returns the positions of the inputs of an archive in the data file that an attack changed. The
-// archive is the argument 'file', and must be in the folder of an attack on the data file with this SHA-256. Otherwise
-// attackedPositions returns nil.
+// attackedPositions takes an archive of inputs that an attack changed. For each input, it returns the position of the
+// original example in the attacked data file. The archive is the argument 'file'. If it is not in the folder of an
+// attack on the data file whose SHA-256 is 'sum', attackedPositions returns nil.
 func attackedPositions(file, sum string) (positions []int) {
 	name, archive := strings.CutSuffix(filepath.Base(file), ".npz")
 	if !archive {

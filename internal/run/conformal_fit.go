@@ -22,7 +22,8 @@ import (
 // ConformalFit says how to fit a conformal predictor.
 type ConformalFit struct {
 	// Spec is the experiment that samples the calibration examples. Without a sigma, the model runs without noise. If
-	// Saved is set, only Law and Sigma of Spec count, and only for a file of scores that belongs to no run.
+	// Saved is set, Law and Sigma are the only fields of Spec that matter. They matter only for a file of scores that
+	// belongs to no run.
 	Spec  spec.Spec
 	Saved string // run folder or file of scores; empty: sample
 

@@ -22,9 +22,9 @@ type scorer struct {
 	probabilities []float64
 }
 
-// eachRow calls the function 'do' with the class probabilities of each of the k rows in outputs. Each row has m values.
-// If a row has no answer, its probabilities become NaN. Each class then has the lowest score, −∞. Files of scores
-// record such a row as zeros, so a row of zeros also becomes NaN. All calls of 'do' get the same slice.
+// eachRow calls the function 'do' with the class probabilities of each of the k rows in 'outputs'. Each row has m
+// values. If a row has no answer, its probabilities become NaN. Each class then has the lowest score, −∞. Files of
+// scores record such a row as zeros, so a row of zeros also becomes NaN. All calls of 'do' get the same slice.
 func (s *scorer) eachRow(outputs []float32, do func(probabilities []float64)) {
 	m := s.classes
 	if s.probabilities == nil {

@@ -169,7 +169,7 @@ func TestDisjoint(t *testing.T) {
 }
 
 // shortenBy must subtract the distance from the radius and round the result down. If the distance is larger than the
-// radius, no guarantee must remain.
+// radius, it must remove the guarantee.
 func TestShortenBy(t *testing.T) {
 	c := conformalfile.Conditions{Radius: .5, Sound: true}
 	if shortenBy(&c, 0); c.Radius != .5 || !c.Sound {

@@ -48,7 +48,7 @@ func (a *answering) startKeyed(example experiment.Example, seed uint64) *questio
 	return q
 }
 
-// ignores reports whether samples that vote for no class do not count. If ignores is true, the answer is the most
+// ignores reports whether samples that vote for no class do not count. If the result is true, the answer is the most
 // probable class, given that a sample votes for a class.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 

@@ -43,8 +43,8 @@ type savedVotes struct {
 	certifiers map[certify.VoteParams]*certify.VoteCertifier
 }
 
-// certifier returns the method with the parameters p. It caches methods, because a method caches what examples with
-// equally many votes share.
+// certifier returns the method with the parameters p. It keeps each method for later calls, because a method caches
+// results, which examples with equal counts share.
 func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, error) {
 	if c := s.certifiers[p]; c != nil {
 		return c, nil
@@ -57,8 +57,8 @@ func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, er
 	return c, nil
 }
 
-// settle chooses the method if the user names none. If the evidence holds what the run's method needs, settle chooses
-// this method.
+// settle chooses the method if the user names none. If the evidence holds what the run's method needs, it chooses this
+// method.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -156,7 +156,7 @@ func sizeable(v certify.Votes, size int64) error {
 	return nil
 }
 
-// subsample draws Size of the votes of each example, or returns all votes if Size is 0.
+// subsample draws a subsample of Size votes for each example. If Size is 0, it returns all votes.
 func (q Recertification) subsample(votes []certify.Votes) ([]certify.Votes, error) {
 	if q.Size == 0 {
 		return votes, nil
@@ -202,8 +202,8 @@ type SavedScores struct {
 	// For a file without selection samples, N0 is the number of estimation samples that serve for selection instead.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
-	// Size is the number of estimation samples to use: the first ones after those that serve for selection. 0 stands for
-	// all samples.
+	// Size is the number of estimation samples to use: the first samples after the samples that serve for selection. 0
+	// stands for all samples.
 	Size int64
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
 	// uses the votes of the run. Without a run, each sample votes for the class of its largest probability.
@@ -260,7 +260,7 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
 			return hint.Add(spec.BadInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
-				"take the first k samples for it with %s k, or certify %s label", param.N0, param.Class)
+				"take the first k samples as selection samples with %s k, or certify %s label", param.N0, param.Class)
 		}
 		if err != nil {
 			return spec.BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))

@@ -136,7 +136,7 @@ func (r *running) checkScores(done runfolder.Done) error {
 	return nil
 }
 
-// close closes the experiment. The results are already in the folder, so close only warns of an error.
+// close closes the experiment. The results are already in the folder, so an error only causes a warning.
 func (r *running) close() {
 	if err := r.experiment.Close(); err != nil {
 		r.console.Warnf(warning.CloseFailed, "%v", err)
@@ -189,7 +189,7 @@ func (r *running) lost(device smoothing.Classifier, examples int, err error) {
 		name, err, examples)
 }
 
-// sample samples and certifies the examples that the folder lacks.
+// sample draws the samples of the examples that the folder lacks, and certifies these examples.
 func (r *running) sample(ctx context.Context) error { return r.draw(ctx, r.sampler()) }
 
 func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {

@@ -58,7 +58,7 @@ func ValidateSweep(points []SweepPoint) error {
 	return nil
 }
 
-// eachPoint calls do for each point, and puts the name of the point into an error.
+// eachPoint calls the function 'do' for each point, and puts the name of the point into an error.
 func eachPoint(points []SweepPoint, console experiment.Console, do func(SweepPoint) error) error {
 	for k, p := range points {
 		console.Notef("point %d of %d: %s", k+1, len(points), p.Name)
@@ -77,9 +77,9 @@ type SweepForecast struct {
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// If there is a deadline, Shards is the smallest number of shards of each point with which the sweep meets the
-	// deadline if all shards of all points run at the same time. Tasks is the number of these shards in total, and
-	// TaskSeconds is the time of the longest one.
+	// These fields are set if there is a deadline. Each point is split into the same number of shards, Shards. This is
+	// the smallest number with which the sweep meets the deadline, provided that all shards of all points run at the
+	// same time. Tasks is the total number of shards, and TaskSeconds is the time of the longest shard.
 	Deadline    float64 `json:"deadline_seconds,omitempty"`
 	Shards      int     `json:"shards,omitempty"`
 	Tasks       int     `json:"tasks,omitempty"`

@@ -386,7 +386,7 @@ func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	if err != nil {
 		v.judge(checkBounds, []string{err.Error()}, "")
 		if certificates {
-			v.skip(checkCertificates, "the scores that they are of are damaged")
+			v.skip(checkCertificates, "the scores from which they were computed are damaged")
 		}
 		return nil
 	}

@@ -99,7 +99,7 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 	found, err := r.drawAgain(ctx, now, chosen)
 	var dependence *smoothing.DependenceError
 	if errors.As(err, &dependence) {
-		v.judge(checkAgain, []string{dependence.Error() + ": what it certified is about no function of one input"}, "")
+		v.judge(checkAgain, []string{dependence.Error() + ": the certificates of the run are about no function of one input"}, "")
 		return nil
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (v *verifier) explainDifference() string {
 		why += " (" + strings.Join(v.Again.Conditions, "; ") + ")"
 	}
 	if v.Compared == 0 {
-		why += "; or the model's answers depended on the batch: the run does not say that it compared batches, which every version since does, and what it certified of such a model is wrong"
+		why += "; or the model's answers depended on the batch: the run does not say that it compared batches, as runs of newer versions do; the certificates of such a model are wrong"
 	}
 	return why
 }
@@ -216,7 +216,7 @@ func differentResult(then, now runfolder.Record) string {
 	case moved > 0:
 		return fmt.Sprintf("at least %d of %d votes differ", moved, a.N0+a.N)
 	case a.Clean != nil && b.Clean != nil && *a.Clean != *b.Clean:
-		return fmt.Sprintf("class %d is recorded of the input without noise, it is %d", *a.Clean, *b.Clean)
+		return fmt.Sprintf("class %d is recorded for the input without noise, and it is %d here", *a.Clean, *b.Clean)
 	case then.Scores != now.Scores:
 		return "the saved scores differ"
 	}

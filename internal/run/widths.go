@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 )
 
-// Widths holds the mean widths of the intervals of the confidence under attack by one method (Emde et al. 2025, figure
-// 8).
+// Widths holds the mean widths of the intervals with which one method bounds the confidence under attack (Emde et al.
+// 2025, figure 8).
 type Widths struct {
 	Path       string             `json:"path"`
 	Method     string             `json:"method"`

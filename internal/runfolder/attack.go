@@ -275,8 +275,8 @@ func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	return f.lines.sync()
 }
 
-// EachInput calls visit with each input of the lines, in order. Each input has the given number of values. The function
-// 'visit' may keep the slice.
+// EachInput calls the function 'visit' with each input of the lines, in order. Each input has the given number of
+// values. The function may keep the slice.
 func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, input int, x []float32) error) error {
 	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
 	if err != nil {

@@ -93,8 +93,8 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take records the damage of a file in h.Changed. If err is about lines that do not belong to the run, take records err
-// in h.Extent. It returns any other err, for example from a failed read.
+// take records the damage of a file in h.Changed. If the error err is about lines that do not belong to the run, the
+// method records it in h.Extent. It returns any other error, for example from a failed read.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))
@@ -153,7 +153,7 @@ func (h *Holdings) auditRecord() {
 		h.Record = append(h.Record, fmt.Sprintf("%d examples are selected, and the parameters select %d of %d", run.Data.Selected, len(whole), run.Data.Examples))
 	}
 	if k := p.TangentSamples(); k != run.TangentSamples {
-		h.Record = append(h.Record, fmt.Sprintf("tangent_samples is %d, and follows as %d from the parameters", run.TangentSamples, k))
+		h.Record = append(h.Record, fmt.Sprintf("tangent_samples is %d, and the parameters give %d", run.TangentSamples, k))
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// boundsHeader names the columns of bounds.csv. The column named examples holds the number of sampled examples, and the
-// column alpha holds the failure probability of a row. A reader needs both to bound the number of wrong rows. The
-// column named certified is 0 in a row whose class is not certified within the radius. In such a row, the columns lower
-// and upper hold bounds on the label's score. An example without a label therefore has no such row. The column named
-// check holds the row's checksum.
+// boundsHeader names the columns of bounds.csv. The column 'examples' holds the number of sampled examples, and the
+// column 'alpha' holds the failure probability of a row. A reader needs both to bound the number of wrong rows. The
+// column 'certified' is 0 in a row whose class is not certified within the radius. In such a row, the columns 'lower'
+// and 'upper' hold bounds on the label's score. An example without a label therefore has no such row. The column
+// 'check' holds the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
 // normedHeader is the header of a file outside of a run folder, if the radii are in a norm other than L2. The column
-// norm names the norm. In a run folder, run.json says which norm the radii have.
+// 'norm' then says which norm. In a run folder, run.json says which norm the radii have.
 const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
 
 // headerOf returns the header of bounds.csv for radii in a norm.
@@ -109,7 +109,7 @@ type ownRow struct {
 	boundRow
 	label, prediction int
 	alpha             float64 // 0 in a file with certifiedHeader
-	absurd            bool    // [lower, upper] is not an interval in [0,1], or the column correct contradicts the columns prediction and label
+	absurd            bool    // [lower, upper] is no interval in [0,1], or 'correct' contradicts 'prediction' and 'label'
 }
 
 // agrees reports whether the row agrees with the certificate and with the parameters.

@@ -40,7 +40,7 @@ func (r Run) validateColumns() error {
 	seen := map[string]bool{}
 	for _, c := range columns {
 		if !(c.Sigma >= 0) || math.IsInf(c.Sigma, 1) || seen[c.Name] {
-			return fmt.Errorf("the sigma %v of the column %.60q is none, or the column has two", c.Sigma, c.Name)
+			return fmt.Errorf("the sigma %v of the column %.60q is not valid, or the column has two", c.Sigma, c.Name)
 		}
 		seen[c.Name] = true
 	}

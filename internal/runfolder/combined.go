@@ -68,7 +68,7 @@ func Certificates(path string) string {
 	return path
 }
 
-// WriteCombined writes a folder of combined runs to the path out. The folder must be empty or missing.
+// WriteCombined writes a folder of combined runs to the path 'out'. The folder must be empty or missing.
 func WriteCombined(out string, c Combined, certs []certify.Certificate) error {
 	if err := checkFree(out); err != nil {
 		return err

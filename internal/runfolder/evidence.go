@@ -94,7 +94,7 @@ func Owns(path string) bool {
 // IsFolder reports whether the path is a run folder itself, not one of its files.
 func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 
-// choose returns the path of the run's file called name. If the user gave a single file of the run, it must be this
+// choose returns the path of the run's file with this name. If the user gave a single file of the run, it must be this
 // file.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
@@ -558,8 +558,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the method by which scores bound a margin. The result is *given if given is not nil, and otherwise
-// the run's method.
+// Combine returns the method by which scores bound a margin. The result is the method that the user gave or, if 'given'
+// is nil, the run's method.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

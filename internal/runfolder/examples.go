@@ -35,8 +35,8 @@ type exampleReader struct {
 }
 
 // readExamples reads the files of the run in dir. If a kill or a power cut has damaged a file, it reads this file up to
-// the damage. Any other damage is an error. If visit is not nil, readExamples calls it with each whole example, but
-// with at most limit examples.
+// the damage. Any other damage is an error. If the function 'visit' is not nil, readExamples calls it with each whole
+// example, up to the number 'limit'.
 func (r Run) readExamples(dir string, limit int, visit func(Done) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()

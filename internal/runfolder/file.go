@@ -18,7 +18,7 @@ type appendFile struct {
 	size int64
 }
 
-// openAppend opens a file of the folder for appending. It first truncates the file to size bytes.
+// openAppend opens a file of the folder for appending. It first truncates the file to the given size.
 func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	file, err := confined.OpenIn(root, name, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
@@ -34,7 +34,7 @@ func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	return &appendFile{filepath.Join(root.Name(), name), file, size}, nil
 }
 
-// append writes whole lines. If the disk has no room for all of these lines, append leaves none of them in the file.
+// append writes whole lines. If the disk has no room for all of these lines, none of them stays in the file.
 func (a *appendFile) append(lines []byte) error {
 	if _, err := a.file.Write(lines); err != nil {
 		_ = a.file.Truncate(a.size)
@@ -53,7 +53,7 @@ func (a *appendFile) sync() error {
 	return stillThere(a.path, a.file, a.size)
 }
 
-// stillThere checks that path still names the open file and that the file has the expected size.
+// stillThere checks that the open file is still the file at the path and has the expected size.
 func stillThere(path string, file *os.File, size int64) error {
 	if err := durable.CheckName(path, file); err != nil {
 		return hint.New(err.Error(), "its results are lost: start again")

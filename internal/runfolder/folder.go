@@ -75,7 +75,7 @@ type Done struct {
 }
 
 // Samples are the saved scores of an example. Each method passes the samples of one phase to the function 'take', a few
-// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of take reuses it.
+// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of 'take' reuses it.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error
@@ -200,7 +200,7 @@ func lockFolder(dir string, run Run) (*Folder, error) {
 	return lockRoot(root, dir, run)
 }
 
-// lockRoot locks a folder for writing. If this fails, it closes root.
+// lockRoot locks a folder for writing. If this fails, lockRoot closes the argument 'root'.
 func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 	l, err := lockDir(root, dir)
 	if err != nil {
@@ -209,7 +209,7 @@ func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 	return &Folder{dir: dir, root: root, lock: l, run: run, seed: run.Seed()}, nil
 }
 
-// lockDir locks a folder of any kind for writing. If this fails, it closes root.
+// lockDir locks a folder of any kind for writing. If this fails, lockDir closes the argument 'root'.
 func lockDir(root *os.Root, dir string) (*flock.Flock, error) {
 	l, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
 	var got bool
@@ -277,8 +277,8 @@ func removeTemporary(root *os.Root) error {
 	return err
 }
 
-// sizes holds the lengths of the files up to which all lines are complete. A killed run may leave unfinished lines
-// after them.
+// sizes holds, for each file, the length of the part whose lines are all complete. A killed run may leave an unfinished
+// line after this part.
 type sizes struct{ votes, certs, bounds int64 }
 
 // open opens the files for appending. It cuts each file to the length in s.
@@ -321,7 +321,8 @@ func (r Run) scoreShape() scorefile.Shape {
 // Done returns the number of examples that the folder contained when it was opened.
 func (f *Folder) Done() int { return f.done }
 
-// EachDone reads the examples that the folder contained when it was opened, and calls visit with each, in order.
+// EachDone reads the examples that the folder contained when it was opened, and calls the function 'visit' with each of
+// them, in order.
 func (f *Folder) EachDone(visit func(Done) error) (err error) {
 	next := func(int) (Samples, error) { return nil, nil }
 	switch {

@@ -603,7 +603,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestBitFlips flips one bit of every byte. With the build tag audit, another test flips all eight bits.
+// TestBitFlips flips one bit of every byte. With the build tag 'audit', another test flips all eight bits.
 func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }

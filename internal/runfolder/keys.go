@@ -32,7 +32,7 @@ type keyScanner struct {
 	at   int // index of the next byte
 }
 
-// object moves past an object and adds the object's keys to found. It returns false if a key is not plain, if a key
+// object moves past an object and adds the object's keys to 'found'. It returns false if a key is not plain, if a key
 // occurs twice, or if a value is null.
 func (s *keyScanner) object(depth int, found *[][]byte) bool {
 	s.at++ // {

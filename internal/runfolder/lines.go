@@ -55,7 +55,7 @@ func (s *lineScanner) next() (line, error) {
 	return line{}, io.EOF
 }
 
-// readLine appends the next line with its newline to data. It returns io.EOF if the line has no newline.
+// readLine appends the next line with its newline to 'data'. It returns io.EOF if the line has no newline.
 func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	for {
 		part, err := br.ReadSlice('\n')
@@ -85,8 +85,8 @@ type fileFormat[T any] struct {
 	// sealed means that every line must have a checksum. If it is false, readers check only the checksums that are
 	// present.
 	sealed bool
-	// seed is the value from which every checksum starts. If alone is true, the file is read without its run, and the
-	// seed is computed from the file's first checksum.
+	// seed is the value from which every checksum starts. If the field 'alone' is true, the file is read without its
+	// run, and the seed is computed from the file's first checksum.
 	seed  checksum.Seed
 	alone bool
 	// own means that the file is in its run folder. Runs append lines to such a file, so its last line can be
@@ -130,8 +130,8 @@ func (f *fileFormat[T]) findSeed(l line) {
 var (
 	errTorn     = errors.New("the line is not whole: it has no end of line")
 	errChanged  = errors.New("the line has changed since it was written: its checksum does not match")
-	errForeign  = errors.New("the line is of another run, of another model, other data or other parameters: its checksum fits that one")
-	errMixed    = errors.New("the line is of another run than the lines before it: its checksum fits that one")
+	errForeign  = errors.New("the line is of another run, of another model, other data or other parameters: its checksum fits the other run")
+	errMixed    = errors.New("the line is of another run than the lines before it: its checksum fits the other run")
 	errUnsealed = errors.New("the line has no checksum, and rscert wrote one behind every line of this file")
 )
 
@@ -197,9 +197,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks three properties of a JSON object. It has all of the keys. No two keys are equal, even if upper and
-// lower case are ignored. No value is null. Without this check, encoding/json would use the last of equal keys, accept
-// Index for index, and leave 0 for missing keys.
+// checkKeys checks three properties of a JSON object. The object has all of the given keys. No two of its keys are
+// equal, even if upper and lower case are ignored. No value is null. Without this check, encoding/json would use the
+// last of equal keys, accept Index for index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil

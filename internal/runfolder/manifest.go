@@ -113,7 +113,7 @@ func statRegular(root *os.Root, name string) (os.FileInfo, error) {
 	return info, err
 }
 
-// readSmall reads a file of at most limit bytes in a folder.
+// readSmall reads a file in a folder. The argument 'limit' is the maximum size of the file in bytes.
 func readSmall(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := openRegular(root, name)
 	if err != nil {

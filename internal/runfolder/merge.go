@@ -63,7 +63,7 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 	return nil
 }
 
-// checkFree returns ErrExists unless out is missing or an empty folder.
+// checkFree returns ErrExists unless the folder 'out' is missing or empty.
 func checkFree(out string) error {
 	entries, err := os.ReadDir(out)
 	switch {
@@ -87,8 +87,8 @@ type merging struct {
 }
 
 // lock makes and locks the work folder, or takes over the work folder that a killed merge left. At the path of the work
-// folder, there may also be another folder or file, for example one that was copied together with the shards. So lock
-// accepts only a folder that holds only files of a merge. It accepts no link.
+// folder, there may also be another folder or file, for example one that was copied together with the shards. So the
+// method accepts a folder only if it holds nothing but files of a merge. It accepts no link.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

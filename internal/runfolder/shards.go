@@ -345,7 +345,8 @@ func (p *shardFolder) unlock() {
 	}
 }
 
-// Steps returns the total number of steps that Merge reports to progress. Each example of each file is one step.
+// Steps returns the total number of steps that Merge reports to its function 'progress'. Each example of each file is
+// one step.
 func (s *Shards) Steps() int64 {
 	files := 2
 	if len(s.run.Parameters.ConfidenceRadii) > 0 {

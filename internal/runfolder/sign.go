@@ -72,8 +72,8 @@ func (r Run) signedComment() string {
 		digest(r.Model.SHA256), denoiser, digest(r.Data.SHA256), len(r.positions()), p.Seed, shard)
 }
 
-// digest returns sum if sum is a SHA-256 in hex, and "unknown" otherwise. The run.json of a shard may come from another
-// person and hold any text.
+// digest returns the argument 'sum' if it is a SHA-256 in hex, and "unknown" otherwise. The run.json of a shard may
+// come from another person and hold any text.
 func digest(sum string) string {
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 {
 		return "unknown"
@@ -131,7 +131,7 @@ func (s *SignatureState) read(root *os.Root) ([]byte, error) {
 	return text, nil
 }
 
-// take returns the content of a small file. If the file is missing, too long or not regular, take returns nil and
+// take returns the content of a small file. If the file is missing, too long or not regular, the method returns nil and
 // records a fault.
 func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, error) {
 	text, err := readSmall(root, name, limit)
@@ -150,8 +150,8 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 	return nil, nil
 }
 
-// VerifySignature checks that key signed the run in dir. It checks the manifest's signature, and compares every file
-// that the manifest names with the manifest. It also checks that the manifest names every result in the folder.
+// VerifySignature checks that the key signed the run in dir. It checks the manifest's signature, and compares every
+// file that the manifest names with the manifest. It also checks that the manifest names every result in the folder.
 // VerifySignature returns an error only if it could not read a file.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)

@@ -47,7 +47,7 @@ func TestTargetIsDeflated(t *testing.T) {
 		}
 		exact := alpha * math.Exp(-5000*60*1e-9)
 		if got.Level > exact || got.Level < exact*(1-1e-12) {
-			t.Errorf("of alpha = %v %v is left, want %v", alpha, got.Level, exact)
+			t.Errorf("alpha = %v, of which %v is left, want %v", alpha, got.Level, exact)
 		}
 	}
 	r.Parameters.Precision = onnx.TF32

@@ -64,7 +64,7 @@ func finished(t *testing.T, s Shape) (path string, file []byte) {
 	return path, file
 }
 
-// flipEach flips every bit of the file in turn, and calls the function read while the bit is flipped.
+// flipEach flips every bit of the file in turn, and calls the function 'read' while the bit is flipped.
 func flipEach(t *testing.T, path string, file []byte, read func(at, bit int)) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)

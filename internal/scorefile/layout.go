@@ -19,7 +19,7 @@ import (
 // Shape holds the sizes of the arrays.
 type Shape struct {
 	Examples int   // N
-	N0       int64 // selection samples per example; if 0, there is no array scores0
+	N0       int64 // selection samples per example; if 0, there is no array 'scores0'
 	N        int64 // estimation samples per example
 	Classes  int   // m
 }
@@ -37,8 +37,8 @@ func (s Shape) validate() error {
 	return nil
 }
 
-// member is the position of an array in the archive. Arrays are stored uncompressed, so all positions are known before the
-// first sample.
+// member is the position of an array in the archive. Arrays are stored uncompressed, so all positions are known before
+// the first sample.
 type member struct {
 	name   string
 	header []byte // npy header
@@ -87,7 +87,8 @@ func (s Shape) FileSize() int64 {
 	return end + int64(len(directory(members, make([]uint32, len(members)), end)))
 }
 
-// npyHeader returns the header of an array, format 1.0: a Python dictionary padded with blanks to a multiple of 64 bytes.
+// npyHeader returns the header of an array, format 1.0: a Python dictionary padded with blanks to a multiple of 64
+// bytes.
 func npyHeader(dict string) []byte {
 	const before = 10 // magic, version and length
 	length := (before+len(dict)+1+63)/64*64 - before

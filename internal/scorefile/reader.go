@@ -14,7 +14,8 @@ import (
 )
 
 // Reader reads a file of scores, one example after another. Members may be stored or deflated. Scores may be float32 or
-// float64. The Reader rounds float64 to float32. Labels and index may have any integer type of 4 or 8 bytes.
+// float64. The Reader rounds float64 to float32. The arrays 'labels' and 'index' may have any integer type of 4 or 8
+// bytes.
 type Reader struct {
 	Shape
 	HasIndex bool
@@ -153,7 +154,7 @@ func (r *Reader) openArray(name string, dims int, float bool) (opened *array, er
 	return opened, nil
 }
 
-// check returns an error if the array cannot be used. The argument size is the array's length in bytes, including the
+// check returns an error if the array cannot be used. The argument 'size' is the array's length in bytes, including the
 // header.
 func check(h *npy.Header, size uint64, dims int, float bool) error {
 	switch {
@@ -183,7 +184,7 @@ func (a *array) integer() (int, error) {
 	return int(n[0]), err
 }
 
-// Next moves to the next example and returns the example's index and label. If the file has no array index, the index
+// Next moves to the next example and returns the example's index and label. If the file has no array 'index', the index
 // is the example's position. After the last example Next returns io.EOF.
 func (r *Reader) Next() (index, label int, err error) {
 	if err := r.skip(); err != nil {
@@ -236,8 +237,8 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
-// Selection passes the probabilities of the example's selection samples to the function take, a few samples at a time.
-// A slice [k·m] holds k samples of m classes. Selection reuses the slice.
+// Selection passes the probabilities of the example's selection samples to the function 'take', a few samples at a
+// time. A slice [k·m] holds k samples of m classes. Selection reuses the slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
 // Estimation does the same as Selection for the estimation samples.

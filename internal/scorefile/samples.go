@@ -27,13 +27,13 @@ func (w *Writer) check(i int) error {
 	return nil
 }
 
-// Selection passes the probabilities of the selection samples to the function take, a few samples at a time. A slice
+// Selection passes the probabilities of the selection samples to the function 'take', a few samples at a time. A slice
 // [k·m] holds k samples of m classes. Selection reuses the slice.
 func (s Samples) Selection(take func(probs []float32) error) error {
 	return s.read("scores0", s.writer.shape.N0, take)
 }
 
-// Estimation passes the probabilities of the estimation samples to the function take, in the same way as Selection.
+// Estimation passes the probabilities of the estimation samples to the function 'take', in the same way as Selection.
 func (s Samples) Estimation(take func(probs []float32) error) error {
 	return s.read("scores", s.writer.shape.N, take)
 }

@@ -37,8 +37,8 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples at the positions from, from + 1, …. It begins with the last example. The argument piece is
-// the maximum number of samples for each call of the Writer.
+// write writes the examples to successive positions, of which the first is the argument 'from'. It begins with the last
+// example. The argument 'piece' is the maximum number of samples for each call of the Writer.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)

@@ -39,7 +39,7 @@ const partSuffix = ".part"
 // Part returns the name of the unfinished file that becomes the file with this name.
 func Part(name string) string { return name + partSuffix }
 
-// StatPart is os.Lstat of the part file of path.
+// StatPart applies os.Lstat to the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the name of
@@ -153,12 +153,12 @@ func (w *Writer) WriteExample(i, index, label int) error {
 }
 
 // WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. The argument
-// first is the number of the first of these samples.
+// 'first' is the number of the first of these samples.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
 
-// WriteEstimation writes probabilities of estimation samples. Its arguments have the same meaning as those of
+// WriteEstimation writes probabilities of estimation samples. Its arguments have the same meaning as the arguments of
 // WriteSelection.
 func (w *Writer) WriteEstimation(i int, first int64, probs []float32) error {
 	return w.writeScores("scores", w.shape.N, i, first, probs)
@@ -193,8 +193,8 @@ func appendScores(b []byte, probs []float32) []byte {
 }
 
 // Digest returns eight hexadecimal digits, a CRC-32C over four numbers. These are the index and the label of the i-th
-// example (int64), the CRC-32C of its scores in the array scores0, and the CRC-32C of its scores in the array scores
-// (uint32). All numbers are little-endian, as in the file.
+// example (int64), the CRC-32C of its scores in the array 'scores0', and the CRC-32C of its scores in the array
+// 'scores' (uint32). All numbers are little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if err := w.check(i); err != nil {
 		return "", err

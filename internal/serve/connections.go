@@ -19,7 +19,7 @@ type connections struct {
 	open  map[string]*connection // key: route (routeOf)
 }
 
-// connection is an open connection. The fields requests and since are guarded by all.mu.
+// connection is an open connection. The mutex all.mu guards the fields 'requests' and 'since'.
 type connection struct {
 	net.Conn
 	route string

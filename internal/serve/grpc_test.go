@@ -423,8 +423,8 @@ func TestRunningLimit(t *testing.T) {
 	}
 }
 
-// TestGRPCTimes checks three ends of a call: the answer takes too long, the message takes too long to arrive, and the
-// client's deadline passes.
+// TestGRPCTimes checks three ways in which a call can end: the answer takes too long, the message takes too long to
+// arrive, and the client's deadline passes.
 func TestGRPCTimes(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, client := newGRPCTest(t, f, func(c *Config) { c.Timeout, c.ReadTimeout = 50*time.Millisecond, 200*time.Millisecond })
@@ -514,7 +514,7 @@ func (k *keeps) Ask(ctx context.Context, q run.Question) (run.Answered, error) {
 	return run.Answered{}, ctx.Err()
 }
 
-// metricValue returns the line of /metrics that begins with prefix, or an empty string.
+// metricValue returns the line of /metrics that begins with 'prefix', or an empty string.
 func (s *Server) metricValue(t *testing.T, prefix string) string {
 	t.Helper()
 	families, err := s.metrics.registry.Gather()

@@ -40,8 +40,8 @@ func (b binaryOutputs) has(name string) bool {
 // maxObjects limits the objects of a request, because each object takes far more memory than its text.
 const maxObjects = 64
 
-// decodeInfer decodes a request: the JSON part and the binary part after it. Of the request's parameters, only certify
-// and binary_data_output have an effect. Clients of Triton may send others.
+// decodeInfer decodes a request: the JSON part and the binary part after it. Of the request's parameters, only
+// 'certify' and 'binary_data_output' have an effect. Clients of Triton may send others.
 func (s *Server) decodeInfer(header, binary []byte) (query, binaryOutputs, error) {
 	if bytes.Count(header, []byte("{")) > maxObjects {
 		return query{}, nil, badf("the request has more than %d JSON objects", maxObjects)

@@ -125,7 +125,7 @@ func (s *Server) inputType() string {
 	return "FP32"
 }
 
-// setCertify reads the value of the parameter certify, which is a boolean or a radius.
+// setCertify reads the value of the parameter 'certify', which is a boolean or a radius.
 func (q *query) setCertify(value any) error {
 	switch v := value.(type) {
 	case nil:

@@ -180,9 +180,9 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. It then waits for the running requests, at most for
 // the time c.Drain. The function 'open' opens the classifier. Until 'open' returns, the server answers that it is live
-// but not ready. If ctx ends, even while open runs, Serve returns nil. Serve closes the classifier. If the function
-// 'listening' is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does not serve
-// gRPC.
+// but not ready. If ctx ends, even while the function 'open' runs, Serve returns nil. Serve closes the classifier. If
+// the function 'listening' is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server
+// does not serve gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

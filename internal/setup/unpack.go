@@ -29,9 +29,9 @@ type unpacking struct {
 	refused string            // last file that had a wanted name but a wrong hash
 }
 
-// unpack extracts the wanted files from a wheel, an npm package or a release archive into the folder dir. It recognises
-// archives by their first bytes. Any other file counts as the library itself. The function returns the paths of the
-// files by name, or an error if a file is missing.
+// unpack extracts the wanted files from a wheel, an npm package or a release archive into the folder 'dir'. It
+// recognises archives by their first bytes. Any other file counts as the library itself. The function returns the paths
+// of the files by name, or an error if a file is missing.
 func unpack(archive string, want map[string][]string, library, dir string) (map[string]string, error) {
 	u := &unpacking{want: want, library: library, dir: dir, found: map[string]string{}}
 	file, err := os.Open(archive)

@@ -11,7 +11,7 @@ type reading interface {
 	ReadingRounding(norm law.Norm, n int) float64
 }
 
-// Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ for any two inputs x and x′ of real numbers. Here q is
+// Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ for any two inputs x and x′ with real values. Here q is
 // the clamping and rounding of a Quantiser with step g. The quantiser moves each value of each of the two inputs by at
 // most g/2. So for D values the bound is g√D in L2 and g·D in L1. The bound also covers the rounding of the numbers in
 // a file to float32.

@@ -129,8 +129,8 @@ func (t ColumnTables) Eta() (eta float64) {
 }
 
 // ColumnNoise is noise with a scale for each column. In units of the scales, it is noise of scale 1 on the columns that
-// have noise. So a certificate of radius r holds for each perturbation δ that is 0 on the columns without noise, if the
-// vector of the quotients δ_d/scale_d on the other columns has a norm below r.
+// have noise. So a certificate of radius r holds for a perturbation δ under two conditions. On the columns without
+// noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a norm below r.
 type ColumnNoise struct {
 	Tables   ColumnTables
 	norm     law.Norm
@@ -231,9 +231,9 @@ type ColumnInput struct {
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
 // with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
-// whose numbers need not be float32 numbers. If it is false, the term read is 0. Otherwise, the term read is the sum of
-// two bounds. Both bound the distance between a number in the file and the float32 that was read from it: one for the
-// example, and one for any perturbed example.
+// whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the term 'read' is the
+// sum of two bounds. Both bound the distance between a number in the file and the float32 that was read from it: one
+// for the example, and one for any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

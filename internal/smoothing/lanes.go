@@ -90,9 +90,9 @@ func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.
 // samples it needs.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
-// fail records that a worker of the lane failed at a task. If other devices can continue, fail marks this device as
-// failed and returns nil. If an example also fails on a second device, the cause is the example itself. Then fail
-// returns an error.
+// fail records that a worker of the lane failed at a task. If other devices can continue, the method marks this device
+// as failed and returns nil. If an example also fails on a second device, the cause is the example itself. Then the
+// method returns an error.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
 	if !errors.As(err, &device) || ctx.Err() != nil {

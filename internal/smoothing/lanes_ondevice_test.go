@@ -69,8 +69,8 @@ func TestLanesMakeNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The function run draws samples on k devices. The slice 'makers' holds the indices of the devices that make noise
-	// themselves.
+	// The function 'run' draws samples on k devices. The slice 'makers' holds the indices of the devices that make
+	// noise themselves.
 	run := func(name string, k, batch int, failFrom int64, makers []int) (log []string, es []*restartable, lost int) {
 		es, source := restartables(n, []int64{10, 33, 150}, &log)
 		for i, e := range es {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A device runs the model linear. It writes its own mark into the last bits of every output. Tests can make the device
-// fail from a given call on, or on given inputs.
+// A device runs the model 'linear'. It writes its own mark into the last bits of every output. Tests can make the
+// device fail from a given call on, or on given inputs.
 type device struct {
 	linear
 	mark uint32

@@ -15,9 +15,9 @@ type NoiseMaker interface {
 	Classifier
 	// Noise returns the noise that the device makes, or nil if it makes none.
 	Noise() *LatticeNoise
-	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to the Vote of each
-	// output. If outputs is not nil, RunNoisy also sets outputs [Batch()·m], and votes may then be nil. Several
-	// goroutines may call RunNoisy concurrently.
+	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets the slice 'votes' [Batch()] to the
+	// Vote of each output. If the slice 'outputs' [Batch()·m] is not nil, RunNoisy also stores the outputs in it, and
+	// 'votes' may then be nil. Several goroutines may call RunNoisy concurrently.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 
@@ -25,10 +25,10 @@ type NoiseMaker interface {
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and values holds the model's inputs for
-// the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y +
-// Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never
-// changes.
+// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and the array 'values' holds the model's
+// inputs for the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i]
+// and z = y + Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of
+// Places[k] never changes.
 type Rows struct {
 	Places  [][]int32 // lattice points of the batch's examples
 	Example []int32   // [Batch()], index into Places for each row
@@ -211,7 +211,7 @@ func sameResults(here, there []float32, votes []int32) error {
 		for k := range m {
 			h, t := here[i*m+k], there[i*m+k]
 			if math.Float32bits(h) != math.Float32bits(t) && (h == h || t == t) {
-				return fmt.Errorf("a score of class %d is %v of an input made on the device, %v of the same made here", k, t, h)
+				return fmt.Errorf("a score of class %d is %v for an input made on the device, and %v for the same input made here", k, t, h)
 			}
 		}
 		if want := Vote(here[i*m : (i+1)*m]); int(v) != want {

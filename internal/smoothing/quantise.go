@@ -10,8 +10,8 @@ import (
 )
 
 // Quantiser rounds data that lie on no lattice to a lattice. Quantisation is part of the certified classifier. This
-// classifier clamps each value x of its input to [low, high], rounds the value to a multiple of step, and smooths on
-// the resulting lattice. The formulas are
+// classifier clamps each value x of its input to [low, high], rounds the value to a multiple of the step, and smooths
+// on the resulting lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //

@@ -37,14 +37,14 @@ func largest(in []float32) float32 {
 	return most
 }
 
-// ulp changes an output by one unit in the last place if up is true.
+// ulp changes an output by one unit in the last place if 'up' is true.
 func ulp(x *float32, up bool) {
 	if up {
 		*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
 	}
 }
 
-// The map 'dependent' holds models. The output of these models for an input depends on more than this input.
+// The map 'dependent' holds models whose output for an input depends on more than this input.
 var dependent = map[string]struct {
 	see  func(in []float32, row int, outputs []float32)
 	says string

@@ -72,9 +72,9 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
 		{1, 1, 8, []int64{2, 0, 0}},   // one example counts for 4 samples, which fill only the smallest batch
 		{3, 1, 96, []int64{2, 35, 0}}, // three examples count for 12 samples, which fill no batch of 32
-		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 samples fill batches of 8; the last 6 samples take batches of 4 and 2
-		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 samples fill a batch of 32, which ends 3 examples; the 5·4 of the others fill only batches of 8
-		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 samples are 8 for each of 4 workers: they fill one batch of 8, and later only batches of 4
+		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 samples fill a batch of 8; the last 6 samples take two batches of 4 rows
+		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 = 32 samples fill a batch of 32, which ends 3 examples; then 5·4 = 20 samples fill only batches of 8
+		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 = 32 samples are 8 for each of 4 workers, which fill one batch of 8, and later only batches of 4
 	} {
 		model := newResizable(unchanged, 4, 8, 32)
 		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}

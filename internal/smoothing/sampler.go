@@ -16,8 +16,8 @@ type Classifier interface {
 	InputLen() int // number of values of one input, D
 	Classes() int  // number of values of one output, m
 	Batch() int    // number of inputs per call
-	// Run computes out [Batch()·m] from in [Batch()·D]. Several goroutines may call it concurrently. The output for an
-	// input must not depend on the input's row in the batch or on the other inputs.
+	// Run computes the outputs 'out' [Batch()·m] for the inputs 'in' [Batch()·D]. Several goroutines may call it
+	// concurrently. The output for an input must not depend on the input's row in the batch or on the other inputs.
 	Run(ctx context.Context, in, out []float32) error
 }
 
@@ -123,8 +123,8 @@ type Sampler struct {
 	Lost func(device Classifier, examples int, err error)
 }
 
-// Run draws samples for the experiments that the function source returns, until source returns nil. Run returns the
-// first error, which may be the error of ctx. Experiments emitted before an error remain valid.
+// Run draws samples for the experiments that the function 'source' returns, until it returns nil. Run returns the first
+// error, which may be the error of ctx. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores

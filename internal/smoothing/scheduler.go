@@ -130,7 +130,7 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 }
 
 // next returns the next task for a lane, or nil after the last task. If there is no task now but further tasks may
-// come, next waits.
+// come, the method waits.
 func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,8 +239,8 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 }
 
 // compose returns the next task for a lane. The task is a decision if an experiment needs one. Otherwise it is a batch
-// of samples from examples that no other lane has claimed. If the sampler is not eager, compose holds back a partial
-// batch as long as further examples may join the batch.
+// of samples from examples that no other lane has claimed. Unless the sampler is eager, a partial batch waits as long
+// as further examples may join it.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -417,8 +417,8 @@ func (c *scheduler) emit() error {
 	return nil
 }
 
-// decide asks the experiment for its next goal. If the experiment wants no more samples, decide calls its method
-// Finish.
+// decide asks the experiment for its next goal. If the experiment wants no more samples, the method calls the
+// experiment's method Finish.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -125,7 +125,7 @@ var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to mo
 
 // leastEta returns the smallest eta, in units of 2⁻⁹², for which the cells sum to at least 2⁶⁴.
 func leastEta(masses []Mass) (uint64, error) {
-	// The function total returns the sum of the cells mod 2⁶⁴, and the number of carries.
+	// The function 'total' returns the sum of the cells mod 2⁶⁴, and the number of carries.
 	total := func(eta uint64) (sum, carries uint64) {
 		for _, p := range masses {
 			var c uint64
@@ -152,9 +152,9 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of a table with 2^columns columns, for words of width bits. The argument 'counts' holds
-// each label's number of cells, which is above 0. These numbers sum to 2^width. The columns after the last label in
-// counts belong to labels without mass.
+// aliases returns the entries e of a table with 2^columns columns, for words whose number of bits is 'width'. The
+// argument 'counts' holds each label's number of cells, which is above 0. These numbers sum to 2^width. The columns
+// after the last label in 'counts' belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)

@@ -184,8 +184,8 @@ func TestAliasesWordByWord(t *testing.T) {
 	}
 }
 
-// The function draw must also equal min(w, e) mod n for words of 64 bits. The test uses words around the entries and at
-// the ends of the range.
+// The function 'draw' must also equal min(w, e) mod n for words of 64 bits. The test uses words around the entries and
+// at the ends of the range.
 func TestDraw(t *testing.T) {
 	table := gaussianTable(t, 30, 1)
 	n := uint64(table.Entries())

@@ -41,7 +41,7 @@ type Conditions struct {
 	DenoiserRange     []float64          `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
 
-	// Only selects examples by the results of another run. It is absent for a run of all examples.
+	// The field Only selects examples by the results of another run. It is absent for a run of all examples.
 	Only Only `json:"only,omitzero"`
 
 	// Average says what an ensemble averages. It is absent if there is only one model.
@@ -49,8 +49,8 @@ type Conditions struct {
 }
 
 // Positions returns the positions of the experiment's examples in a dataset with the given number of examples. The
-// positions are in ascending order. If Only selects examples, Skip, Max, Select and Shard apply to the list of the
-// selected examples.
+// positions are in ascending order. If the field Only selects examples, Skip, Max, Select and Shard apply to the list
+// of the selected examples.
 func (c Conditions) Positions(examples int) []int {
 	if !c.Only.Given() {
 		return c.turns(examples)

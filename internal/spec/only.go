@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Choice says which examples of another run a run certifies again.
+// Choice says which examples of another run are certified again.
 type Choice string
 
 // These are the choices.
@@ -25,15 +25,15 @@ var Choices = choice.Of("choice", Abstained, Failed)
 
 func (c Choice) String() string { return string(c) }
 
-// Only describes a run that certifies only examples that another run selected by its results. The zero value means all
-// examples. The parameters Skip, Max, Select and Shard then apply to the selected examples, as they otherwise apply to
-// the whole dataset.
+// Only is a restriction of a run to some examples of another run, which were selected by the results of the other run.
+// The zero value means all examples. The parameters Skip, Max, Select and Shard then apply to the selected examples, as
+// they otherwise apply to the whole dataset.
 type Only struct {
 	Choice Choice `json:"choice"`
 	// Run is the ID of the other run.
 	Run string `json:"run"`
-	// Seeds are the seeds of the other run's noise and of all runs that selected the examples of the other run. The
-	// noise of the new run must have another seed.
+	// Seeds holds the seed of the other run's noise. If the other run was restricted in the same way, Seeds also holds
+	// the Seeds of that run. The noise of the new run must have another seed.
 	Seeds []uint64 `json:"seeds"`
 	// Of is the number of examples of the other run.
 	Of int `json:"of"`

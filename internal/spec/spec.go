@@ -232,7 +232,7 @@ func (s Spec) validateDenoiser() error {
 	return CheckChannelValues(param.Std, s.Std)
 }
 
-// CheckChannelValues checks each value of the parameter mean or std separately.
+// CheckChannelValues checks each value of the parameter 'mean' or 'std' separately.
 func CheckChannelValues(of param.Name, values []float64) error {
 	for _, v := range values {
 		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {

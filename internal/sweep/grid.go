@@ -133,7 +133,7 @@ func distinct(names []string) bool {
 	return true
 }
 
-// shorten gives numbers as names to points whose names are too long for a folder, or equal to another name.
+// shorten replaces the name of a point by a number if the name is too long for a folder, or equal to another name.
 func shorten(points []Point) {
 	var names []string
 	long := false

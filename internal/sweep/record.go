@@ -97,9 +97,10 @@ func (r Record) Folders(dir string) []string {
 	return folders
 }
 
-// Start starts or resumes the sweep in the folder dir. If resume is true and the folder holds a record, Start compares
-// this record with r. Otherwise Start writes r into the folder, which must be empty or missing. Several processes can
-// start the same sweep at the same time. One of them writes the record, and Start treats the others as later ones.
+// Start starts or resumes the sweep in the folder dir. If the argument 'resume' is true and the folder holds a record,
+// Start compares this record with r. Otherwise Start writes r into the folder, which must be empty or missing. Several
+// processes can start the same sweep at the same time. One of them writes the record, and Start treats the other
+// processes as if they had started later.
 func Start(dir string, r Record, resume bool) error {
 	err := r.join(dir, resume)
 	if !errors.Is(err, fs.ErrNotExist) {

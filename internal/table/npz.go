@@ -72,8 +72,8 @@ func (r *reader) checkFinite(x float64) error {
 	return nil
 }
 
-// readArray reads a 1-D array, or a 2-D array if matrix is true. The array's shape must fit the sizes in the archive's
-// directory. npy.Open compares these sizes with the bytes of the archive.
+// readArray reads a 1-D array, or a 2-D array if the argument 'matrix' is true. The array's shape must fit the sizes in
+// the archive's directory. npy.Open compares these sizes with the bytes of the archive.
 func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
 	a, err := npy.Open(f)
 	if err != nil {

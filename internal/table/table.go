@@ -27,12 +27,12 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
-	// Texts names columns whose values may be text in CSV and JSON lines. GroupRows can group rows by such texts.
+	// Texts lists the columns whose values may be text in CSV and JSON lines. GroupRows can group rows by such texts.
 	// Column returns NaN for a value that is not a number.
 	Texts []string
 	// Match, if not nil, selects additional columns by name. Read does not call Match for npz archives.
 	Match func(name string) bool
-	// Matrices names arrays of an npz archive that may be 2-D. Matrices has no effect on text.
+	// Matrices lists the arrays of an npz archive that may be 2-D. Matrices has no effect on text.
 	Matrices []string
 	// AllowNonFinite accepts NaN and ±Inf, which are errors otherwise.
 	AllowNonFinite bool
@@ -47,9 +47,10 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name that the argument 'name', the name of a column of the file, matches. A column
-// matches its own name. It also matches its name in lower case, unless another column of the file has that name.
-// knownName returns "" for a column that is not wanted.
+// knownName returns the wanted name of a column of the file. The argument 'name' is the column's name in the file. If
+// this name is wanted, knownName returns it. Otherwise knownName returns the name in lower case, if this lower-case
+// name is wanted and no column of the file has exactly this lower-case name. knownName returns "" for a column that is
+// not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -151,7 +152,7 @@ type reader struct {
 	*Table
 	opt   Options
 	held  int64 // bytes of the columns and, for a binary format, of the whole file
-	limit int64 // limit of held
+	limit int64 // limit of 'held'
 }
 
 // choose returns the column for a name in the header, or nil if the name is not wanted.

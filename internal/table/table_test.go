@@ -455,8 +455,8 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// limited reads a table while memory.Limit is the given limit. To this end, it sets Go's memory limit to twice this
-// limit.
+// limited reads a table while memory.Limit is the given limit. To this end, it sets Go's memory limit to twice the
+// given limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))

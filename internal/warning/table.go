@@ -142,11 +142,11 @@ var table = [...]entry{
 		"Rows with equal scores have equal labels more often than chance explains. Bounds, intervals and tests need independent rows. " +
 			"Remove copies, for example augmented images.")},
 	EstimatedWeights: {"estimated-weights", "the weights are estimates", param.Textf(
-		"'rscert weights' estimates weights from two files, and no data bound the error of such weights. The results are about the " +
+		"'rscert weights' estimates weights from two files. The error of such weights cannot be bounded. The results are about the " +
 			"population that these weights describe, which may differ from the target. 'rscert ce' can allow for wrong weights " +
 			"by a factor.")},
 	LabelMissing: {"label-missing", "a class has no row, or all rows have one class", param.Textf(
-		"The labels may count from 1, the file may have a column of a class that does not exist, or the rows are sorted and cut. " +
+		"The labels may count from 1, the file may have a column of a class that does not exist, or the rows are sorted and some are cut off. " +
 			"Check the column of the labels.")},
 	ScoresBackwards: {"scores-backwards", "wrong answers have higher scores than right ones", param.Textf(
 		"The AUROC is far below 0.5. The score is probably the probability of the other class: give 1 minus the score.")},

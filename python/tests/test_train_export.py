@@ -46,7 +46,7 @@ def test_the_file_predicts_like_pytorch(tmp_path: Path) -> None:
 
 
 class Different(torch.nn.Module):
-    """A model whose file differs from it: the exporter stores the flag of the export."""
+    """A model that gives other logits during its export. So the exported file differs from the model."""
 
     def __init__(self, wrong: float) -> None:
         super().__init__()

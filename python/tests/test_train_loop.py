@@ -1,4 +1,5 @@
-"""Tests the training loop: what it learns, what it writes, and that an interrupted training ends like another."""
+"""Tests the training loop: what it learns, what it writes, and that an interrupted training ends like an uninterrupted
+one."""
 
 import csv
 from dataclasses import dataclass, replace
@@ -58,7 +59,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Interrupting:
-    """A loss that fails in an epoch, like an interruption in its middle."""
+    """A loss that fails in one epoch, like an interruption in the middle of this epoch."""
 
     inner: SmoothAdv
     epoch: int
@@ -164,7 +165,8 @@ def test_the_loop_learns() -> None:
 
 
 def test_sgd_and_average_by_hand() -> None:
-    """One batch a epoch, without noise: the weights follow SGD with momentum, and the average its definition."""
+    """With one batch per epoch and without noise, the weights follow SGD with momentum, and the average follows its
+    definition."""
     x = np.array([[0, 255], [255, 0]], np.uint8)
     y = np.array([0, 1])
     torch.manual_seed(1)

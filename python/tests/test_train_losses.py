@@ -34,7 +34,7 @@ CONTINUOUS = Noise("gaussian", 0.3, step=None)
 
 @dataclass
 class Net:
-    """A network tanh(x·a + b)·c + d, with the gradient of a function of its logits for the inputs."""
+    """A network tanh(x·a + b)·c + d, and the gradient, with respect to the inputs, of a function of its logits."""
 
     a: np.ndarray
     b: np.ndarray
@@ -76,7 +76,7 @@ def softmax(z: np.ndarray) -> np.ndarray:
 
 
 def soft_back(p: np.ndarray, to_p: np.ndarray) -> np.ndarray:
-    """Returns the gradient for the logits, from the gradient for the probabilities p = softmax(logits)."""
+    """Returns the gradient with respect to the logits, from the gradient with respect to p = softmax(logits)."""
     return p * (to_p - (to_p * p).sum(-1, keepdims=True))
 
 
@@ -108,14 +108,15 @@ def smoothed(net: Net, x: np.ndarray, noise: np.ndarray) -> np.ndarray:
 
 
 def smoothed_gradient(net: Net, x: np.ndarray, noise: np.ndarray, to_mean: np.ndarray) -> np.ndarray:
-    """Returns the gradient for x [N, D], from the gradient for the mean probabilities [N, K]."""
+    """Returns the gradient with respect to x [N, D], from the gradient with respect to the mean probabilities [N,
+    K]."""
     p = smoothed(net, x, noise)
     to_logits = soft_back(p, np.broadcast_to(to_mean[:, None] / p.shape[1], p.shape))
     return net.back(x[:, None] + noise, to_logits).sum(1)
 
 
 def climb(x: np.ndarray, delta: np.ndarray, gradient: np.ndarray, epsilon: float, rate: float) -> np.ndarray:
-    """Takes a step of length rate in L2, then projects onto the ball and onto [0, 1]."""
+    """Takes a step of length ``rate`` in L2, then projects onto the ball and onto [0, 1]."""
     delta = delta + rate * gradient / np.linalg.norm(gradient, axis=1, keepdims=True)
     delta = delta * np.minimum(1, epsilon / np.linalg.norm(delta, axis=1, keepdims=True))
     return np.clip(x + delta, 0, 1) - x

@@ -119,7 +119,7 @@ def test_inputs_are_the_nearest_floats() -> None:
 
 @pytest.mark.parametrize("noise", [gaussian(0.25), laplace(0.1), uniform(0.25)], ids=lambda n: n.law)
 def test_training_draws_the_table(noise: Noise) -> None:
-    """A χ² test of the integers of add and offsets against the table's masses."""
+    """A χ² test of the integers that ``add`` and ``offsets`` draw, against the table's masses."""
     count = 400_000
     x = torch.full((count,), 100 / 255)
     generator = torch.Generator().manual_seed(3)

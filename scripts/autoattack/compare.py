@@ -136,7 +136,7 @@ class Case:
 
 
 def autoattack(case, norm, epsilon, attacks):
-    """Robust accuracies after each attack of a sequence, by the authors' AutoAttack."""
+    """Returns the robust accuracies after each attack of a sequence, as the authors' AutoAttack finds them."""
     with tempfile.TemporaryDirectory() as folder:
         log, standard = Path(folder) / "log", attacks == STAGES
         attack = AutoAttack(case.twin, norm=NORMS[norm], eps=epsilon, seed=SEED, device="cpu",
@@ -171,8 +171,8 @@ def art_apgd(case, norm, epsilon):
 
 
 def rscert(binary, case, norm, epsilon, attack, extra=()):
-    """rscert's robust accuracies after each attack. Also counts the inputs that rscert found, and those that PyTorch
-    gets wrong, too."""
+    """Returns rscert's robust accuracies after each attack. Also counts the adversarial inputs that rscert found, and
+    how many of these inputs PyTorch misclassifies, too."""
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "data.npz", Path(folder) / "run"
         np.savez(data, x=case.x.reshape(-1, *case.shape), y=case.y)
@@ -192,7 +192,7 @@ def rscert(binary, case, norm, epsilon, attack, extra=()):
 
 def measured(folder, key, measure):
     """Returns the result of the function 'measure' and its time in seconds. Keeps both in the folder of --cache, and
-    calls measure only if the folder does not hold them yet."""
+    calls 'measure' only if the folder does not hold them yet."""
     file = folder / (re.sub(r"[^\w.]+", "-", key) + ".json")
     if not file.exists():
         start = time.monotonic()

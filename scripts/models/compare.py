@@ -6,9 +6,9 @@
 With names, the script compares only these models. The table also shows the earlier results of the other models, which
 results.json in the folder keeps.
 
-The script runs 'rscert certify --check' on each model, whose verdict must suspect nothing. Then it runs 'rscert certify'
-with very little noise. So votes.jsonl has the prediction of every example without noise. It must be the argmax of the
-scores that onnxruntime computes from the same file.
+The script runs 'rscert certify --check' on each model. The verdict of the check must suspect nothing. Then it runs
+'rscert certify' with very little noise. So votes.jsonl has the prediction of every example without noise. This
+prediction must be the argmax of the scores that onnxruntime computes from the same file.
 """
 
 import argparse
@@ -42,8 +42,8 @@ def still(graph):
 
 
 def tolerance(graph):
-    """Returns the tolerance between scores. ONNX Runtime removes two opposite conversions to and from half precision
-    that follow each other. The nodes in front of the model decide whether they do."""
+    """Returns the tolerance between scores. ONNX Runtime removes two opposite conversions to and from half precision if
+    one directly follows the other. This depends on the nodes in front of the model."""
     half = any(t.data_type == onnx.TensorProto.FLOAT16 for t in graph.initializer)
     return 4e-3 if half else 1e-5
 
@@ -76,7 +76,7 @@ def reference(path, data, batch=None):
 
 
 def rows(outputs):
-    """Returns the scores of each example, from an array or a zipmap. An output of labels may come before them."""
+    """Returns the scores of each example, from an array or a zipmap. An output of labels may come before the scores."""
     scores = outputs[-1] if len(outputs) > 1 else outputs[0]
     if isinstance(scores, list):
         return [[row[k] for k in sorted(row)] for row in scores]
@@ -158,12 +158,12 @@ PACKAGES = ["torch", "torchvision", "timm", "transformers", "keras", "scikit-lea
 
 
 def suspects(row):
-    """Returns what the verdict says about the aspects that it suspects, by aspect."""
+    """Returns, for each aspect that the verdict suspects, what the verdict says about it."""
     return {aspect: text for aspect, (outcome, text) in row.get("verdict", {}).items() if outcome == "suspect"}
 
 
 def verdict(row):
-    """Returns the worst outcome of the verdict. For an outcome other than ok it names the aspects."""
+    """Returns the worst outcome of the verdict. If this outcome is not ok, also names the aspects that have it."""
     for worst in ("suspect", "unsure"):
         aspects = [aspect for aspect, (outcome, _) in row.get("verdict", {}).items() if outcome == worst]
         if aspects:

@@ -25,8 +25,8 @@ from onnx.reference import ReferenceEvaluator
 import zoo
 
 EXAMPLES = 8
-# Without noise, the enlarged digits have equal pixels. There, rounding decides which pixel is the maximum and gets the
-# gradient.
+# Without noise, the enlarged digits have equal pixels. Rounding would then decide which of them is the maximum and gets
+# the gradient.
 NOISE = .1
 DIRECTIONS = 32
 STEP = 1e-5

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the files of a package besides the program, for a version, in out/package.
+# Makes all files of a package except the program, in out/package. The argument is the version of rscert.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=out/package

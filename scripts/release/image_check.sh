@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds packaging/docker/Dockerfile with buildah. In the image it certifies bundled digits, not as root. Then it runs the
-# image's default command, a server, and asks it over HTTP. If no registry can be reached, debootstrap makes stand-ins
-# of the base images (as root). DEVICE=cuda builds the image for CUDA and only checks that its libraries are there.
-# IMAGE_STORE keeps the images between runs.
+# Builds packaging/docker/Dockerfile with buildah. In the image, a user without root rights certifies bundled digits.
+# Then the script runs the image's default command, a server, and asks it over HTTP. If no registry can be reached,
+# debootstrap makes stand-ins of the base images (as root). DEVICE=cuda builds the image for CUDA and only checks that
+# its libraries are there. IMAGE_STORE keeps the images between runs.
 set -eu
 cd "$(dirname "$0")/../.."
 device=${DEVICE:-cpu}
@@ -57,7 +57,8 @@ case $inspected in
 *) echo "image_check.sh: the image has other settings: $inspected" >&2; exit 1 ;;
 esac
 inside() { store run --isolation chroot "$@"; }
-# Runs the image's default command with the run in the folder run, in a network of its own, asks it over HTTP, and stops it.
+# Runs the image's default command with the run in the folder 'run', in a network of its own, asks it over HTTP, and
+# stops it.
 serve() {
 	mv "$work/runs/digits" "$work/run"
 	command=$(store inspect --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}{{range .OCIv1.Config.Cmd}}{{.}} {{end}}' "rscert:$device")

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds the wheel of this platform into out/wheel and tries it in a fresh virtual environment.
-# WHEEL_ARCH=arm64 builds the wheel for Linux on arm64 and tries it by emulation. RSCERT_WHEEL_TESTS=no skips the trial;
-# with RSCERT_WHEEL_TESTS=all, the tests of python/tests run instead, with RSCERT_WHEEL_EXTRAS, such as [torch].
+# Builds the wheel of this platform into out/wheel and tries it in a fresh virtual environment. WHEEL_ARCH=arm64 builds
+# the wheel for Linux on arm64 and tries it by emulation. RSCERT_WHEEL_TESTS=no skips the trial; with
+# RSCERT_WHEEL_TESTS=all, the tests of python/tests run instead, with the extras in RSCERT_WHEEL_EXTRAS, such as
+# [torch].
 set -eu
 cd "$(dirname "$0")/../.."
 tools=${WHEEL_TOOLS:?"is not set: run 'make wheel'"}
@@ -60,7 +61,7 @@ if [ "$tests" = all ]; then
 fi
 # shellcheck disable=SC2086 # the option is a second word
 "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check $wheel
-# With an empty home there is no library in the cache, so that the program uses the one among Python's packages.
+# With an empty home there is no library in the cache, so that the program uses the library among Python's packages.
 export HOME="$fresh" TMPDIR="$fresh" XDG_CACHE_HOME="$fresh/cache"
 if [ "$tests" = all ]; then
 	"$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests

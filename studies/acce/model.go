@@ -21,8 +21,8 @@ type curve struct {
 	found []found
 }
 
-// model runs all solvers at all radii, for bounds files and for a simulated classifier. The slice args holds pairs: the
-// name of a bounds file, and the σ of its run. The function draws the results by radius in the style of the paper's
+// model runs all solvers at all radii, for bounds files and for a simulated classifier. The slice 'args' holds pairs:
+// the name of a bounds file, and the σ of its run. The function draws the results by radius in the style of the paper's
 // Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {

@@ -1,6 +1,6 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
-// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1), also near calibration.
-// The second is how bounds and AUROC depend on the bandwidth h on real data.
+// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1), also for calibrated
+// classifiers. The second is how bounds and AUROC depend on the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
@@ -50,7 +50,7 @@ var functions = []function{
 	{"s²", func(s float64) float64 { return s * s }},
 	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
 	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
-	// Each of 15 bins contains two periods of the sine, which the mean over a bin hides.
+	// Each of 15 bins contains two periods of the sine, so the sine cancels in the mean over a bin.
 	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
@@ -317,7 +317,7 @@ func realData(path string) error {
 
 func main() {
 	log.SetFlags(0)
-	maxPower := flag.Int("max", 7, "largest sample size is 10 to this power, from 4 on")
+	maxPower := flag.Int("max", 7, "the largest sample size is 10 to this power; at least 4")
 	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
 	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
 	page := flag.String("page", "docs/calibration-error.md", "page with the table of gaps, for -parts figure")

@@ -75,7 +75,7 @@ func nearCalibration(maxPower int) error {
 	for _, l := range laws() {
 		ce, variation := l.truth()
 		if l.function.name == "s" {
-			ce, variation = 0, 1 // truth sums rounding errors
+			ce, variation = 0, 1 // exact; the sums in the function 'truth' have rounding errors
 		}
 		for power := 3; power <= min(6, maxPower); power++ {
 			n := int(math.Pow10(power))

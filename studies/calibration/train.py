@@ -12,8 +12,9 @@ scores.csv.gz  The columns score and label for 60,000 flights of the nycflights1
                gradient-boosted trees, trained on the other flights.
 logits.npz     The arrays logits [1000, 10] float16 and labels [1000] for 1,000
                digits of scikit-learn's digits data. The logits are the decision
-               values of logistic regression with next to no regularisation. It
-               was trained on 150 other digits, and so it is overconfident.
+               values of logistic regression with next to no regularisation. The
+               classifier was trained on only 150 other digits, so it is
+               overconfident.
 """
 import gzip
 import sys

@@ -122,8 +122,8 @@ func (f figures) cell() string {
 	return fmt.Sprintf("%.3f (%.3f, %.3f)", f.Size, f.Coverage, f.Attacked)
 }
 
-// orders calls the function do with the order of the examples in each split. The first half of an order are calibration
-// examples.
+// orders calls the function 'do' with the order of the examples in each split. The first half of each order holds the
+// calibration examples.
 func (d data) orders(splits int, do func(order []int) error) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	order := make([]int, len(d.examples))
@@ -139,7 +139,7 @@ func (d data) orders(splits int, do func(order []int) error) error {
 	return nil
 }
 
-// measure computes the figures of a rule. The argument attacked holds the same examples under attack. It is empty if
+// measure computes the figures of a rule. The argument 'attacked' holds the same examples under attack. It is empty if
 // there is no attack.
 func (d data) measure(r rule, splits int, attacked data) (f figures, err error) {
 	if f.design, err = conformal.NewDesign(r.params); err != nil {

@@ -54,7 +54,7 @@ func compare(paths []string) error {
 	return nil
 }
 
-// measure returns the row of the table for the run in the folder path.
+// measure returns the row of the table for the run in the folder 'path'.
 func measure(path string) ([]report.Cell, error) {
 	source, err := summary.Read(context.Background(), path)
 	if err != nil {

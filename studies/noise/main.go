@@ -92,7 +92,7 @@ func averageRadius(certs []certify.Certificate) float64 {
 	return t.Summary(nil).AverageRadius
 }
 
-// signTest returns the two-sided p-value of the counts a and b under a fair coin.
+// signTest returns the two-sided p-value of the counts 'a' and 'b' under a fair coin.
 func signTest(a, b float64) float64 {
 	if a == b {
 		return 1

@@ -54,7 +54,7 @@ const (
 	shut = " -->"
 )
 
-// replace takes the marked parts of the text made, puts each of them into the page, and returns the new page.
+// replace takes the marked parts of the text 'made', puts each of them into the page, and returns the new page.
 func replace(page, made string) (string, error) {
 	parts := 0
 	for {

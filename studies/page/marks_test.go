@@ -11,7 +11,8 @@ import (
 
 const root = "../.."
 
-// read returns the text of every file below the given folders of the project whose name matches.
+// read returns the text of every file whose name matches, in the given folders of the project and in the folders below
+// them.
 func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

@@ -13,7 +13,7 @@ func printMarked(name, table string) {
 }
 
 // splitRadius is the radius in the table of interval widths without selection samples. splitSamples holds one value of
-// k for each column of this table. The method tangent determines its tangent from the first k samples.
+// k for each column of this table. The method 'tangent' determines its tangent from the first k samples.
 const splitRadius = 0.25
 
 var splitSamples = []int{1, 5, 10, 50, 100}
@@ -26,7 +26,7 @@ func splitHeader() string {
 	return line + " taken |\n|" + strings.Repeat(" ---: |", len(splitSamples)+3) + "\n"
 }
 
-// splitRow returns the table's row for n samples. The map widths holds the interval width for each k.
+// splitRow returns the table's row for n samples. The map 'widths' holds the interval width for each k.
 func splitRow(n int, widths map[int]float64) string {
 	line := fmt.Sprintf("| %d | %.4f |", n, widths[0])
 	for _, k := range splitSamples {

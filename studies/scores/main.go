@@ -275,7 +275,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	for _, bound := range bounds {
 		for _, combine := range combines {
 			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
-				continue // for the first margin, the method directed equals projected
+				continue // for the first margin, the method 'directed' equals the method 'projected'
 			}
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue

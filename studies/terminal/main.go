@@ -36,7 +36,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 			}
 			break
 		}
-		// Of each line, a terminal shows only the text after the last carriage return.
+		// A terminal shows only the part of a line after the last carriage return.
 		line := s.Text()
 		line = line[strings.LastIndexByte(line, '\r')+1:]
 		lines = append(lines, line)

@@ -43,7 +43,7 @@ var sound = []certify.VoteMethod{certify.ClopperPearson, certify.Bonferroni, cer
 func main() {
 	log.SetFlags(0)
 	repeats := flag.Int("repeats", 200, "subsamples at n = 100; fewer at larger n")
-	streams := flag.Int("streams", 5, "streams an image for early stopping")
+	streams := flag.Int("streams", 5, "streams per image, for early stopping")
 	only := flag.Bool("figure", false, "make the figure alone")
 	flag.Parse()
 	if flag.NArg() < 1 {
@@ -178,8 +178,9 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// The slices sum and gains have an entry for each method. The entry of sum holds means over the repeats. The
-		// entry of gains holds, for each repeat, the average radius minus the average radius of bonferroni.
+		// The slices 'sum' and 'gains' have an entry for each method. The entry of 'sum' holds means over the repeats.
+		// The entry of 'gains' holds, for each repeat, the average radius of the method minus the average radius of the
+		// method 'bonferroni'.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
@@ -315,9 +316,9 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	var radius float64
 	byRadius, _ := fmt.Sscanf(name, "radius>=%g", &radius)
 	var samples, atBudget, stopped, fixed float64
-	// The function value returns an image's contribution to a mean. For a rule radius>=R, the contribution is 1 if the
-	// certificate's radius is at least R, and 0 otherwise. For the other rules, the contribution is the certificate's
-	// radius.
+	// The function 'value' returns an image's contribution to a mean. For a rule radius>=R, the contribution is 1 if
+	// the certificate's radius is at least R, and 0 otherwise. For the other rules, the contribution is the
+	// certificate's radius.
 	value := func(cert certify.Certificate) float64 {
 		if byRadius == 0 {
 			return cert.Radius

@@ -128,7 +128,7 @@ func drawSolvers(format picture.Format, inputs []Input, size picture.Size) ([]by
 	return picture.DrawPanels(format, size, "Calibration error under attack that each solver finds, against the radius: "+names(inputs)+".", picture.Rows(panels, inRow), right, top)
 }
 
-// solverName names a solver in a chart. Estimates from below keep their mark.
+// solverName names a solver in a chart. The name says whether the solver's value is exact or an estimate from below.
 func solverName(s acce.Solver) string {
 	if s.Exact {
 		return s.Column + ", exact"

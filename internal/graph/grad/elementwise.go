@@ -9,7 +9,7 @@ import (
 // This file holds the rules of functions of single numbers. It also holds the rules of sums, products, extremes and
 // choices of several numbers.
 
-// unary returns the rule of a function of one input. The argument 'gradient' adds the nodes that compute the gradient
+// unary returns the rule of a function of one input. The function 'gradient' adds the nodes that compute the gradient
 // in this input.
 func unary(gradient func(t *tape, n *node, d string) string) rule {
 	return func(t *tape, n *node) error {
@@ -98,8 +98,8 @@ func arithmetic(t *tape, n *node) error {
 }
 
 // factorOf adds nodes that compute the gradient in input k of a node whose operator is a function of two numbers. This
-// gradient has the shape of the function's result. If broadcasting repeated elements of the input, the caller must sum
-// the gradient over the repetitions.
+// gradient has the shape of the function's result. If the node broadcasts the input, so that elements of the input are
+// repeated, the caller must sum the gradient over the repetitions.
 func (t *tape) factorOf(n *node, k int) string {
 	a, b, y, d := n.input(0), n.input(1), n.output(), n.d[0]
 	second := k == 1

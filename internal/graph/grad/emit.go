@@ -21,11 +21,11 @@ func (t *tape) floatType(v string) graph.ElemType {
 	return graph.Float32
 }
 
-// numberFor adds a constant number whose type is the type of gradients in v.
+// numberFor adds a constant number that has the type of gradients in v.
 func (t *tape) numberFor(v string, x float64) string { return t.numbers(v, []int64{}, x) }
 
-// numbers adds a constant tensor that holds the numbers in the argument 'values'. Its type is the type of gradients in
-// v.
+// numbers adds a constant tensor that holds the numbers in the argument 'values'. The tensor has the type of gradients
+// in v.
 func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 	of := t.floatType(v)
 	if of == graph.Float64 {
@@ -209,8 +209,8 @@ func (t *tape) equal(x, y string) string {
 	return t.Op("Not", t.Op("Or", t.Op("Less", x, y), t.Op("Greater", x, y)))
 }
 
-// scatter adds a node that writes updates into a tensor of zeros, at the indices along an axis. If add is true, the
-// node sums the updates of an index, and indices may repeat.
+// scatter adds a node that writes updates into a tensor of zeros, at the indices along an axis. If the argument 'add'
+// is true, the node sums all updates of an index, so an index may occur several times.
 func (t *tape) scatter(zeros, indices, updates string, axis int64, add bool) string {
 	op, attributes := "ScatterElements", []*onnxpb.AttributeProto{graph.IntAttribute("axis", axis)}
 	if t.opset < 11 {

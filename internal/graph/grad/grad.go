@@ -90,7 +90,7 @@ func localOperators(m *onnxpb.ModelProto) map[operator]bool {
 	return local
 }
 
-// operator names an operator.
+// operator identifies an operator.
 type operator struct{ domain, name string }
 
 func operatorOf(domain, name string) operator {
@@ -100,8 +100,8 @@ func operatorOf(domain, name string) operator {
 	return operator{domain, name}
 }
 
-// A rule adds nodes to the tape that compute the gradients in a node's inputs. The argument of type node holds the
-// gradients in the node's outputs.
+// A rule adds nodes to the tape. These nodes compute the gradients in the inputs of one node of the model. The argument
+// of type node holds the gradients in the outputs of this node.
 type rule func(*tape, *node) error
 
 // tape is the state while the nodes of the gradient are added.

@@ -23,11 +23,11 @@ const (
 	// does not vanish where the model is confident.
 	Margin Loss = "margin"
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
-	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change DLR. DLR needs three classes.
+	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change DLR. DLR needs at least three classes.
 	DLR Loss = "dlr"
 	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). TargetedDLR
-	// needs four classes. Attached.Labels holds y and t of each example. If a user chooses dlr for a targeted attack,
-	// the attack uses TargetedDLR.
+	// needs at least four classes. Attached.Labels holds y and t of each example. If a user chooses dlr for a targeted
+	// attack, the attack uses TargetedDLR.
 	TargetedDLR Loss = "dlr-targeted"
 	// Difference is z_t − z_y for a class t. The attack FAB uses Difference to step to the decision boundary between y
 	// and t. Attached.Labels holds y and t of each example. Users cannot choose this loss.
@@ -81,7 +81,7 @@ type Objective struct {
 	Probabilities bool
 }
 
-// Attached names the inputs and outputs of a graph with an objective.
+// Attached holds the names of the inputs and outputs of a graph with an objective.
 type Attached struct {
 	Input  string // shape [Examples, …]
 	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
@@ -208,7 +208,8 @@ func (t *tape) marked(z, mark string) string {
 	return t.reduce("ReduceSum", t.Op("Where", mark, z, t.Floats(nil, 0)), []int64{1}, false)
 }
 
-// ratio adds nodes that divide margin [E] by span [E, 1]. A small constant added to span avoids a division by 0.
+// ratio adds nodes that divide the argument 'margin' [E] by the argument 'span' [E, 1]. A small constant added to
+// 'span' avoids a division by 0.
 func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }

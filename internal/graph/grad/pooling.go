@@ -24,7 +24,8 @@ func averagePool(t *tape, n *node) error {
 }
 
 // shares returns the reciprocal of the number of elements that each window averages. shares counts the elements of the
-// input and, if padded is true, the elements of the padding. It never counts elements beyond the padding.
+// input and, if the argument 'padded' is true, the elements of the padding. It never counts elements beyond the
+// padding.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {

@@ -143,7 +143,7 @@ func (r resizing) round(at float64) float64 {
 	return math.Ceil(at - .5)
 }
 
-// cubicWeight returns the value at distance x of the convolution kernel of Keys (1981).
+// cubicWeight returns the value of the cubic convolution kernel of Keys (1981) at the distance x.
 func (r resizing) cubicWeight(x float64) float64 {
 	a := r.cubic
 	switch {

@@ -2,8 +2,8 @@ package grad
 
 import "strings"
 
-// rules holds the rule of each operator. To support another operator, add a line to the function init below, and write
-// a rule in the file that holds similar operators.
+// rules holds the rule of each operator. To support another operator, add a line to the function 'init' below, and
+// write a rule in the file that holds similar operators.
 var rules = make(map[operator]rule)
 
 const (
@@ -12,7 +12,7 @@ const (
 	learned   = "ai.onnx.ml"
 )
 
-func init() { // in init, because otherwise the initial value of rules would depend on rules itself
+func init() { // in init, because otherwise the initial value of 'rules' would depend on 'rules' itself
 	add := func(domain, names string, r rule) {
 		for _, name := range strings.Fields(names) {
 			rules[operator{domain, name}] = r

@@ -430,8 +430,8 @@ func learnedCases() []ruleCase {
 
 // TestRules compares the gradient of every rule with finite differences. It computes in float64, or in float32 where
 // ONNX Runtime has no float64 kernel. The tolerances follow from the errors of the differences. In float64 with the
-// step h = 10⁻³, the errors are about h⁴ and 10⁻¹⁶/h of the values, that is about 10⁻¹². In float32 with h = 1/32, one
-// error is h⁴ ≈ 10⁻⁶ times the fifth derivative. The other error is 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
+// step h = 10⁻³, the relative errors are about h⁴ = 10⁻¹² and 10⁻¹⁶/h = 10⁻¹³. In float32 with h = 1/32, one error is
+// h⁴ ≈ 10⁻⁶ times the fifth derivative. The other error is 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
 func TestRules(t *testing.T) {
 	openLibrary(t)
 	for _, c := range allCases() {

@@ -13,8 +13,8 @@ import (
 // addsAtIndices is the first operator set in which ScatterElements and ScatterND can add.
 const addsAtIndices = 16
 
-// gatherElements is the rule of GatherElements. It adds the gradient in each element of the result to the element of
-// the input that was copied there.
+// gatherElements is the rule of GatherElements. It adds the gradient in each element of the result to the gradient in
+// the element of the input that was copied there.
 func gatherElements(t *tape, n *node) error {
 	x, xs, is := n.input(0), t.shape(n.input(0)), t.shape(n.input(1))
 	along := axis(n.integer("axis", 0), len(xs))
@@ -38,8 +38,8 @@ func gatherElements(t *tape, n *node) error {
 	return nil
 }
 
-// gatherND is the rule of GatherND. It adds the gradient in each slice of the result to the slice of the input that was
-// copied there.
+// gatherND is the rule of GatherND. It adds the gradient in each slice of the result to the gradient in the slice of
+// the input that was copied there.
 func gatherND(t *tape, n *node) error {
 	x, xs, is := n.input(0), t.shape(n.input(0)), t.shape(n.input(1))
 	batch := int(n.integer("batch_dims", 0))

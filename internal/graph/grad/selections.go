@@ -71,7 +71,8 @@ func slice(t *tape, n *node) error {
 // cuts holds the parameters of Slice. The four lists have equal lengths.
 type cuts struct{ starts, ends, axes, steps []int64 }
 
-// cutsOf reads the parameters of Slice. They are inputs, or attributes before operator set 10.
+// cutsOf reads the parameters of Slice. From operator set 10 on, the parameters are inputs. In older operator sets they
+// are attributes.
 func (t *tape) cutsOf(n *node) (c cuts, err error) {
 	if a := n.attribute("starts"); a != nil {
 		c.starts = a.Ints

@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// gradientAt returns the terms and the gradient at x of a weighted sum over f's result y. The weights are random.
+// gradientAt computes a weighted sum over f's result y at the input x. The weights are random. It returns the terms of
+// the sum and the gradient of the sum in x.
 func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradient []float64) {
 	t.Helper()
 	openLibrary(t)

@@ -96,8 +96,8 @@ type Votes struct {
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// The interval from Low to High is the Clopper–Pearson interval of the rate on these examples under new noise. High
-	// is nil for a comparison of counts.
+	// The interval from Low to High is a Clopper–Pearson interval. It is for the rate that these examples would have if
+	// both runs were repeated with new noise. High is nil for a comparison of counts.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`

@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The test invents the vote of every sample. Run b has the samples of run a, with some votes changed, followed by
-// further samples. The number of different votes must be at least the result of votesMoved. If the votes are arranged
-// to agree as much as possible, the two numbers must be equal.
+// The test invents the vote of every sample. The run 'b' begins with the samples of the run 'a', but some of their
+// votes are changed. Further samples follow. The number of different votes must be at least the result of votesMoved.
+// If the votes are arranged to agree as much as possible, the two numbers must be equal.
 func TestApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	count := func(votes []int) (counts []int64, none int64) {
@@ -56,7 +56,7 @@ func TestApart(t *testing.T) {
 		if back := votesMoved(int64(m), cb, nb, int64(n), ca, na); n < m && back != got {
 			t.Fatalf("%v and %v: %d, the other way round %d", a, b, got, back)
 		}
-		// The votes agree as much as possible if each of a's votes is matched with an equal, unmatched vote of b.
+		// The votes agree as much as possible if each vote of 'a' is matched with an equal, unmatched vote of 'b'.
 		left := slices.Clone(b)
 		fewest := int64(0)
 		for _, v := range a {

@@ -25,8 +25,8 @@ func fromCounts(a, b certify.Votes) int64 {
 }
 
 // votesMoved returns Σ_k max(0, a_k − b_k). Here a_k and b_k are the votes for class k among n samples and among m ≥ n
-// samples. The votes for no class count as one more class. The first n samples of b are the samples of a, so at most
-// b_k of the votes for class k in a can be the same in b. For n = m the sum is half the L1 distance.
+// samples. The votes for no class count as one more class. The n samples are the first n of the m samples, so at most
+// b_k of the a_k votes for class k can be unchanged. For n = m the sum is half the L1 distance.
 func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
@@ -73,7 +73,7 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 			return v, fmt.Errorf("example %d has scores of %d samples in %s and %d in %s", p.first.Index, len(x), first, len(y), second)
 		}
 		differ, told := compareVotes(x, y)
-		// The recorded counts include the votes of samples with tied scores, which the scores do not show.
+		// If the scores of a sample are tied, they do not show its vote. The recorded counts include this vote.
 		v.AtLeast += max(differ, fromCounts(p.first.Votes, p.second.Votes))
 		*v.AtMost += differ + int64(len(x)) - told
 		done()

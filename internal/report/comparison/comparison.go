@@ -22,7 +22,7 @@ const ChooseSetting = "The same is true of sizes, temperatures and margins"
 
 // Setting says how the certificates of a row were made, apart from what their Summary says.
 type Setting struct {
-	// File is the run or the file. It is empty if all rows are of one file.
+	// File is the path of the run or file from which the row comes. It is empty if all rows come from one file.
 	File string `json:"file,omitempty"`
 	// MarginKind is empty if all rows are of the same kind.
 	MarginKind certify.MarginKind `json:"margin_kind,omitempty"`
@@ -33,8 +33,8 @@ type Setting struct {
 	Temperature float64 `json:"temperature,omitempty"`
 }
 
-// Row holds the results of one setting. The Summary is of the first subsample, so that it states certificates. Repeats
-// describes all subsamples.
+// Row holds the results of one setting. The Summary describes the first subsample only, so its numbers are those of
+// actual certificates. Repeats describes all subsamples.
 type Row struct {
 	Setting
 	certify.Summary
@@ -91,8 +91,8 @@ func newSpread(x []float64) Spread {
 	return Spread{report.Number(mean), report.Number(sd)}
 }
 
-// Add adds the certificates of all examples from one subsample. The argument sampled is the number of sampled examples
-// (certify.Summary.Among).
+// Add adds the certificates of all examples from one subsample. The argument 'sampled' is the number of sampled
+// examples (certify.Summary.Among).
 func (r *Row) Add(certs []certify.Certificate, sampled int) {
 	r.sampled = sampled
 	radii, margins := new(certify.Tally), new(certify.Tally)
@@ -183,7 +183,7 @@ func repeats(turns []*certify.Tally, radii []float64) Repeats {
 type Values struct {
 	Count     int       // number of subsamples
 	At        []float64 // radii or margins
-	Certified []Spread  // at each of them
+	Certified []Spread  // certified accuracy at each radius or margin in At
 	Average   Spread    // average radius or average margin
 	Abstained Spread
 }

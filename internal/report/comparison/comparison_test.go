@@ -39,7 +39,8 @@ func row(setting Setting, sets ...[]certify.Certificate) *Row {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 || a == b }
 
-// Two subsamples of four examples. The accuracies at radius 0.5 are 3/4 and 1/4, and the average radii are 0.5 and 0.25.
+// The row has two subsamples of four examples. The accuracies at radius 0.5 are 3/4 and 1/4, and the average radii are
+// 0.5 and 0.25.
 func TestSummarize(t *testing.T) {
 	r := row(Setting{Size: 100}, certificates("margin", 0.5, 0.5, 1, -1), certificates("margin", 0.25, 0.25, 0.5, -1))
 	r.Summarize([]float64{0, 0.5}, true)
@@ -47,7 +48,7 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("summary %+v, want the first subsample", r.Summary)
 	}
 	v := r.Values()
-	sd := math.Sqrt(0.125) // of 3/4 and 1/4
+	sd := math.Sqrt(0.125) // standard deviation of 3/4 and 1/4
 	if v.Count != 2 || !near(float64(v.Certified[1].Mean), 0.5) || !near(float64(v.Certified[1].SD), sd) ||
 		!near(float64(v.Average.Mean), 0.375) || !near(float64(v.Average.SD), sd/2) || v.Abstained.Mean != 1 || v.Abstained.SD != 0 {
 		t.Errorf("values %+v", v)

@@ -91,7 +91,7 @@ func (c Curve) column(s Setting) Setting {
 	return s
 }
 
-// hotter reports whether s has a temperature and is equal to o otherwise, and o has no temperature.
+// hotter reports whether s has a temperature, o has none, and s and o are otherwise equal.
 func (s Setting) hotter(o Setting) bool {
 	return s.Temperature > 0 && o.Temperature == 0 && Setting{s.File, s.MarginKind, s.Size, 0} == o
 }

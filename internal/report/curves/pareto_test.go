@@ -15,8 +15,9 @@ func paretoRow(model string, count int, cce float64, front bool) selection.Row {
 		Accuracy: summary.CurvePoint{Accuracy: summary.Share{Count: count, Of: 10, Value: float64(count) / 10}}}
 }
 
-// The edge of the dominated region goes from the model with the smallest CCE to the model with the largest accuracy. It
-// passes through the corners that the two neighbours dominate together.
+// The edge of the dominated region goes from the model with the smallest CCE to the model with the largest accuracy.
+// Between two neighbours, the edge has a corner with the smaller of their accuracies and the larger of their CCEs. Both
+// neighbours dominate this corner.
 func TestFrontLine(t *testing.T) {
 	l := frontLine([]selection.Row{paretoRow("b", 7, 0.3, true), paretoRow("worse", 5, 0.4, false), paretoRow("a", 4, 0.1, true), paretoRow("c", 9, 0.6, true)})
 	x, y := []float64{0.4, 0.4, 0.7, 0.7, 0.9}, []float64{0.1, 0.3, 0.3, 0.6, 0.6}

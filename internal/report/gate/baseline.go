@@ -30,10 +30,10 @@ type Comparison struct {
 	ByHash bool `json:"same_data_by_hash"`
 	// Norm is the norm of all radii.
 	Norm law.Norm `json:"norm"`
-	// Cautions says where the examples are too few.
+	// Cautions says for which numbers the examples, or the differences between the runs, are too few.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
 	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
-	// procedure needs a family of tests that was fixed before the results.
+	// procedure needs a family of tests that was fixed before the results were known.
 	RadiiFromResults bool `json:"radii_from_results,omitempty"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".
 	RadiusTitle string `json:"-"`
@@ -49,7 +49,7 @@ type AccuracyChange struct {
 	Lost     int     `json:"lost"`   // examples that only the baseline certifies correctly
 	Gained   int     `json:"gained"` // examples that only this run certifies correctly
 	Change   float64 `json:"change"` // (Gained − Lost)/Examples
-	// The interval from Low to High is a betting interval of the change over the population.
+	// The interval from Low to High is a betting interval for the change in the population.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).
@@ -186,7 +186,7 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale returns a function that maps change number i from [−down, up] to [0, 1].
+// unitScale returns a function that maps the i-th change from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Choice says what a bound on the best of several runs pays for the choice.
+// Choice says how the failure probability δ is divided if a bound is on the best of several runs.
 type Choice struct {
 	Runs int `json:"runs"` // number of runs from which the best one is chosen
 	// Delta is the probability with which the statement about each single run may be wrong: the δ of the command,
@@ -30,13 +30,14 @@ func (*IncomparableRunsError) Hint() string {
 // CheckBest checks requirements on the best of several runs. The runs must be all runs of the choice, and their
 // summaries must be made with summary.Options.Choices = len(runs), so that each uses δ/len(runs).
 //
-// Let run j have N_j certificates. With probability at least 1 − δ/k, at most F_j of them are wrong, where F_j follows
-// from δ/k. By the union bound over the k runs, this holds for all runs together with probability at least 1 − δ. The
-// wrong certificates of a run are the same at each radius. So at each radius r, for each run j,
+// Let there be k runs, and let run j have N_j certificates. With probability at least 1 − δ/k, at most F_j of the
+// certificates of run j are wrong, where F_j follows from δ/k. By the union bound over the k runs, this holds for all
+// runs at once, with probability at least 1 − δ. The wrong certificates of a run are the same at each radius. So at
+// each radius r, for each run j,
 //
 //	(true certified accuracy of run j at r) ≥ (certified accuracy of run j at r) − F_j/N_j,
 //
-// and no further payment is due for the radius. The bound holds for whichever run is chosen, by whichever rule, also if
+// and δ need not be divided among the radii. The bound holds for whichever run is chosen, by whichever rule, even if
 // the choice depends on the results and on the radius. The runs need not be independent.
 func CheckBest(requirements []Requirement, runs ...summary.Summary) ([]Outcome, error) {
 	for _, s := range runs {

@@ -33,7 +33,7 @@ type Outcome struct {
 type NotKnownError struct {
 	Requirement, Run string
 	err              error
-	measured         bool // the requirement is only a quantity, which --require does not name
+	measured         bool // Requirement is only a quantity, without a bound
 }
 
 func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }

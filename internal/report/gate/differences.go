@@ -50,8 +50,8 @@ func Adjust(all []Comparison) {
 //
 //	adjusted p_(i) = max over j ≤ i of min(1, (m − j + 1)·p_(j)).
 //
-// Say that a row differs if its adjusted p-value is at most a. With probability at least 1 − a, no row whose null
-// hypothesis holds differs, even if the tests depend on each other.
+// Say that a row differs if its adjusted p-value is at most a. Then, with probability at least 1 − a, no row is said to
+// differ although its null hypothesis holds. The tests may depend on each other.
 func holm(rows []*AccuracyChange) {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })
@@ -62,15 +62,16 @@ func holm(rows []*AccuracyChange) {
 	}
 }
 
-// fewestDifferences returns the smallest number d of examples that only one of two runs certifies with which McNemar's
-// exact test can show a difference at the level a. The smallest p-value is 2·2^−d: one run certifies all d examples.
+// Let d be the number of examples that exactly one of two runs certifies. fewestDifferences returns the smallest d for
+// which McNemar's exact test can show a difference at the level a. For a given d, the smallest p-value is 2·2^−d. The
+// test has this p-value if the same run certifies all d examples.
 func fewestDifferences(a float64) (d int64) {
 	for d = 1; binomial.McNemar(d, 0) > a; d++ {
 	}
 	return d
 }
 
-// cautions says where the examples are too few for a comparison.
+// cautions says for which numbers of a comparison the examples, or the differences between the runs, are too few.
 func (c Comparison) cautions() (all []summary.Caution) {
 	a := 1 - c.Level
 	fewest := fewestDifferences(a)

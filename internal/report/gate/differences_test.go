@@ -42,7 +42,7 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// 6 is the number that benchstat gives for the level 0.05: 2·2⁻⁵ = 0.0625 and 2·2⁻⁶ = 0.03125.
+// For the level 0.05, benchstat gives the number 6, because 2·2⁻⁵ = 0.0625 and 2·2⁻⁶ = 0.03125.
 func TestFewestDifferences(t *testing.T) {
 	for level, want := range map[float64]int64{0.05: 6, 0.1: 5, 0.01: 8, 0.0626: 5, 0.0624: 6} {
 		if got := fewestDifferences(level); got != want {
@@ -51,8 +51,9 @@ func TestFewestDifferences(t *testing.T) {
 	}
 }
 
-// Runs b and c certify 9 and 2 examples more than run a at radius 0.5. With 2 tests each at 2 radii, McNemar's p-values
-// are 1 at radius 0.6, 2·2⁻⁹ and 2·2⁻².
+// At radius 0.5, the run 'b' certifies 9 examples more than the run 'a', and the run 'c' certifies 2 examples fewer
+// than 'a'. So McNemar's p-values at this radius are 2·2⁻⁹ and 2·2⁻². At radius 0.6, both p-values are 1. The p-values
+// of these 4 tests are adjusted together.
 func TestDifferences(t *testing.T) {
 	runs := []summary.Summary{sumAt(t, source("a", 100, 50, 0.5)), sumAt(t, source("b", 100, 59, 0.5)), sumAt(t, source("c", 100, 48, 0.5))}
 	all, err := Differences(runs)
@@ -119,8 +120,8 @@ func TestCompareAdjusts(t *testing.T) {
 	}
 }
 
-// Measure rounds a value to the side on which it stays true: 59 of 300 down, and a bound from above up. One of the 300
-// certificates may be wrong: P(Bin(300, 0.001) > 1) = 0.037.
+// Measure rounds a value to the side on which it stays true. It rounds 59 of 300 down, and an upper bound up. One of
+// the 300 certificates may be wrong: P(Bin(300, 0.001) > 1) = 0.037.
 func TestMeasure(t *testing.T) {
 	s := sumAt(t, source("run", 300, 59, 0.5))
 	for text, want := range map[string]float64{"certified-accuracy@0.5": 59. / 300, "certified:certified-accuracy@0.5": 58. / 300, "abstain-rate": 241. / 300} {

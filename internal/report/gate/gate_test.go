@@ -23,9 +23,9 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// source returns a run with n examples. The argument 'right' is a number: so many examples, the first ones, are
-// certified correctly at the radius. The remaining examples are abstentions. Each certificate has α = 0.001 and 1,000
-// samples.
+// source returns a run with n examples. The argument 'right' is the number of examples that are certified correctly at
+// the radius. These examples come first, and the remaining examples are abstentions. Each certificate has α = 0.001 and
+// 1,000 samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
@@ -113,8 +113,9 @@ func TestCheckInfiniteRadius(t *testing.T) {
 	}
 }
 
-// The worst group is found at each radius. Of the 50 examples with label 2, 25 are certified. At α = 0.001 and δ/2, at
-// most 1 of the 50 certificates of a group is wrong (P(Bin > 0) = 0.049, P(Bin > 1) = 0.0012).
+// The worst group may be another one at each radius. Of the 50 examples with label 2, 25 are certified. With
+// probability at least 1 − δ/2, at most 1 of the 50 certificates of a group with α = 0.001 is wrong (P(Bin > 0) =
+// 0.049, P(Bin > 1) = 0.0012).
 func TestWorstGroup(t *testing.T) {
 	s := source("run", 100, 75, 0.5)
 	for i := 50; i < 100; i++ {

@@ -141,8 +141,8 @@ func conformalSize(s summary.Summary, _ Requirement) (value, error) {
 	return value{big.NewRat(s.Sets.Size, int64(s.Sets.Inputs)), fmt.Sprintf("%d classes in %d sets", s.Sets.Size, s.Sets.Inputs)}, nil
 }
 
-// errorOf selects bounds on the error: of all rows, of the worst group, and so on. The result is nil if they were not
-// computed.
+// errorOf selects some of the bounds on the calibration error, for example those for all rows or those for the worst
+// group. The result is nil if these bounds were not computed.
 type errorOf func(e *summary.CalibrationError) *summary.CalibrationError
 
 var (

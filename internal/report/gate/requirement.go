@@ -33,7 +33,7 @@ type Requirement struct {
 	claim     certify.Claim // claim of the certificates, without RejectBelow
 	radius    *big.Rat
 	tau       *big.Rat
-	atMost    bool // the comparison is <=, otherwise >=
+	atMost    bool // the comparison is <=; if false, it is >=
 	bound     *big.Rat
 }
 
@@ -82,8 +82,8 @@ func Parse(text string) (Requirement, error) {
 	return r, nil
 }
 
-// ParseQuantity reads the quantity of a requirement, such as certified-accuracy@0.5. The result has no bound: only
-// Measure uses it.
+// ParseQuantity reads the quantity of a requirement, such as certified-accuracy@0.5. The result has no bound, so it is
+// only for Measure.
 func ParseQuantity(text string) (Requirement, error) {
 	r := Requirement{text: strings.TrimSpace(text)}
 	err := r.parseQuantity(r.text, text)

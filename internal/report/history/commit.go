@@ -34,7 +34,8 @@ func FindCommit(folder string) (string, error) {
 
 var errNoRepository = errors.New("no git repository")
 
-// findGit returns the folder .git of the repository that holds a folder. In a worktree, a file .git names it.
+// findGit returns the folder .git of the repository that holds a folder. In a worktree, .git is a file that holds the
+// path of this folder.
 func findGit(folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -57,7 +58,8 @@ func findGit(folder string) (string, error) {
 	}
 }
 
-// named returns the path in a file of one line, after a prefix. A relative path begins at the folder.
+// named reads a file of one line, which holds a prefix and a path, and returns the path. A relative path begins at the
+// folder.
 func named(file, prefix, folder string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -216,7 +216,7 @@ func add(path string, e Entry) (all []Entry, earlier int, err error) {
 	return append(all, e), 0, durable.WriteFile(path, after.Bytes())
 }
 
-// Series is the history of a quantity, such as certified-accuracy@0.5, of a run.
+// Series holds the values of one quantity, such as certified-accuracy@0.5, for one run.
 type Series struct {
 	Quantity string
 	Run      string
@@ -271,7 +271,7 @@ type Trend struct {
 	Value    float64 `json:"value"`
 	// Previous is the value of the commit before. It is nil for the first commit.
 	Previous *float64 `json:"previous,omitempty"`
-	// WorseInARow is the number of last commits of which each has a worse value than the commit before.
+	// WorseInARow is the number of the most recent commits that each have a worse value than the commit before.
 	WorseInARow int `json:"worse_in_a_row"`
 	// Worst means that no earlier value is as bad.
 	Worst bool `json:"worst"`

@@ -89,8 +89,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Processes that append at the same time lose no line. The locks of flock hold between open files, so goroutines stand
-// for processes.
+// Processes that append at the same time lose no line. A lock of flock excludes other open files, even those of the
+// same process. So goroutines can stand in for processes.
 func TestRecordTogether(t *testing.T) {
 	const commits = 40
 	path := filepath.Join(t.TempDir(), "gate.jsonl")

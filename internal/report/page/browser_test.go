@@ -30,7 +30,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// screenshots is the environment variable that names a folder for pictures of the page.
+// screenshots is the name of the environment variable that holds the path of a folder for pictures of the page.
 const screenshots = "RSCERT_SCREENSHOTS"
 
 // browser opens an empty tab of a real browser.

@@ -117,7 +117,7 @@ func (p Page) accuracyChart() chart {
 	what := summary.Accuracy(p.summaries())
 	c := chart{Title: report.Capitalise(what) + " by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: what, Percent: true, X: p.grid(gridSteps),
 		Meaning: "The share of the examples that are certified to be classified correctly under every perturbation " +
-			"up to the radius. The band ends below at what holds for these examples, all radii at once, with the " +
+			"up to the radius. The lower end of the band holds for these examples at all radii at once, with the " +
 			"stated probability over the noise." + p.claims()}
 	best := series{Name: "best of the runs", Color: -1, Dash: 2, Shape: "step", Values: make([]number, len(c.X))}
 	for k, r := range p.Runs {
@@ -173,9 +173,9 @@ func auditSeries(r Run, k int, radii []number) series {
 // probability. If α is unknown, it shows the bounds that hold only if every bound on a confidence holds.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
-		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +
-			"Brier score (CBS), over the examples whose class is certified there; fewer examples at larger radii, " +
-			"so the lines may fall. Only the points are computed; the lines lead the eye from one to the next."}
+		Meaning: "The largest calibration error (CCE) and the largest Brier score (CBS) that an attack within the radius can " +
+			"cause, over the examples whose class is certified at this radius. At larger radii there are fewer such " +
+			"examples, so the lines may fall. Only the points are computed; the lines only connect them."}
 	at := map[number]bool{}
 	p.bounds(func(_ int, radius number, _ summary.Calibration) { at[radius] = true })
 	c.X = slices.Sorted(maps.Keys(at))
@@ -239,8 +239,9 @@ func missing(n int) []number {
 
 func (p Page) reliabilityChart() chart {
 	c := chart{Title: "Reliability of the votes", XLabel: "share of the votes", YLabel: "accuracy", Percent: true,
-		Meaning: "Of the examples whose share of the votes lies in a bin, how many are right; on the diagonal the " +
-			"share of the votes is the accuracy. Without attack; the bars are confidence intervals of each bin."}
+		Meaning: "The share of right answers among the examples whose share of the votes lies in a bin. On the diagonal, " +
+			"the accuracy equals the share of the votes. The examples are not attacked. Each bin has its own " +
+			"confidence interval, which the bar shows."}
 	at := map[number]bool{0: true, 1: true}
 	for _, r := range p.Runs {
 		if r.Reliability == nil {
@@ -284,7 +285,7 @@ const histogramBins = 24
 func (p Page) radiusChart() chart {
 	c := chart{Title: "Certified radii", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "share of the examples", Percent: true, X: p.grid(histogramBins),
 		Meaning: "How the radii of the correctly certified examples are distributed: the share of all examples " +
-			"with a radius from the one abscissa up to the next. Wrong and abstained examples are in no bin."}
+			"with a radius from one abscissa up to the next. Wrong and abstained examples are in no bin."}
 	for k, r := range p.Runs {
 		count := countAt(r.Summary)
 		line := series{Name: r.Name, Color: k, Shape: "bins"}

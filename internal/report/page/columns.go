@@ -28,8 +28,9 @@ func (p Page) units() (all []assumption) {
 		for _, a := range c.SemiAxes {
 			axes = append(axes, fmt.Sprintf("%s %s", quote.Line(a.Column), report.Round(a.Length, report.Down, 0, 6)))
 		}
-		text := fmt.Sprintf("Of %s they are in units of each column's %s: the norm of a change δ is the %s norm of δ/%s. "+
-			"At the radius %s a column may change alone, in its own units, by: %s. The largest %s ball within has the radius %s.",
+		text := fmt.Sprintf("The radii of %s are in units of each column's %s: the norm of a change δ is the %s norm of δ/%s. "+
+			"If only one column changes, the radius %s allows these changes (in the column's own units): %s. "+
+			"The largest %s ball of changes within this radius has the radius %s.",
 			r.Name, symbol, r.Conditions.Norm.Title(), symbol, report.Round(c.Radius, report.Down, 0, 4), strings.Join(axes, ", "),
 			r.Conditions.Norm.Title(), report.Round(c.Inscribed, report.Down, 0, 6))
 		if len(c.Frozen) > 0 {

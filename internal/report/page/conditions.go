@@ -94,7 +94,7 @@ func (p Page) parameters() []measure {
 	})
 	add("Noise", "lattice: integers added to those of the data; float: rounded sums of "+
 		"floats.", func(c summary.Conditions) string { return c.Noise })
-	add("Seed", "The noise is a function of it: the same seed gives the same run.", func(c summary.Conditions) string {
+	add("Seed", "The seed determines the noise, so the same seed gives the same run.", func(c summary.Conditions) string {
 		if c.Seed == nil {
 			return ""
 		}
@@ -191,10 +191,10 @@ func (p Page) assumptions() []assumption {
 			"input of " + article(summary.Norms(p.summaries())) + " norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
 			"down." + p.claims() + p.exceptions()},
 		{"What may be wrong?", p.failures()},
-		{"What is “population”?", "Where the examples are a random sample of the inputs to come, the interval " +
-			"contains the accuracy on those with the stated confidence, each interval for itself (Clopper & " +
-			"Pearson 1934; of the average radius Waudby-Smith & Ramdas 2024). It has nothing to do with the " +
-			"noise."},
+		{"What is “population”?", "The inputs that the examples represent. If the examples are a random sample of " +
+			"these inputs, an interval contains the accuracy on them, with the stated confidence for each single interval " +
+			"(Clopper & Pearson 1934; for the average radius, Waudby-Smith & Ramdas 2024). The intervals do not account " +
+			"for the randomness of the noise."},
 		{"What is assumed?", "That the random numbers are as good as independent ones, and that the model gives " +
 			"the same answer to the same input. Nothing is assumed of the model, the data or the attack, beyond " +
 			"its " + summary.Norms(p.summaries()) + " norm."},
@@ -234,10 +234,10 @@ func (p Page) pairs() string {
 	text := ""
 	for _, r := range p.Runs {
 		if r.Conditions.Denoiser != nil {
-			text += fmt.Sprintf(" Of %s the model is the pair of the denoiser and the classifier behind it.", r.Name)
+			text += fmt.Sprintf(" For %s, the model is the pair of the denoiser and the classifier behind it.", r.Name)
 		}
 		if c := r.Conditions.Precision; c != "" && c != onnx.F32.String() {
-			text += fmt.Sprintf(" Of %s it is the model as computed in %s.", r.Name, c)
+			text += fmt.Sprintf(" For %s, it is the model as computed in %s.", r.Name, c)
 		}
 	}
 	return text
@@ -249,7 +249,7 @@ func (p Page) claims() string {
 	text := ""
 	for _, r := range p.Runs {
 		if c := r.Conditions; !c.Usual() {
-			text += fmt.Sprintf(" Of %s a certificate claims that %s.", r.Name, c.Says())
+			text += fmt.Sprintf(" A certificate of %s claims that %s.", r.Name, c.Says())
 		}
 	}
 	return text
@@ -261,11 +261,11 @@ func (p Page) exceptions() string {
 	for _, r := range p.Runs {
 		switch c := r.Conditions; {
 		case c.Sound == nil:
-			text += fmt.Sprintf(" For %s it is not known whether this holds.", r.Name)
+			text += fmt.Sprintf(" For %s, it is not known whether this holds.", r.Name)
 		case !*c.Sound:
-			text += fmt.Sprintf(" Of %s it does not hold: the method is not sound.", r.Name)
+			text += fmt.Sprintf(" For %s, this does not hold: the method is not sound.", r.Name)
 		case c.Arithmetic != certify.Exact:
-			text += fmt.Sprintf(" Of %s it holds for noise of real numbers only, which is not what was run.", r.Name)
+			text += fmt.Sprintf(" For %s, this holds only for noise of real numbers, which is not the noise that was run.", r.Name)
 		}
 	}
 	return text
@@ -276,7 +276,7 @@ func (p Page) failures() string {
 	text := ""
 	if slices.ContainsFunc(p.Runs, func(r Run) bool { return !r.Conditions.Deterministic }) {
 		text = "Each certificate may fail with probability α, independently of the others. " +
-			"What stands after ≥ or ≤ allows for that:"
+			"The numbers after ≥ or ≤ allow for that."
 	}
 	said := false
 	for _, r := range p.Runs {
@@ -286,7 +286,7 @@ func (p Page) failures() string {
 				r.Name, report.Certificates(r.Examples, d.Examples))
 			said = true
 		case d != nil:
-			text += fmt.Sprintf(" Of %s, with probability %s at most %d of %s are "+
+			text += fmt.Sprintf(" For %s: with probability %s, at most %d of %s are "+
 				"wrong.", r.Name, complement(d.Delta), d.Failures, report.Certificates(r.Examples, d.Examples))
 			said = true
 		}

@@ -55,7 +55,7 @@ func (p Page) groupTables() (all []groupTables) {
 	return all
 }
 
-// tableOfGroups returns the table of the values that the function of gives for the points of the groups' curves.
+// tableOfGroups returns the table of the values that the function 'of' gives for the points of the groups' curves.
 func tableOfGroups(s summary.Summary, caption string, of func(summary.GroupPoint) *float64, notes ...string) groupTable {
 	t := groupTable{Caption: caption, Notes: notes}
 	for _, at := range s.Curve {

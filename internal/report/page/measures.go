@@ -120,12 +120,12 @@ func (p Page) legend() string {
 			delta = r.Dataset.Delta
 		}
 	}
-	text := "Under a number stand: "
+	text := "The small print under a number gives: "
 	if delta > 0 {
-		text += fmt.Sprintf("after ≥ or ≤, what holds of these examples with probability %s over the noise; "+
+		text += fmt.Sprintf("after ≥ or ≤, the bound that holds for these examples with probability %s over the noise; "+
 			"", complement(delta))
 	}
-	return text + fmt.Sprintf("in brackets, the %s confidence interval of the same for the population that the "+
+	return text + fmt.Sprintf("in brackets, the %s confidence interval of the number for the population that the "+
 		"examples are drawn from.", report.Round(level, report.Nearest, 2, report.Shortest)+"\u00a0%")
 }
 
@@ -192,11 +192,11 @@ func (p Page) calibrations() []measure {
 	if len(keys) == 0 {
 		return nil
 	}
-	cce := measure{Name: "Calibration error", Meaning: "The most that the expected calibration error (CCE) can " +
-		"become when an attack within the radius moves the confidence of each example, if every bound holds; over " +
-		"the examples whose class is certified there."}
-	cbs := measure{Name: "Brier score", Meaning: "The most that the mean squared error of the confidence (CBS) can " +
-		"become under such an attack."}
+	cce := measure{Name: "Calibration error", Meaning: "The largest expected calibration error (CCE) that an attack " +
+		"within the radius can cause by moving the confidence of each example, if every bound holds. The error is over " +
+		"the examples whose class is certified at this radius."}
+	cbs := measure{Name: "Brier score", Meaning: "The largest mean squared error of the confidence (CBS) that such an " +
+		"attack can cause."}
 	for _, key := range keys {
 		cce.Lines = append(cce.Lines, p.across(p.name(key), func(s summary.Summary) cell {
 			return boundCell(calibrationAt(s, key), ofCCE)
@@ -208,9 +208,8 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS return two bounds on a calibration error. The first bound, value, is true if every bound on a
-// confidence is true. The second bound, certified, is true with probability 1 − δ. If this bound is unknown, certified
-// is nil.
+// ofCCE and ofCBS each return two bounds. The bound 'value' is true if every bound on a confidence is true. The bound
+// 'certified' is true with probability 1 − δ. It is nil if it is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil
@@ -250,8 +249,8 @@ func (p Page) thresholded() []measure {
 	var rows []measure
 	for _, tau := range slices.Sorted(maps.Keys(taus)) {
 		m := measure{Name: fmt.Sprintf("Confidence of at least %v", tau),
-			Meaning: "The most that the share of wrong ones among the answers of such a confidence can become, " +
-				"whatever the attack within the radius, if every bound holds. An example whose class is not " +
+			Meaning: "The largest share of wrong answers, among the answers with such a confidence, that an attack within " +
+				"the radius can cause, if every bound holds. An example whose class is not " +
 				"certified counts as wrong unless its bounds rule that out."}
 		for _, key := range p.calibrationKeys() {
 			m.Lines = append(m.Lines, p.across(p.name(key), func(s summary.Summary) cell {

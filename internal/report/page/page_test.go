@@ -64,7 +64,7 @@ func TestParts(t *testing.T) {
 		"<strong>0.0456</strong><small>≤ 0.2345, 7 examples</small>", "<strong>0.0123</strong><small>≤ 0.1234, 7 examples</small>",
 		"<strong>43.3 %</strong>", "<strong>cnn.onnx (SHA-256 abababababababab…)</strong>",
 		"<strong>sound</strong>", "<strong>exact</strong>", "for the noise that was drawn", "<summary>σ = 0.5: 10 classes</summary>",
-		"Of σ = 0.5, with probability 1 − 0.05", "<h3>Certified accuracy by radius</h3>", "<h3>Certified radii</h3>",
+		"For σ = 0.5: with probability 1 − 0.05, at most", "<h3>Certified accuracy by radius</h3>", "<h3>Certified radii</h3>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)

@@ -43,7 +43,7 @@ func selectiveCell(x summary.Selective, ok bool) cell {
 	return cell{percent(x.Error, report.Up), fmt.Sprintf("≤\u00a0%s, population ≤\u00a0%s", percent(*x.Certified, report.Up), percent(*x.Population, report.Up))}
 }
 
-// pa returns a group of measures that describe how the bounds on p_A are distributed, or nil if no run has them.
+// pa returns a group of measures that describe the distribution of the bounds on p_A, or nil if no run has such bounds.
 func (p Page) pa() []group {
 	if p.Runs[0].PA == nil {
 		return nil

@@ -36,7 +36,7 @@ type Figure struct {
 //go:embed assets/sets.html
 var setsMarkup string
 
-// setsLayout shares the tables of the page of runs.
+// setsLayout uses the templates for tables of the page about runs.
 var setsLayout = template.Must(template.Must(layout.Clone()).New("sets").Parse(setsMarkup))
 
 // setsView is the template's input.

@@ -156,7 +156,7 @@ func pick(s summary.Summary, all map[string]string, names []string) ([]string, e
 	return values, nil
 }
 
-// sameCell is the error about two runs in one cell. Its hint names the parameters that tell them apart.
+// sameCell is the error about two runs in one cell. Its hint names the parameters in which the two runs differ.
 func sameCell(first, second string, a, b map[string]string) error {
 	err := fmt.Errorf("%s and %s belong in the same cell of the table", first, second)
 	var differ []string

@@ -39,8 +39,8 @@ func (m Measure) value(r Row) (float64, bool) {
 	return r.Calibration.CCE, true
 }
 
-// certified returns the bound on CBS or CCE of a row that holds with probability 1 − Selection.DeltaEach, or nil if
-// there is none.
+// certified returns a row's bound on CBS or CCE. The bound holds with probability 1 − Selection.DeltaEach. The result
+// is nil if there is no such bound.
 func (m Measure) certified(r Row) *float64 {
 	if r.Calibration == nil || r.Calibration.Certified == nil {
 		return nil

@@ -19,10 +19,10 @@ import (
 // Options configure a comparison.
 type Options struct {
 	Radii []float64 // empty: all radii at which a run has CBS and CCE or, without such radii, the radii of the curves
-	// Names holds the name of the model of each run. Runs with the same name are of the same model. If Names is nil, the
-	// file of the model identifies the model.
+	// Names holds, for each run, the name of its model. Runs with the same name are of the same model. If Names is nil,
+	// the file of the model identifies the model.
 	Names []string
-	// Families holds the family of the model of each run, for example the method of its training. Nil: one family.
+	// Families holds, for each run, the family of its model, for example the training method. Nil: one family.
 	Families []string
 	// Within is the tolerance of the rule of Choice, as a share of the examples. Nil: make no choice.
 	Within *float64
@@ -43,8 +43,8 @@ type Comparison struct {
 }
 
 // Selection states what a choice among the runs costs. Runs also counts runs that have not begun, because somebody may
-// have left them out after seeing the others. The values 'certified' of all Runs runs hold together with
-// probability 1 − Delta, because each of them holds with probability 1 − DeltaEach.
+// have left them out after seeing the others. The value 'certified' of each run holds with probability 1 − DeltaEach.
+// So the values of all runs hold at once with probability 1 − Delta.
 type Selection struct {
 	Runs      int      `json:"runs"`
 	Delta     float64  `json:"delta"`

@@ -76,9 +76,10 @@ func adversarial() (runs []summary.Summary) {
 	return runs
 }
 
-// Table 2 compares the models within 3 points of the largest certified accuracy of any model, which is the upper end of
-// the printed intervals, and is attained by a model of another family. The rule must give the row AT exactly. CCE and
-// CBS are minimised separately: at radius 0.5 they belong to different models.
+// Table 2 compares the models whose certified accuracy is within 3 points of the largest certified accuracy of any
+// model. This largest accuracy is the upper end of the printed intervals, and belongs to a model of another family. The
+// rule must reproduce the row 'AT' exactly. CCE and CBS are minimised separately: at radius 0.5 they belong to
+// different models.
 func TestTable2(t *testing.T) {
 	want := map[Measure][4]float64{CCE: {10.90, 27.83, 49.30, 56.36}, CBS: {8.70, 10.94, 28.88, 36.25}}
 	unknown := [4]float64{none, none, none, none}
@@ -107,7 +108,8 @@ func TestTable2(t *testing.T) {
 		t.Errorf("at radius 0.5, one model has the smallest CCE and the smallest CBS: %+v", at.Choices)
 	}
 
-	// Without the models of the other families, the intervals begin lower, and better calibrated models join.
+	// Without the models of the other families, the intervals begin lower, so they also contain models with better
+	// calibration.
 	alone, err := Compare(adversarial(), Options{Radii: emdeRadii, Within: &within, Delta: 0.05})
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestRankCorrelationTies(t *testing.T) {
 }
 
 // run returns the summary of a run with 100 examples. The argument 'right' is the number of examples with the right
-// class and the radius 0.5. All examples of the others abstain.
+// class and the radius 0.5. The other examples are abstentions.
 func run(name string, sigma float64, right int, cce, cbs float64) summary.Summary {
 	radius := 0.25
 	s := summary.Summary{Name: name, Path: name, Examples: 100, Labelled: 100, Rows: make([]summary.Row, 100), Level: 0.95}
@@ -60,8 +60,9 @@ func run(name string, sigma float64, right int, cce, cbs float64) summary.Summar
 	return s
 }
 
-// The tolerance includes its end, as an exact decimal: 0.9 − 0.03 is 0.87, and 87 of 100 examples is within, although
-// 0.9 − 0.03 is above 0.87 in float64. Among equal values, the larger accuracy wins, then the first row.
+// The tolerance includes its end, and the comparison is of exact decimals. 0.9 − 0.03 is 0.87, so an accuracy of 87 of
+// 100 is within the tolerance, although 0.9 − 0.03 is above 0.87 in float64. Among equal values, the larger accuracy
+// wins, then the first row.
 func TestTolerance(t *testing.T) {
 	within := 0.03
 	for name, test := range map[string]struct {
@@ -112,8 +113,8 @@ func TestFrontTies(t *testing.T) {
 	}
 }
 
-// Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of each
-// model with the largest accuracy. A choice among the kept runs must still pay for all runs.
+// Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of
+// each model with the largest accuracy. A choice among the kept runs must still allow for all runs.
 func TestBestScale(t *testing.T) {
 	runs := []summary.Summary{run("a1", 1, 50, 0.1, 0.1), run("b", 0.5, 70, 0.3, 0.3), run("a0", 0.25, 60, 0.4, 0.4), run("a2", 0.5, 60, 0.2, 0.2)}
 	names := []string{"a", "b", "a", "a"}
@@ -167,8 +168,8 @@ func certificates(name string) summary.Source {
 	return s
 }
 
-// The certified accuracy of each of k runs leaves out the quantile of failures at delta/k. With one run it leaves out
-// the quantile at delta.
+// For each of k runs, the certified accuracy leaves out as many examples as the quantile of failures at delta/k says.
+// For a single run, it is the quantile at delta.
 func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary

@@ -22,7 +22,7 @@ const (
 	IntervalTooWide = "interval-wider-than-change"
 )
 
-// widest is the width of an interval of a share above which the examples are few: more than ±10 percentage points.
+// If the interval of a share is wider than 'widest', which is ±10 percentage points, there are too few examples.
 const widest = 0.2
 
 // cautions lists the cautions about a run. The argument 'asked' holds the radii that the user asked for.

@@ -12,10 +12,9 @@ type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	Run      string  `json:"run"` // name of the first run with this accuracy
-	// Certified is a lower bound on the certified accuracy of the best run for these examples. It holds with probability
-	// 1 − δ, for all radii and for any choice among the k runs together, because the statement about each run uses δ/k.
-	// The number k includes runs that have not begun.
-	// Certified is nil if no run has such a statement.
+	// Certified is a lower bound on the certified accuracy of the best run for these examples. With probability 1 − δ,
+	// it holds for all radii at once and for any choice among the k runs, because the statement about each run uses
+	// δ/k. The number k includes runs that have not begun. Certified is nil if no run has such a statement.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
@@ -48,7 +47,7 @@ func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	return best
 }
 
-// certifyPoints returns the points with their lower bounds, which pay for a choice from k runs.
+// certifyPoints returns the points with their lower bounds, which allow for a choice from k runs.
 func certifyPoints(points []EnvelopePoint, runs []Summary, k int) ([]EnvelopePoint, error) {
 	for _, s := range runs {
 		failures, known, err := s.failuresOfChoice(k)
@@ -79,7 +78,7 @@ func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
 		return 0, true, nil
 	}
 	each := d.Delta
-	if s.Choices != k { // otherwise the summary pays for the choice already
+	if s.Choices != k { // otherwise the summary already allows for the choice
 		each = EachDelta(each, k)
 	}
 	paid, err := newStatement(d.Examples, d.Alpha, each)

@@ -17,20 +17,20 @@ import (
 // Grouping says how to divide the examples into groups.
 type Grouping struct {
 	Columns []string
-	// Table has the column index and the columns of the groups. If Table is nil, the only possible column is "label",
-	// the true class.
+	// Table has a column named 'index', and the columns of the groups. If Table is nil, the only possible column is
+	// "label", the true class.
 	Table *table.Table
 }
 
 // ByGroup holds the certified accuracy of groups of examples. Let G be the number of groups. The bounds of one group
-// use δ/G, so the lower bounds of each kind hold for all groups together with probability 1 − Delta. The groups must
+// use δ/G, so, with probability 1 − Delta, the lower bounds of each kind hold for all groups at once. The groups must
 // not depend on the noise.
 type ByGroup struct {
 	Delta  float64 `json:"delta"`
 	Groups []Group `json:"groups"`
-	// Worst holds the smallest values of a group at each radius. A mixture Σπ_g·(group g) of the groups, with shares
-	// π_g ≥ 0 that sum to 1, has at least this accuracy, because the accuracy of a mixture is the same mixture of the
-	// groups' accuracies.
+	// Worst holds, for each radius, the smallest values that a group has. A mixture Σπ_g·(group g) of the groups, with
+	// shares π_g ≥ 0 that sum to 1, has at least this accuracy, because the accuracy of a mixture is the same mixture
+	// of the groups' accuracies.
 	Worst []GroupPoint `json:"worst"`
 }
 

@@ -46,8 +46,8 @@ func lowerBound(count, n int, alpha float64) float64 {
 	return mathext.InvRegIncBeta(float64(count), float64(n-count+1), alpha)
 }
 
-// The values are computed by hand from the ten examples of small: of label 0, the correct radii are 0.25, 0.75 and 1;
-// of label 1, they are 0.1, 0.25 and 0.5. Each group has five examples.
+// The values are computed by hand from the ten examples of the function 'small'. For label 0, the correct radii are
+// 0.25, 0.75 and 1. For label 1, they are 0.1, 0.25 and 0.5. Each group has five examples.
 func TestByLabel(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0, 0.5, 1}
@@ -153,9 +153,9 @@ func TestByGroupOfUnfinishedRun(t *testing.T) {
 	}
 }
 
-// An example of group g resists every attack with probability a_g. Then it has a certificate with probability 0.9.
-// Otherwise it has a wrong certificate with probability α. Each kind of bound fails for some group with probability at
-// most δ.
+// An example of group g resists every attack with probability a_g. If it does, it has a certificate with probability
+// 0.9. Otherwise it has a wrong certificate with probability α. The probability that a kind of bound fails for some
+// group must be at most δ.
 func TestGroupAccuracyCoverage(t *testing.T) {
 	const n, groups, alpha, delta, trials = 50, 3, 0.1, 0.2, 400
 	accuracy := [groups]float64{0.2, 0.5, 0.05}
@@ -200,7 +200,7 @@ func TestGroupAccuracyCoverage(t *testing.T) {
 	}
 }
 
-// The noise decides the prediction and the radius, so they make no groups.
+// The noise decides the prediction and the radius, so these two columns must not make groups.
 func TestNoisyGroups(t *testing.T) {
 	for _, column := range []string{"correct", "prediction", "radius"} {
 		o := Default()

@@ -60,7 +60,8 @@ type Options struct {
 	Level      float64 // confidence level of the intervals
 	Delta      float64 // allowed failure probability of a statement about the dataset
 	// Choices is the number of runs from which the best one is chosen. Each of their summaries gets Delta/Choices, so
-	// that the statements about all these runs hold together with probability 1 − Delta. 0 means that nothing is chosen.
+	// that, with probability 1 − Delta, the statements about all these runs hold at once. 0 means that nothing is
+	// chosen.
 	Choices int
 	Bins    int       // bins of the calibration error
 	Taus    []float64 // thresholds of the confidence-thresholded error
@@ -79,9 +80,9 @@ func Default() Options {
 	return Options{Level: DefaultLevel, Delta: DefaultDelta, Bins: DefaultBins, Taus: []float64{0.5, 0.8, 0.9}}
 }
 
-// EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then all k
-// statements hold together with probability at least 1 − delta. So the statement about the run that a rule chooses from
-// the k runs also holds with this probability, for every rule.
+// EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then, with
+// probability at least 1 − delta, all k statements hold at once. So the statement about the run that a rule chooses
+// from the k runs also holds with this probability, for every rule.
 func EachDelta(delta float64, k int) float64 {
 	return decimal.Down(new(big.Rat).Quo(decimal.Of(delta), big.NewRat(int64(k), 1)))
 }

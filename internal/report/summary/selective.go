@@ -40,10 +40,10 @@ type Selective struct {
 	Population *float64 `json:"population,omitempty"`
 }
 
-// Selection holds two radii for each example. Within the radius in answered, the classifier is certified to answer the
-// label. Within the radius in safe, it is certified to answer the label or to be silent. A radius of −1 means that
-// nothing is certified. Both certificates of an example hold together with probability at least 1 − α, where α is the
-// run's parameter alpha.
+// Selection holds two radii for each example. Within the radius in 'answered', the classifier is certified to answer
+// the label. Within the radius in 'safe', it is certified to answer the label or to be silent. A radius of −1 means
+// that nothing is certified. With probability at least 1 − α, both certificates of an example hold. Here α is the run's
+// parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
 // ReadSelection certifies the votes of the run at path for each of the two radii of a Selection, at half of the run's
@@ -147,8 +147,8 @@ func (s Summary) SelectiveAt(radius float64) (Selective, bool) {
 	return out, true
 }
 
-// Rat returns, as an exact fraction, the largest error if the argument 'failures' is the number of examples with a
-// wrong certificate. At worst, each of these examples is counted in Answered but gets a wrong answer. Then the error is
+// Rat returns the largest error as an exact fraction. The argument 'failures' is the number of examples with a wrong
+// certificate. At worst, each of these examples is counted in Answered but gets a wrong answer. Then the error is
 // (Unsafe + failures)/(Unsafe + Answered), at most 1. If there are no answers and no failures, Rat returns 0.
 func (s Selective) Rat(failures int64) *big.Rat {
 	wrong, all := int64(s.Unsafe)+failures, int64(s.Unsafe+s.Answered)

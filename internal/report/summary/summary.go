@@ -73,13 +73,13 @@ type Summary struct {
 	// above are then empty.
 	CalibrationError *CalibrationError `json:"-"`
 
-	// Cautions says for what the examples or the samples are too few.
+	// Cautions lists the statements for which there are too few examples or samples.
 	Cautions []Caution `json:"cautions,omitempty"`
 
 	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
-	// Choices is Options.Choices: the statements hold together for so many runs.
+	// Choices is Options.Choices: the number of runs for which the statements hold at once.
 	Choices int `json:"-"`
 	// RoundRadii says that the radii of Curve are round numbers that depend on the certified radii of the runs.
 	RoundRadii bool `json:"-"`

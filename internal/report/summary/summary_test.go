@@ -52,7 +52,7 @@ func mustNew(t *testing.T, s Source, o Options) Summary {
 	return sum
 }
 
-// TestNew compares counts, shares and averages with values computed by hand from small.
+// TestNew compares counts, shares and averages with values computed by hand from the examples of the function 'small'.
 func TestNew(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{1, 0, 0.25, 0.5, 0.25}
@@ -281,7 +281,7 @@ func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
 }
 
 // TestCalibration compares CBS with its closed form and the thresholded error with counts. Of 10 sampled examples,
-// three have bounds at 0.5.
+// three have bounds at the radius 0.5.
 func TestCalibration(t *testing.T) {
 	s := small()
 	s.Bounds = bounds(t, "index,radius,lower,upper,correct,confidence,examples\n"+
@@ -344,10 +344,10 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// The lower bound of the envelope pays for the choice. Each of the 2 runs has 100 certificates with α = 0.001. At δ =
-// 0.1, none of them is wrong (P(Bin(100, 0.001) > 0) = 0.095); at δ/2 = 0.05, one may be wrong (P(Bin > 1) = 0.0046). An
-// unsound run has no bound, but it counts as one of the runs. With δ/50, two may be wrong, because P(Bin > 1) = 0.0046 is
-// above 0.002, and P(Bin > 2) = 0.00015.
+// The lower bound of the envelope allows for the choice of the best run. Each of the 2 runs has 100 certificates with α
+// = 0.001. At δ = 0.1, the bound on the number of wrong ones is 0 (P(Bin(100, 0.001) > 0) = 0.095). At δ/2 = 0.05, the
+// bound is 1 (P(Bin > 1) = 0.0046). An unsound run has no bound, but it counts as one of the runs. With δ/50, the bound
+// is 2, because P(Bin > 1) = 0.0046 is above 0.002, and P(Bin > 2) = 0.00015.
 func TestEnvelopePays(t *testing.T) {
 	run := func(name string, right int, sound bool) Summary {
 		s := Source{Path: name}

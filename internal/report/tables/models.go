@@ -202,7 +202,7 @@ func (r Report) selectionNotes() (notes []string) {
 }
 
 // modelsHeader holds the columns of the CSV table of models, with one row for each radius and run. The columns
-// '…_certified' hold the bounds that are true for all runs together with probability 1 − δ.
+// '…_certified' hold bounds. With probability 1 − δ, the bounds of a column are true for all runs at once.
 var modelsHeader = []string{"radius", "model", "family", "run", "sigma", "certified_accuracy", "count", "of", "certified_accuracy_certified",
 	"average_radius", "average_radius_certified", "n", "cbs", "cbs_certified", "cce", "cce_certified", "pareto", "within", "chosen_by",
 	"sound", "arithmetic", "norm"}

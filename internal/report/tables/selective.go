@@ -31,7 +31,7 @@ func (r Report) selective(s summary.Summary) section {
 		"An attack within the radius can make the classifier answer unsafe examples wrongly. The answered examples are certified to be answered rightly.",
 		"Error: the largest share of wrong answers, where the attack silences every other example. Both certificates of an example take half of alpha.")
 	if first.Certified != nil {
-		out.notes = append(out.notes, "With probability: also if as many certificates are wrong as chance explains.")
+		out.notes = append(out.notes, "With probability: the error if as many certificates are wrong as chance explains.")
 	}
 	if first.Population != nil {
 		out.notes = append(out.notes, fmt.Sprintf("Population: with probability %g, for new inputs drawn like these examples; each radius for itself.", 1-s.Dataset.Delta))

@@ -28,7 +28,7 @@ type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
-	Differences  []gate.Comparison       `json:"differences,omitempty"` // of each further run from the first one
+	Differences  []gate.Comparison       `json:"differences,omitempty"` // comparison of each further run with the first one
 	Projection   *projection.Projection  `json:"projection,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 	History      *history.Result         `json:"history,omitempty"`
@@ -482,7 +482,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	}
 	notes = append(notes, line+".")
 	if !c.ByHash {
-		notes = append(notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of them.")
+		notes = append(notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of the data.")
 	}
 	return caption, table, append(notes, says(c.Cautions)...)
 }
@@ -554,7 +554,7 @@ func caveats(s summary.Summary) (notes []string) {
 	case c.Sound != nil && !*c.Sound:
 		add("the method is not sound: nothing is certified.")
 	case c.Arithmetic != certify.Exact:
-		add("the arithmetic is idealised: the certificates are of real-valued noise, not of that which was run.")
+		add("the arithmetic is idealised: the certificates hold for real-valued noise, not for the noise that was run.")
 	}
 	if c.Quantisation > 0 {
 		add("every radius is reduced by up to %s, because the classifier first rounds its inputs to multiples of a small step (a lattice).", report.Round(c.Quantisation, report.Up, 0, 4))
@@ -566,7 +566,7 @@ func caveats(s summary.Summary) (notes []string) {
 		add("the model is an ensemble: it averages the %s of %d models.", c.Average, len(c.Members))
 	}
 	if c.Composition != "" {
-		add("the certificates are of several runs together (%s); the radii hold for the classifier that these form.", quote.Line(c.Composition))
+		add("the certificates combine those of several runs (%s); the radii hold for the classifier that these runs form together.", quote.Line(c.Composition))
 	}
 	if c.Precision != "" && c.Precision != onnx.F32.String() {
 		add("the model is computed in %s: what is certified is the model as computed so.", quote.Line(c.Precision))

@@ -38,7 +38,7 @@ type GRPCInferenceServiceClient interface {
 	ServerLive(ctx context.Context, in *ServerLiveRequest, opts ...grpc.CallOption) (*ServerLiveResponse, error)
 	// ServerReady says whether the model has passed its checks.
 	ServerReady(ctx context.Context, in *ServerReadyRequest, opts ...grpc.CallOption) (*ServerReadyResponse, error)
-	// ModelReady says the same of the model that it names.
+	// ModelReady says whether the model with the given name has passed its checks.
 	ModelReady(ctx context.Context, in *ModelReadyRequest, opts ...grpc.CallOption) (*ModelReadyResponse, error)
 	// ServerMetadata names the server.
 	ServerMetadata(ctx context.Context, in *ServerMetadataRequest, opts ...grpc.CallOption) (*ServerMetadataResponse, error)
@@ -124,7 +124,7 @@ type GRPCInferenceServiceServer interface {
 	ServerLive(context.Context, *ServerLiveRequest) (*ServerLiveResponse, error)
 	// ServerReady says whether the model has passed its checks.
 	ServerReady(context.Context, *ServerReadyRequest) (*ServerReadyResponse, error)
-	// ModelReady says the same of the model that it names.
+	// ModelReady says whether the model with the given name has passed its checks.
 	ModelReady(context.Context, *ModelReadyRequest) (*ModelReadyResponse, error)
 	// ServerMetadata names the server.
 	ServerMetadata(context.Context, *ServerMetadataRequest) (*ServerMetadataResponse, error)

@@ -1,5 +1,6 @@
-"""Golden vectors of the lattice noise, written from its definition in table.go's, gaussian.go's and words.go's comments
-with Python integers and mpmath's erfc: no code is shared with Go.
+"""Golden vectors of the lattice noise. This script follows the definitions in the comments of table.go, words.go and
+stream.go, and of gaussian_masses.go in package law. It uses Python integers and mpmath's erfc, and shares no code with
+Go.
 
     python3 lattice_golden.py > lattice_golden.json
 """

@@ -1,5 +1,5 @@
-"""Golden vectors of the noise, written from its definition in noise.go's doc
-comment with Python integers and 50-digit decimals: no code is shared with Go.
+"""Golden vectors of the noise. This script follows the definitions in the comments of float.go and stream.go, with
+Python integers and decimals of 50 digits. It shares no code with Go.
 
     python3 noise_golden.py > noise_golden.json
 """

@@ -104,7 +104,7 @@ def certify(
     is a new temporary folder. ``help(rscert.CertifyOptions)`` explains the other options.
 
     Raises InputError for wrong options or input, RequirementNotMet if a requirement of ``require`` is not met, and
-    Failed if the work fails. All have the program's hint.
+    Failed if the work fails. All these exceptions hold the program's hint.
     """
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="rscert-")) / "run"
@@ -115,7 +115,7 @@ def certify(
 
 @contextlib.contextmanager
 def _command(model: Model | Sequence[Model], data: Data, sigma: float, options: CertifyOptions) -> Iterator[list[str]]:
-    """Returns the command ``rscert certify``. Models and data in memory are in temporary files."""
+    """Returns the command ``rscert certify``. It writes models and data in memory to temporary files."""
     with tempfile.TemporaryDirectory(prefix="rscert-") as scratch:
         data_path, shape = data_file(data, Path(scratch))
         command = ["certify", "--data", data_path, "--sigma", str(sigma)]
@@ -128,7 +128,7 @@ def _command(model: Model | Sequence[Model], data: Data, sigma: float, options: 
 class Finding:
     """The judgement of one aspect of a set-up: layout, scale, classes, labels or accuracy.
 
-    ``outcome`` is suspect if the set-up is probably wrong, and unsure if the examples do not decide.
+    ``outcome`` is ``suspect`` if the set-up is probably wrong, and ``unsure`` if the examples do not decide.
     """
 
     aspect: str

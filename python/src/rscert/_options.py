@@ -93,8 +93,8 @@ class CertifyOptions(TypedDict, total=False):
     seed: seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it
     skip: use only every k-th example of the dataset (default 1)
     max: maximum number of examples; 0 means all examples
-    select: which examples ``max`` keeps: first (the first ones) or spread (examples spread over the dataset); data
-        sorted by class have the default spread (default first)
+    select: which examples ``max`` keeps: first (the first ones) or spread (examples spread over the dataset); for
+        data sorted by class, the default is spread (default first)
     shard: run only shard i/k, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the
         shard of this task in a Slurm array or Indexed Job (default 0/1)
     device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; cuda uses all working GPUs,
@@ -126,8 +126,8 @@ class CertifyOptions(TypedDict, total=False):
     from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
         data are the same
     preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
-        Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: the same, and bounds on the
-        confidence (standard, Hoeffding) at the paper's radii for CIFAR-10)
+        Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: the settings of cohen2019,
+        and bounds on the confidence (standard, Hoeffding) at the paper's radii for CIFAR-10)
     resume: continue the run in the folder of ``out``; if the folder holds no run, start one
     sign: sign the finished run with the secret key in this file, which 'minisign -G' makes
     sign_password_file: with ``sign``, a file whose first line is the password of the key; by default rscert takes the
@@ -269,11 +269,11 @@ class CceOptions(TypedDict, total=False):
     plot: draw a figure to this .svg, .png or .pdf file
     curve: name of the figure: under-attack, solvers, cbs, lagrangian, constraints or assignment (default
         under-attack)
-    names: names for the inputs in the figures solvers and cbs; default: the names of the folders or files
+    names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
     group: also compute CBS and CCE for each group: the rows with the same value in this column; with several columns,
         each column makes groups of its own
-    groups: file with the column index and the columns of ``group``; default column: group
+    groups: file with a column named index and the columns of ``group`` (default: a column named group)
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
     admm_learning_rate_z: learning rates of admm for the confidences (default [0.001000,0.010000])
@@ -347,7 +347,7 @@ class MetricsOptions(TypedDict, total=False):
         probability of ``level`` every bin lies in its band
     group: also compute the metrics of each group: the rows with the same value in this column; with several columns,
         each column makes groups of its own
-    groups: file with the column index and the columns of ``group``; default column: group
+    groups: file with a column named index and the columns of ``group`` (default: a column named group)
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
@@ -364,8 +364,8 @@ class MetricsOptions(TypedDict, total=False):
         are computed on the other rows; ``seed`` chooses the rows at random
     attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
         for each row
-    tpr: shares of correct answers that the threshold keeps: their confidence in the file ``held_out`` is at least the
-        threshold; each share makes a threshold, as in ``tpr`` 0.99,0.98 (default 0.99)
+    tpr: shares of the correct held-out answers whose confidence is at least the threshold; each share gives a
+        threshold, as in ``tpr`` 0.99,0.98 (default 0.99)
     tau: further confidence thresholds τ between 0 and 1
     by_tau: write the errors, the true positive rate and the false positive rate at every threshold to this .csv,
         .svg, .png or .pdf file

@@ -71,7 +71,7 @@ def program() -> str:
 
 
 def run(arguments: Sequence[str], *, progress: bool = False) -> str:
-    """Runs the program and returns its output. With progress, shows the program's progress lines as they come."""
+    """Runs the program and returns its output. With ``progress``, shows the program's progress lines as they come."""
     # The program has its own process group, so it gets an interrupt only once, from this process. A second interrupt
     # would kill the program. Jupyter, too, interrupts only this process.
     with subprocess.Popen(
@@ -93,8 +93,8 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
 
 
 def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str]]:
-    """Returns the program's output and its lines on stderr. An interrupt goes on to the program, and is raised once the
-    program has ended. A second interrupt kills the program."""
+    """Returns the program's output and its lines on stderr. An interrupt is passed on to the program, and is raised
+    here once the program has ended. A second interrupt kills the program."""
     assert child.stdout and child.stderr
     printed: list[str] = []
     lines: list[str] = []
@@ -131,7 +131,7 @@ def _copy(source: IO[str], printed: list[str]) -> None:
 def _copy_lines(source: IO[str], lines: list[str], progress: bool) -> None:
     """Appends the program's lines to the list 'lines'.
 
-    With progress, it also shows the lines that are neither warnings nor errors.
+    With ``progress``, it also shows the lines that are neither warnings nor errors.
     """
     for line in source:
         lines.append(line.rstrip("\n"))

@@ -33,7 +33,7 @@ type controlPlane struct {
 	rest       *rest.Config
 }
 
-// startControlPlane starts the programs in bin. These programs end when the test ends.
+// startControlPlane starts the programs in the folder 'bin'. These programs end when the test ends.
 func startControlPlane(t *testing.T, bin string) *controlPlane {
 	t.Helper()
 	p := &controlPlane{dir: t.TempDir(), bin: bin}

@@ -49,7 +49,7 @@ func (s service) urls(ctx context.Context) (urls []string, err error) {
 	return urls, nil
 }
 
-// ask sends digits to a pod, asks for certificates if certify is set, and returns the classes.
+// ask sends digits to a pod, asks for certificates if 'certify' is set, and returns the classes.
 func ask(ctx context.Context, url string, digits [][]byte, certify bool) ([]int, error) {
 	head := fmt.Sprintf(`{"inputs":[{"name":"input","shape":[%d,1,28,28],"datatype":"UINT8","parameters":{"binary_data_size":%d}}],`+
 		`"outputs":[{"name":"class"}],"parameters":{"certify":%t}}`, len(digits), 784*len(digits), certify)

@@ -19,7 +19,7 @@ const color = name => getComputedStyle(document.documentElement).getPropertyValu
 const dashes = [[], [8, 5], [3, 4]];
 const lineColor = s => color(s.color < 0 ? "--soft" : "--c" + s.color % 6);
 const lineDash = s => dashes[(s.dash + (s.color > 5 ? 1 : 0)) % dashes.length];
-const faint = c => c + "2e"; // of a colour #rrggbb
+const faint = c => c + "2e"; // makes a colour #rrggbb almost transparent
 const trim = x => String(Number(x.toPrecision(6)));
 
 function said(chart, s, i) {
@@ -47,7 +47,7 @@ function draw(figure, chart) {
     return svg;
   });
   chart.series.forEach((s, k) => readout.append(make("li", {}, keys[k], make("span", {}, s.name + ": ", values[k]))));
-  // Points of a line stand where it has values; the others are passed over.
+  // The slider stops only where a series has a value. Series of the shape "line" do not count.
   let present = chart.x.map((_, i) => i).filter(i => chart.series.some(s => s.shape !== "line" && s.values[i] !== null));
   if (!present.length) present = chart.x.map((_, i) => i);
   slider.max = String(present.length - 1);
@@ -142,7 +142,7 @@ function draw(figure, chart) {
   figure.append(list(chart));
 }
 
-// The values of a chart as a table, made when it is opened.
+// list returns the values of a chart as a table, which is made when the reader opens it.
 function list(chart) {
   const details = make("details", {}, make("summary", {}, "Values as a table"));
   details.addEventListener("toggle", () => {
@@ -177,7 +177,7 @@ const columns = [
   {name: "Samples", kind: "minor", shown: run => run.n, of: (run, i) => run.n[i]},
 ];
 
-// The class of a sheet's pictures; the sheet becomes an image when one of them is first in sight.
+// sheet returns the CSS class of a sheet's pictures. The sheet becomes an image when one of its pictures is first in sight.
 const sheets = new Map();
 function sheet(run, k) {
   const key = data.runs.indexOf(run) + "-" + k;
@@ -312,7 +312,7 @@ form.addEventListener("submit", e => e.preventDefault());
 form.addEventListener("reset", () => setTimeout(choose));
 for (const id of ["search", "result", "least", "most"]) field(id).addEventListener("input", filter);
 field("run").addEventListener("input", choose);
-addEventListener("beforeprint", () => fill(50)); // paper has no scrolling: the first ones
+addEventListener("beforeprint", () => fill(50)); // paper does not scroll, so print the first rows
 addEventListener("afterprint", () => { last = ""; fill(); });
 choose();
 })();

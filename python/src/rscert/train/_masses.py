@@ -14,7 +14,7 @@ from typing import Literal
 
 LawName = Literal["gaussian", "laplace", "uniform"]
 
-# Masses returns the first integer and, for each integer from there on, a lower bound on its probability.
+# Masses holds the first integer and, for each integer from there on, a lower bound on its probability.
 Masses = tuple[int, list[int]]
 
 _PLACES = 256  # the integer x stands for x·2⁻²⁵⁶
@@ -46,7 +46,7 @@ class Law:
         return ratio
 
     def refine(self, scale: float, step: Fraction) -> int:
-        """Returns the smallest number by which the step must be divided to make the ratio at least fine."""
+        """Returns the smallest number by which the step must be divided to make the ratio at least ``fine``."""
         return max(1, ceil(self.fine * step / Fraction(scale)))
 
 
@@ -145,8 +145,8 @@ def _laplace(ratio: Fraction) -> Masses:
 
 
 def _uniform(ratio: Fraction) -> Masses:
-    """With W = 2·ratio: W integers of the mass 1/W if W is whole, else the length of [j−½, j+½] ∩ [−W/2, W/2] over
-    W."""
+    """Let W = 2·ratio. If W is whole, there are W integers of the mass 1/W. Otherwise the mass of j is the length of
+    [j−½, j+½] ∩ [−W/2, W/2], divided by W."""
     width = 2 * ratio
     inner = _mass(_divide(width.denominator, width.numerator))
     if width.denominator == 1:

@@ -1,4 +1,5 @@
-"""The table that turns a random 64-bit word into an integer of lattice noise, as in the program's package smoothing."""
+"""The table that turns a random 64-bit word into an integer of lattice noise, as in the program's package
+internal/smoothing."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ _ETA_PLACES = 92
 
 @dataclass(frozen=True)
 class Table:
-    """A distribution on the integers first, …, last.
+    """A distribution on the integers ``first``, …, ``last``.
 
-    The word w draws the label min(w, entries[w mod 2ᵇ]) mod 2ᵇ, and with it the integer first + label (the alias method
-    of Walker 1977 and Vose 1991, in integers). The number of entries is 2ᵇ.
+    The word w draws the label min(w, entries[w mod 2ᵇ]) mod 2ᵇ, and with it the integer ``first`` + label (the alias
+    method of Walker 1977 and Vose 1991, in integers). The number of entries is 2ᵇ.
     """
 
     name: str

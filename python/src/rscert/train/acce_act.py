@@ -33,7 +33,8 @@ class ACCEACT:
     The paper leaves these points open:
 
     - ``alpha``: the level of Hoeffding's bounds in the Standard certificate that decides which bins are in reach. With
-      the few samples of training, these bounds exclude no bin, so the default None takes the estimate for the mean.
+      the few samples of training, these bounds exclude no bin, so with the default None, the attack treats the
+      estimated mean as the true mean.
     - ``objective`` and ``fixed_noise``: see BrierACT.
     - The factor 1 + growth per step for the penalties ρ, and one ρ for all constraints.
     """

@@ -89,11 +89,12 @@ def error(confidence: torch.Tensor, correct: torch.Tensor, a: torch.Tensor) -> t
 
 
 def blocked_bins(lower: torch.Tensor, upper: torch.Tensor, bins: int) -> torch.Tensor:
-    """Reports which of the equal-width bins [m/M, (m+1)/M] the confidences in [lower, upper] [N] cannot reach: [N,
-    M]."""
+    """Returns truth values [N, M]: whether no confidence of the interval n from ``lower`` to ``upper`` [N] lies in the
+    equal-width bin m, [m/M, (m+1)/M]."""
     edges = torch.arange(bins + 1, dtype=lower.dtype, device=lower.device) / bins
     low, high = torch.maximum(lower[:, None], edges[:-1]), torch.minimum(upper[:, None], edges[1:])
-    # A common point is not enough for an interval, as in the paper. A single confidence is in reach of its own bin.
+    # An interval that has only one point in common with a bin does not reach the bin, as in the paper. But a single
+    # confidence reaches its own bin.
     return (low > high) | ((low == high) & (lower < upper)[:, None])
 
 
@@ -103,8 +104,8 @@ def standard_bounds(
     """Returns bounds on the smoothed confidence under perturbations within the L2 radius (Kumar et al. 2020, standard).
 
     The bounds are Φ(Φ⁻¹(z̲) − R/σ) and Φ(Φ⁻¹(z̄) + R/σ), where z̲ and z̄ are Hoeffding's bounds at level alpha/2 each.
-    With alpha = None, z̲ = z̄ = z: with few samples, Hoeffding's bounds exclude nothing. Confidences of 1 count as 1 −
-    1e-6.
+    With alpha = None, z̲ = z̄ = z. This is for few samples, with which Hoeffding's bounds exclude no bin. Confidences
+    of 1 count as 1 − 1e-6.
     """
     confidence = confidence.clamp(1e-6, 1 - 1e-6)
     slack = 0.0 if alpha is None else sqrt(log(2 / alpha) / (2 * samples))

@@ -27,9 +27,8 @@ class BrierACT:
     The paper leaves these points open:
 
     - ``score``: ``top-label`` is (z − c)², where z is the largest smoothed probability and c says whether the
-    prediction
-      without attack is correct; the paper's bounds are about this score. ``multiclass`` is the squared distance between
-      all probabilities and the label.
+      prediction without attack is correct; the paper's bounds are about this score. ``multiclass`` is the squared
+      distance between all probabilities and the label.
     - ``objective``: the cross-entropy of the mean probabilities, as in the paper's formula (7), or the mean
       cross-entropy of the copies, as in the code of SmoothAdv.
     - ``fixed_noise``: whether the steps of the attack and the loss use the same noise, as in SmoothAdv.

@@ -22,10 +22,10 @@ class CCAT:
 
         target = λ·onehot(y) + (1 − λ)/K,  λ = (1 − min(1, ‖δ‖/radius))^power.
 
-    The attack maximises the largest probability of a wrong class by gradient ascent with momentum. A step that lowers
-    this probability is undone, and the rate of this example is divided by ``backtrack``. Half of the attacked examples
-    start from a random point of the ball, the other half from 0. The result is the best point of the attack. The loss
-    is the mean cross-entropy of the two halves.
+    The attack maximises the largest probability among the wrong classes by gradient ascent with momentum. A step that
+    lowers this probability is undone, and the rate of this example is divided by ``backtrack``. Half of the attacked
+    examples start from a random point of the ball, the other half from 0. The result is the best point of the attack.
+    The loss is the mean cross-entropy of the two halves.
     """
 
     ball: Ball

@@ -21,7 +21,7 @@ BYTE = Fraction(1, 255)
 class Noise:
     """Noise of a law that is added to inputs.
 
-    ``scale`` is the standard deviation of law ``gaussian``, the scale b of ``laplace``, or the half width λ of
+    ``scale`` is the standard deviation of the law ``gaussian``, the scale b of ``laplace``, or the half width λ of
     ``uniform``. It is in units of the data. ``step`` is the lattice of the data: 1/255 for images in [0, 1]. Like the
     program, the class divides this step if the scale needs a finer lattice. With ``step=None`` the noise is continuous;
     use it for data that lie on no lattice.

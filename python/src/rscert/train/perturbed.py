@@ -42,7 +42,7 @@ class PerturbationAware:
     def expected_logs(self, score: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns E log s and E log(1 − s) for each score [N].
 
-        The quadrature runs over the probability u of the distribution function, whose inverse is
+        The quadrature is over the value u of the distribution function of s. The inverse of this function is
         s = t + h·asinh(tan(θ₀ + u(θ₁ − θ₀))), θ₀ = −atan sinh(t/h), θ₁ = atan sinh((1 − t)/h).
         """
         t, h = score.double()[:, None], self.bandwidth

@@ -13,7 +13,8 @@ class Cosine:
     warmup: float = 0.0
 
     def factor(self, epoch: float, epochs: int) -> float:
-        """Returns the share of the largest rate at a fractional epoch of epochs."""
+        """Returns the rate at a fractional epoch, as a share of the largest rate. The training has ``epochs``
+        epochs."""
         if epoch < self.warmup:
             return epoch / self.warmup
         return 0.5 * (1 + cos(pi * (epoch - self.warmup) / max(epochs - self.warmup, 1e-9)))
@@ -27,7 +28,7 @@ class Steps:
     factor_per_step: float = 0.1
 
     def factor(self, epoch: float, epochs: int) -> float:
-        """Returns the share of the first rate at a fractional epoch."""
+        """Returns the rate at a fractional epoch, as a share of the first rate."""
         return float(self.factor_per_step ** (int(epoch) // self.every))
 
 

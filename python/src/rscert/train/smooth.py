@@ -20,7 +20,7 @@ _TINY = 1e-20  # keeps logarithms of probabilities finite
 
 
 def copies(x: torch.Tensor, count: int) -> torch.Tensor:
-    """Returns count copies of each example, next to each other: [N·count, …]."""
+    """Returns ``count`` copies of each example, next to each other: [N·count, …]."""
     return x.repeat_interleave(count, 0)
 
 
