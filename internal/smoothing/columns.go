@@ -22,7 +22,7 @@ type Column struct {
 	// quantised. The classifier then clamps the column's values to [Low, High], and rounds them to a lattice of
 	// law.Ratios.Greatest steps per scale.
 	Lattice   *Lattice
-	Index     func(x float32) int // returns k for the value x = Step·k on Lattice
+	Index     func(x float32) int // Index returns k for the value x = Step·k on Lattice
 	Low, High float32
 }
 

@@ -50,7 +50,7 @@ type worker struct {
 	votes []int32   // votes of a batch
 
 	scored  bool       // true if the field 'out' holds the outputs of the last batch
-	checker Classifier // reruns samples; the classifier with the smallest batches
+	checker Classifier // the classifier with the smallest batches; it reruns samples
 	again   []float32  // outputs of rerun samples
 }
 
