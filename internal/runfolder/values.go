@@ -127,7 +127,7 @@ func (r *valueReader[T]) asWritten() error {
 		"remove them, or restore the file")
 }
 
-// named adds the path to an error from reading.
+// The method 'named' adds the path to an error from reading.
 func (r *valueReader[T]) named(err error) error {
 	if r.path == "" {
 		return err

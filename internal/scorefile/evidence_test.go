@@ -316,7 +316,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// lying makes an archive of one member. The directory of the archive states false sizes.
+// The function 'lying' makes an archive of one member. The directory of the archive states false sizes.
 func lying(t *testing.T, method uint16, header string, packed, size uint64) string {
 	t.Helper()
 	var b bytes.Buffer

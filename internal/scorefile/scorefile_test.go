@@ -241,7 +241,7 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	return closed(t, z, &b)
 }
 
-// closed ends an archive and returns a file with its content.
+// The function 'closed' ends an archive and returns a file with its content.
 func closed(t testing.TB, z *zip.Writer, b *bytes.Buffer) string {
 	t.Helper()
 	if err := z.Close(); err != nil {

@@ -54,7 +54,7 @@ func Make(parent, prefix string) (*Folder, error) {
 	}
 }
 
-// names reports whether the lock's path still leads to the locked file.
+// The function 'names' reports whether the lock's path still leads to the locked file.
 func names(lock *flock.Flock) bool {
 	locked, err := lock.Stat()
 	if err != nil {

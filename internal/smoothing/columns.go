@@ -63,7 +63,7 @@ func (t *ColumnTables) add(l law.Additive, scale float64, step *big.Rat) (*Table
 	return table, nil
 }
 
-// named returns the table with this name, or nil.
+// The method 'named' returns the table with this name, or nil.
 func (t *ColumnTables) named(name string) *Table {
 	for _, table := range *t {
 		if table.name == name {

@@ -343,7 +343,7 @@ func TestVote(t *testing.T) {
 	}
 }
 
-// partial returns NaN where the second coordinate of its input is below 0.
+// The type 'partial' is a model that returns NaN where the second coordinate of its input is below 0.
 type partial struct{ linear }
 
 func (c *partial) Run(ctx context.Context, in, out []float32) error {
