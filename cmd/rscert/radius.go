@@ -307,7 +307,7 @@ type radiusReport struct {
 	File    string            `json:"file"`
 	Seed    *uint64           `json:"seed,omitempty"` // of the subsamples
 	Methods []*comparison.Row `json:"methods"`
-	// If there are several rows, Note warns in one line against a choice by the results.
+	// Note is a warning in one line, given if there are several rows: do not choose a row by its results.
 	Note string `json:"note,omitempty"`
 }
 
@@ -358,7 +358,7 @@ func (r *radiusReport) summarize(o radiusOptions) error {
 	return nil
 }
 
-// swept reports whether rows differ by more than the method.
+// swept reports whether rows differ in anything besides the method.
 func (r *radiusReport) swept() bool {
 	return slices.ContainsFunc(r.Methods, func(row *comparison.Row) bool { return row.Setting != r.Methods[0].Setting })
 }
