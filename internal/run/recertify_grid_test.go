@@ -109,7 +109,7 @@ func TestGridSubsamplesVotes(t *testing.T) {
 }
 
 // The points are in the order of targets, sizes, methods, combinations and temperatures. Methods for votes have no
-// temperature, and taylor has no first margin.
+// temperature, and the combination 'taylor' has no first margin.
 func TestGridPoints(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)

@@ -88,7 +88,7 @@ func head(git string) (string, error) {
 	if !filepath.IsLocal(ref) {
 		return "", errNoRepository
 	}
-	common := git // a worktree keeps its branches in the folder that its file commondir names
+	common := git // the branches of a worktree are in the folder whose path is in the file commondir
 	if path, err := named(filepath.Join(git, "commondir"), "", git); err == nil {
 		common = path
 	}

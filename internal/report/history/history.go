@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 )
 
-// format is the version of the lines. A version only ever gains members.
+// format is the version of the lines. New members do not change the version, and other changes raise it.
 const format = 1
 
 // Entry is a line of a history: the requirements of one commit and their values.
@@ -209,7 +209,7 @@ func add(path string, e Entry) (all []Entry, earlier int, err error) {
 	}
 	after := bytes.NewBuffer(text)
 	encoder := json.NewEncoder(after)
-	encoder.SetEscapeHTML(false) // keeps radius>=0.5 readable
+	encoder.SetEscapeHTML(false) // so that radius>=0.5 stays readable
 	if err := encoder.Encode(e); err != nil {
 		return nil, 0, err
 	}
