@@ -145,7 +145,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product exceeds 2/α at m = from
+	root := func(sign, from, to float64) float64 { // the product exceeds 2/α if m is the argument 'from'
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid

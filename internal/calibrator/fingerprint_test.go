@@ -27,7 +27,7 @@ func concat(a, b Data) Data {
 	return a
 }
 
-// repeated returns the given number of copies of the rows of d.
+// The function 'repeated' returns the given number of copies of the rows of d.
 func repeated(d Data, copies int) Data {
 	d.Values = slices.Repeat(d.Values, copies)
 	return d
@@ -138,7 +138,7 @@ func TestSharedRows(t *testing.T) {
 	}
 }
 
-// resampled draws n rows with replacement.
+// The function 'resampled' draws n rows with replacement.
 func resampled(d Data, n int, seed uint64) Data {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	out := Data{Columns: d.Columns}
