@@ -34,7 +34,7 @@ const (
 // Curves lists all charts.
 var Curves = choice.Of("curve", UnderAttack, Solvers, CBS, Lagrangian, Constraints, Assignment).Describe(func(c Curve) string {
 	return map[Curve]string{
-		UnderAttack: "reliability diagrams without attack and under the worst attack, and CBS and CCE against the radius",
+		UnderAttack: "the reliability diagrams without attack and under the worst attack, and CBS and CCE against the radius",
 		Solvers:     "the calibration error that each solver finds, against the radius, with a panel for each input",
 		CBS:         "CBS against the radius, with a line for each input",
 		Lagrangian:  "the terms of ADMM's augmented Lagrangian by step, for one radius",
@@ -128,8 +128,8 @@ func drawSolvers(format picture.Format, inputs []Input, size picture.Size) ([]by
 	return picture.DrawPanels(format, size, "Calibration error under attack that each solver finds, against the radius: "+names(inputs)+".", picture.Rows(panels, inRow), right, top)
 }
 
-// solverName returns the name of a solver in a chart. The name says whether the solver's value is exact or an
-// estimate from below.
+// solverName returns the name of a solver in a chart. The name says whether the solver's value is exact or an estimate
+// from below.
 func solverName(s acce.Solver) string {
 	if s.Exact {
 		return s.Column + ", exact"
