@@ -148,7 +148,7 @@ type ScoreAccumulator struct {
 
 	class  int // A; −1 until the selection is over
 	rivals []rival
-	lower  lowerMean // for X^A, for combinations that bound it separately
+	lower  lowerMean // bounds the mean of X^A, if the combination bounds it separately
 	// intervals bound the mean score of A and, if the label is another class, the mean score of the label.
 	intervals []classInterval
 }

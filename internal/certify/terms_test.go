@@ -17,7 +17,7 @@ import (
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
-// near reports whether two numbers are equal within a relative error of 1e-6.
+// The function 'near' reports whether two numbers are equal within a relative error of 1e-6.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
 
 // clopperPearsonLow returns BetaInv(α; x, n−x+1).

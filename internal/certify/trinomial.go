@@ -100,7 +100,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 // tooSmall is a logarithm. The code bounds terms whose logarithm is smaller, instead of computing them.
 const tooSmall = -600
 
-// last returns the largest x2 of the summation.
+// The method 'last' returns the largest x2 of the summation.
 func (e *event) last(q2 float64) int64 {
 	n := e.order.n
 	mean := float64(n) * q2
@@ -113,9 +113,9 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// first returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns t(x2), the
-// logarithm of this term, and the error of the logarithm. If there is no such x2, it returns −1 for x2. For all larger
-// x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is a guess of t.
+// The method 'first' returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns
+// t(x2), the logarithm of this term, and the error of the logarithm. If there is no such x2, it returns −1 for x2. For
+// all larger x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {

@@ -92,9 +92,9 @@ var byTop = func() (all [256]byte) {
 	return all
 }()
 
-// back inverts crc32.Update: from the CRC after a text, it returns the CRC before the text. A step of the CRC replaces
-// the register r by r>>8 ^ table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies
-// the table entry, and the table entry identifies byte(r).
+// The function 'back' inverts crc32.Update: from the CRC after a text, it returns the CRC before the text. A step of
+// the CRC replaces the register r by r>>8 ^ table[byte(r)^b], where b is a byte of the text. The highest byte of the
+// result identifies the table entry, and the table entry identifies byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

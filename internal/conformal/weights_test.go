@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// means holds, for each degree, ∫B_w dπ for rho = 1 and c = 0.05. Another program computed the values. That program
-// subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
+// The map 'means' holds ∫B_w dπ for each degree, with rho = 1 and c = 0.05. Another program computed the values. That
+// program subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
 func TestWeightsReference(t *testing.T) {

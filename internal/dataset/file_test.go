@@ -87,7 +87,7 @@ func (s source) write(t *testing.T) (open, inputs string) {
 	return filepath.Join(dir, s.open), filepath.Join(dir, s.inputs)
 }
 
-// examples reads all examples. It also returns the errors of the examples that cannot be read.
+// The function 'examples' reads all examples. It also returns the errors of the examples that cannot be read.
 func examples(d *Dataset) (values [][]float32, errs []error) {
 	for i := range d.Len() {
 		e, err := d.Example(i)

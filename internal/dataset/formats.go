@@ -21,8 +21,8 @@ type format struct {
 	ownLabels bool // the files hold their labels, so Options.Labels is refused
 }
 
-// formats returns the formats that Open recognises by the name of the file. Open tries any other file as a pickle, and
-// then as IDX.
+// The function 'formats' returns the formats that Open recognises by the name of the file. Open tries any other file as
+// a pickle, and then as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},

@@ -60,7 +60,8 @@ func (a *array) noLabels() ([]int, error) {
 	return make([]int, a.Shape[0]), nil
 }
 
-// labels returns the labels in the array. The array holds class numbers [N] or [N,1], or one-hot rows [N,C].
+// The method 'labels' returns the labels in the array. The array holds class numbers [N] or [N,1], or one-hot rows
+// [N,C].
 func (a *array) labels() ([]int, error) {
 	columns := 1
 	if len(a.Shape) == 2 {
@@ -178,7 +179,7 @@ func (x *array) examples() (e *arrayExamples, channelsLast bool) {
 	return e, channelsLast
 }
 
-// values fills dst with example i.
+// The method 'values' fills dst with example i.
 func (e *arrayExamples) values(i int, dst []float32) error {
 	data, err := e.example(i)
 	if err != nil {
@@ -187,8 +188,8 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 	return e.convert(dst, data, i*e.stride)
 }
 
-// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the file. The
-// result 'named' reports whether every x is a usual spelling of its float32 (isNamed).
+// The method 'roundings' fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the
+// file. The result 'named' reports whether every x is a usual spelling of its float32 (isNamed).
 func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
 	data, err := e.example(i)
 	if err != nil {

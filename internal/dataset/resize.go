@@ -30,8 +30,8 @@ func (o Options) resizing() string {
 	return text
 }
 
-// resized returns the size after Resize. If Resize is one number, this number is the shorter side. The longer side
-// follows in proportion, rounded down.
+// The method 'resized' returns the size after Resize. If Resize is one number, this number is the shorter side. The
+// longer side follows in proportion, rounded down.
 func (o Options) resized(h, w int) (int, int) {
 	switch r := o.Resize; {
 	case r.IsZero():

@@ -43,8 +43,8 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 }
 
 // DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on this
-// lattice. It returns false if the classifier accepts any numbers. This is the case for noise in floats, and if the
-// classifier itself rounds its inputs to a lattice.
+// lattice. It returns false if the classifier accepts any numbers. The classifier accepts any numbers if the noise is
+// in floats, or if the classifier itself rounds its inputs to a lattice.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

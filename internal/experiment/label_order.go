@@ -46,7 +46,8 @@ func judgeOrder(predicted, labels []int) Finding {
 	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
 }
 
-// better reports whether, under the relabelling, most answers are right and clearly more answers are right than before.
+// The method 'better' reports whether, under the relabelling, most answers are right and clearly more answers are right
+// than before.
 func (r relabelling) better(predicted, labels []int) bool {
 	var lost, gained int64
 	right, now := agreement(predicted, labels, r)
@@ -109,7 +110,7 @@ func agreement(predicted, labels []int, r relabelling) (before, after int) {
 	return before, after
 }
 
-// halves divides the examples into two halves. Each half has every other example of each label.
+// The function 'halves' divides the examples into two halves. Each half has every other example of each label.
 func halves(labels []int) (first, second []int) {
 	seen := map[int]int{}
 	for i, label := range labels {
@@ -131,8 +132,9 @@ func pick(from, at []int) []int {
 	return to
 }
 
-// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of a label
-// and an answer, the most frequent pair first. It skips a pair if an earlier pair already took the label or the answer.
+// The function 'suggested' returns the one-to-one relabelling that the confusion matrix suggests. It goes through the
+// pairs of a label and an answer, the most frequent pair first. It skips a pair if an earlier pair already took the
+// label or the answer.
 func suggested(predicted, labels []int) relabelling {
 	type pair struct{ label, answer int }
 	counts := map[pair]int{}
