@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// tooMany is the exact binomial test of the claim "fails with probability ≤ δ". It reports whether, under the claim, so
-// many failures or more have a probability below one in a million.
+// tooMany is the exact binomial test of the claim "fails with probability ≤ δ". It reports whether, under the claim,
+// this number of failures or a larger number has a probability below one in a million.
 func tooMany(failures, trials int, delta float64) bool {
 	return 1-distuv.Binomial{N: float64(trials), P: delta}.CDF(float64(failures-1)) < 1e-6
 }

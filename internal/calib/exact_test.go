@@ -282,7 +282,7 @@ func FuzzCCE(f *testing.F) {
 		b := mustBins(t, 1+int(bins)%10)
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
-			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the next float.
+			// Many ends lie on edges, because 255 = 3·5·17. Bits of the first byte shift an end to the next float.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// rowsOf draws n rows of outputs. If the argument 'levels' is positive, the outputs take only so many different values.
+// rowsOf draws n rows of outputs. If the argument 'levels' is positive, the outputs take only this number of different
+// values.
 func rowsOf(n, columns, levels int, seed uint64) Data {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := Data{Input: Logits, Columns: columns, Classes: max(2, columns)}
