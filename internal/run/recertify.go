@@ -28,8 +28,9 @@ type Recertification struct {
 	// N0 and Temperature have the same meaning as in SavedScores.
 	N0          int64
 	Temperature float64
-	// Size is the number of estimation samples to use. 0 stands for all samples. From scores, Certify uses the first
-	// samples. From votes, it draws a subsample, which depends on Seed and Turn (certify.Votes.Subsample).
+	// Size is the number of estimation samples to use. 0 stands for all samples. If scores are certified, Certify uses
+	// the first samples. If votes are certified, Certify draws a subsample, which depends on Seed and Turn
+	// (certify.Votes.Subsample).
 	Size int64
 	Seed uint64
 	Turn int

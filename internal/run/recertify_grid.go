@@ -83,8 +83,8 @@ func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound
 	}
 }
 
-// Certify calls the function 'take' with the number of each combination in Points and its certificates. For a method
-// for votes, Certify calls 'take' Repeats times for each combination, but at least once.
+// Certify calls the function 'take' with the number of each combination in Points and its certificates. If the method
+// uses votes, Certify calls 'take' Repeats times for each combination, but at least once.
 func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := g.check(); err != nil {
 		return err

@@ -35,8 +35,8 @@ func collect(t *testing.T, s RecertificationGrid) (sets [][]certify.Certificate,
 	return sets, points
 }
 
-// From scores, size n must give the certificates of a run with n samples and the same seed. The levels of the two runs
-// differ slightly, because they draw different numbers of random words.
+// For scores, the size n must give the certificates of a run with n samples and the same seed. The levels of the two
+// runs differ slightly, because they draw different numbers of random words.
 func TestGridTakesTheFirstScores(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	plan := func(n int64) Plan {
@@ -66,7 +66,7 @@ func TestGridTakesTheFirstScores(t *testing.T) {
 	}
 }
 
-// From votes, each turn must certify the subsample of certify.Votes.Subsample, and all methods must see the same
+// For votes, each turn must certify the subsample of certify.Votes.Subsample, and all methods must see the same
 // subsamples.
 func TestGridSubsamplesVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.N = 500 })
