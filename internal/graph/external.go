@@ -85,7 +85,7 @@ type externalReader struct {
 	room    int64 // bytes that the files may still take
 }
 
-// take reads a tensor. It also reads the tensor's file, unless that file is already in memory.
+// The method 'take' reads a tensor. It also reads the tensor's file, unless that file is already in memory.
 func (r *externalReader) take(e externalTensor) (err error) {
 	f, ok := r.files[e.file]
 	if !ok {

@@ -264,7 +264,7 @@ func (r *rebatching) follow(i int) bool {
 	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
 }
 
-// forget records that the node's results do not depend on the model's input.
+// The method 'forget' records that the node's results do not depend on the model's input.
 func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	for _, v := range n.Output {
 		delete(r.places, v)
@@ -318,8 +318,8 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether a rule can apply. The node must be an operator, and not a function that the model defines. It
-// must have no subgraphs. The shapes of its inputs must be known.
+// The method 'known' reports whether a rule can apply. The node must be an operator, and not a function that the model
+// defines. It must have no subgraphs. The shapes of its inputs must be known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
 		return false
@@ -334,8 +334,8 @@ type option struct {
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if the sizes of a result contradict
-// the batch's position in this result.
+// The method 'place' records the positions of the batch in the node's results. It returns false if the sizes of a
+// result contradict the batch's position in this result.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {
@@ -355,12 +355,12 @@ func (r *rebatching) fits(v string, at position) bool {
 	return known && at.dim >= 0 && at.dim < len(sizes) && sizes[at.dim] == at.outer*r.batch*at.inner
 }
 
-// depends reports whether the node uses a value that depends on the model's input.
+// The method 'depends' reports whether the node uses a value that depends on the model's input.
 func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(inputsOf(n), r.fed)
 }
 
-// fed reports whether the value depends on the model's input.
+// The method 'fed' reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
 // position returns the position of the batch in input k of the node, if input k depends on the model's input.
@@ -392,7 +392,7 @@ func (r *rebatching) rank(n *onnxpb.NodeProto, k int) int { return len(r.shape(n
 
 func (r *rebatching) result(n *onnxpb.NodeProto) []int64 { return r.shapes[n.Output[0]] }
 
-// constant returns the integer vector in input k, if this vector does not depend on the model's input.
+// The method 'constant' returns the integer vector in input k, if this vector does not depend on the model's input.
 func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 	if k >= len(n.Input) || n.Input[k] == "" {
 		return nil, false

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// all returns the laws and an additional law for tests.
+// The function 'all' returns the laws and an additional law for tests.
 func all() []law.Additive { return append([]law.Additive{lawtest.Logistic}, law.Additives()...) }
 
 func cdf(l law.Additive, z float64) float64 {

@@ -80,7 +80,7 @@ type noisyCall struct {
 	scores  []float32              // [T·m]; nil until requested
 	results [2]string              // names of votes and scores
 	outputs [2]ort.Value           // values of votes and scores
-	gives   [2]bool                // says for each of the two outputs whether it is bound
+	gives   [2]bool                // whether each of the two outputs is bound
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
@@ -323,7 +323,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	}
 	err := c.bind(v)
 	if err != nil {
-		c.held = nil // so that the next call binds again
+		c.held = nil // the next call must bind again
 	}
 	return plain(err)
 }

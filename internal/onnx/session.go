@@ -41,7 +41,7 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // allocate memory during runs; a gradient with a memory plan would take twice as much
+	frugal  bool                // no memory plan: with a plan, a gradient would take twice the memory
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
