@@ -101,8 +101,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// finish inserts the added nodes before the graph's own nodes. The added nodes depend only on the graph's input and on
-// constants, so finish also moves the Constant nodes ahead of them.
+// The method 'finish' inserts the added nodes before the graph's own nodes. The added nodes depend only on the graph's
+// input and on constants, so finish also moves the Constant nodes ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {

@@ -262,7 +262,8 @@ func (j *joint) input(name string) *onnxpb.ValueInfoProto {
 		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: shape}}}}
 }
 
-// scores turns a member's scores into a float32 value of shape [N, 1, m], of the kind that the ensemble averages.
+// The method 'scores' turns a member's scores into a float32 value of shape [N, 1, m], of the kind that the ensemble
+// averages.
 func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	m := classesOf(j.contracts[0].Output)
 	value = out.Cast(value, Float32)

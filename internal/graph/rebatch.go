@@ -55,10 +55,10 @@ type rebatching struct {
 	batch   int64 // n, the batch size of the run
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
-	shapes  map[string][]int64  // by value name: shapes for a batch of n
-	ints    map[string][]int64  // by value name: parameters of nodes that do not depend on the input
-	scales  map[string]float32  // by value name: first elements of the float vectors stored in the file
-	needed  []bool              // by node: true if the output depends on the node
+	shapes  map[string][]int64  // shapes for a batch of n, by name of the value
+	ints    map[string][]int64  // parameters of nodes, by name, if they do not depend on the input
+	scales  map[string]float32  // first element of each float vector in the file, by name of the vector
+	needed  []bool              // for each node, whether the output depends on it
 	places  map[string]position // positions of the batch in the values that depend on the input
 	edits   Edits
 	visits  int
@@ -89,8 +89,8 @@ type edit struct {
 
 // Facts describes the values of a model in one run (see Learn).
 type Facts struct {
-	Shapes map[string][]int64 // shapes by value name
-	Ints   map[string][]int64 // by value name: vectors that are parameters of nodes
+	Shapes map[string][]int64 // shapes, by name of the value
+	Ints   map[string][]int64 // vectors that are parameters of nodes, by name of the value
 }
 
 // rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch dimension,
@@ -240,7 +240,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// follow tracks the batch through the nodes from index i on. It reports whether the proof succeeds.
+// The method 'follow' tracks the batch through the nodes from index i on. It reports whether the proof succeeds.
 func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -297,7 +297,8 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of these options.
+// The method 'choose' tries the options of the node's rule in turn. It reports whether the proof succeeds with one of
+// these options.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {

@@ -158,7 +158,7 @@ type value struct {
 	ints   []int64 // the elements of a constant of integers, if known
 	tensor *onnxpb.TensorProto
 	factor float64
-	known  bool // ints is known
+	known  bool // whether 'ints' is known
 }
 
 func constant(t *onnxpb.TensorProto) value {

@@ -74,7 +74,7 @@ func dropout(n node) (value, error) {
 	return same(n)
 }
 
-// cast accepts only conversions to real numbers, and ignores their rounding, as all rules do.
+// The rule 'cast' accepts only conversions to real numbers, and ignores their rounding, as all rules do.
 func cast(n node) (value, error) {
 	switch n.integer("to", 1) {
 	case 1, 10, 11, 16: // float32, float16, float64, bfloat16
@@ -201,7 +201,7 @@ func transpose(n node) (value, error) {
 	return out, nil
 }
 
-// pad adds constants. The other modes repeat elements.
+// The rule 'pad' is for paddings with constants. It refuses the other modes, because they repeat elements.
 func pad(n node) (value, error) {
 	if a := n.attribute("mode"); a != nil && string(a.S) != "constant" {
 		return value{}, n.refuse("mode %s", a.S)

@@ -84,7 +84,7 @@ type noisyCall struct {
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples of these points; kept, so that no new example gets the same address
+	held     [][]int32          // the examples of these points, kept so that no new example gets the same address
 	byCount  map[int]boundValue // tensors that use the memory of 'places', by number of examples
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// link builds a shared library from C source with the C compiler that Go uses. The new library depends, by name, on the
-// given libraries in its folder. Without a compiler, link skips the test.
+// The function 'link' builds a shared library from C source with the C compiler that Go uses. The new library depends,
+// by name, on the given libraries in its folder. Without a compiler, link skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()

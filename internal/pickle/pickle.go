@@ -231,7 +231,7 @@ func (m *machine) popMark() []any {
 	return values
 }
 
-// top returns the last value.
+// The method 'top' returns the last value.
 func (m *machine) top() any {
 	v := m.pop(1)[0]
 	m.push(v)

@@ -249,7 +249,7 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 		moved[i] = x[i] - h
 		below, _ := d.run(t, moved)
 		sum := 0.
-		for k := range above { // term by term, because the differences are small compared with the sum
+		for k := range above { // subtract term by term, because the differences are small compared with the sum
 			sum += above[k] - below[k]
 		}
 		return sum / (2 * h)

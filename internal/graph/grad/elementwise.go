@@ -49,8 +49,8 @@ func functionSlope(t *tape, n *node, d string) string {
 // The function 'flat' returns the gradient of a step function. It is zero everywhere, as in PyTorch.
 func flat(t *tape, n *node, d string) string { return t.mul(d, t.numberFor(n.input(0), 0)) }
 
-// cast passes gradients between floating-point types. It refuses conversions to integers, because they have no useful
-// gradient. With a gradient of zero, attacks would fail, and the model would look robust.
+// The rule 'cast' passes gradients between floating-point types. It refuses conversions to integers, because they have
+// no useful gradient. With a gradient of zero, attacks would fail, and the model would look robust.
 func cast(t *tape, n *node) error {
 	from, to := t.types[n.input(0)], t.types[n.output()]
 	if !to.IsFloat() {

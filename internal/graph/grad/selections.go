@@ -136,8 +136,8 @@ func gather(t *tape, n *node) error {
 	return nil
 }
 
-// pad crops the gradient. If the padding repeats elements, pad also adds the gradients in the repeated elements to the
-// gradients in the original elements.
+// The rule 'pad' crops the gradient. If the padding repeats elements, pad also adds the gradients in the repeated
+// elements to the gradients in the original elements.
 func pad(t *tape, n *node) error {
 	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	pads, err := t.integers(n, 1)
