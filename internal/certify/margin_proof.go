@@ -12,9 +12,9 @@ import (
 // It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
 // corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
 // frontier. Second, between the ends, a polygon lies above the frontier. The vertices of the polygon are points c_0,
-// c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents at c_i and c_{i+1}. Such a
-// polygon exists because q1 is concave in q2. For each point of the frontier, one edge has a point with the same q2.
-// This point of the edge has a larger q1 and therefore a larger probability.
+// c_1, … on the frontier, and a point V between each c_i and c_{i+1}. Each V is above the tangents at its two
+// neighbours. Such a polygon exists because q1 is concave in q2. For each point of the frontier, one edge has a point
+// with the same q2. This point of the edge has a larger q1 and therefore a larger probability.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a). By this equation u1 is a convex function of u2. Draw the straight line between the ends in

@@ -24,7 +24,7 @@ func probitTaylor(p float64) float64 {
 	return math.Sqrt(math.Pi/2) * z * (1 + s*(math.Pi/12+s*(7*math.Pi*math.Pi/480+s*127*math.Pi*math.Pi*math.Pi/40320)))
 }
 
-// taylorSample returns the rescaled sample for the scores a of A and b of its strongest rival.
+// taylorSample returns the rescaled sample for the score a of A and the score b of A's strongest rival.
 func taylorSample(a, b float64) float64 {
 	top := 2 * probitTaylor(1)
 	return min(max((probitTaylor(a)-probitTaylor(b)+top)/(2*top), 0), 1)

@@ -20,8 +20,8 @@ import (
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
 // run folder RUN. The folder holds the Array as array.json, the script array.sh, the shards' run folders part0, part1…
-// and the logs. In the array of a sweep, each task runs one shard of one point, and its folder part0, part1… is the
-// folder of a sweep.
+// and the logs. In the array of a sweep, each task runs one shard of one point. The folder of a task (part0, part1…) is
+// then the folder of a sweep.
 type Array struct {
 	Shards  int      `json:"shards"`           // number of shards of the run or, in a sweep, of each point
 	Points  []string `json:"points,omitempty"` // names of the points of a sweep; empty for a single run

@@ -30,7 +30,7 @@ type Params struct {
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
-	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for Count under noise, otherwise 1
+	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for noisy Count, otherwise 1
 	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, but at least DefaultDegree for Weights
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best

@@ -310,8 +310,8 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// Queries that are off the lattice of the calibration examples are not exchangeable with them, and no rank of a threshold
-// bounds how often they miss.
+// Queries that are off the lattice of the calibration examples are not exchangeable with these examples. So the rank of
+// a threshold does not bound how often such queries miss.
 func TestEvaluateMoved(t *testing.T) {
 	second := strings.Replace(line, `"index":1`, `"index":2`, 1)
 	for text, want := range map[string]bool{

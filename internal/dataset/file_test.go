@@ -178,7 +178,7 @@ func TestChangedAfterOpen(t *testing.T) {
 	}
 }
 
-// forget drops the block in memory, so that the next read looks at the file.
+// The method 'forget' drops the block in memory, so that the next read looks at the file.
 func (c *checkedFile) forget() { c.in = -1 }
 func (f *idxFile) forget() {
 	if c, ok := f.contents.(*checkedFile); ok {
@@ -336,8 +336,8 @@ func zeroMember(t testing.TB, n int64) []byte {
 	return b.Bytes()
 }
 
-// Open must refuse small files that unpack to large files, or that claim to do so, before they take memory. With
-// GOMEMLIMIT at 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
+// Some small files unpack to large files, or claim to do so. Open must refuse such files before it takes memory for
+// them. With GOMEMLIMIT at 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const large = 96 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))

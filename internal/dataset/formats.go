@@ -203,7 +203,8 @@ func cifarIn(path string) (string, error) {
 	return "", nil
 }
 
-// remedyInFolder returns the remedy for the first file in a folder that needs one. It returns nil if no file needs one.
+// remedyInFolder goes through the files of a folder. It returns the remedy for the first file that needs one, or nil if
+// no file needs one.
 func remedyInFolder(dir string) *remedy {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -243,9 +243,9 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns 0 if the first column is an index that counts the rows, such as pandas writes, and −1 if the
-// table has no index. If the first column has the name of an index but does not count the rows, indexColumn returns an
-// error, because such a column holds neither an index nor input values.
+// indexColumn returns 0 if the first column is an index that counts the rows, as in tables that pandas writes. It
+// returns −1 if the table has no index. If the first column has the name of an index but does not count the rows,
+// indexColumn returns an error, because such a column holds neither an index nor input values.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil

@@ -35,8 +35,8 @@ func (e *Experiment) Values(position int) (dataset.Example, error) {
 // Shape is the shape of an example.
 func (e *Experiment) Shape() []int { return e.data.Shape() }
 
-// Noisy returns the noisy inputs for arbitrary values, for example of a perturbed example. If DataLattice returns a
-// lattice, the values must be on it.
+// Noisy returns the noisy inputs for arbitrary values, for example the values of a perturbed example. If DataLattice
+// returns a lattice, the values must be on it.
 func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	input, _, err := e.noise.input(values)
 	return input, err

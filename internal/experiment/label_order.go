@@ -157,9 +157,9 @@ func suggested(predicted, labels []int) relabelling {
 	return r
 }
 
-// judgeClasses compares the largest label with the number m of the model's classes. The set-up is suspect if the model
-// has at least four times as many classes as the data and most answers are above the largest label. The model's outputs
-// may then not be scores of classes.
+// judgeClasses compares the largest label with the number m of the model's classes. The set-up is suspect if two
+// conditions hold: the model has at least four times as many classes as the data, and most answers are above the
+// largest label. The model's outputs may then not be scores of classes.
 func judgeClasses(predicted, labels []int, m int) Finding {
 	low, high := slices.Min(labels), slices.Max(labels)
 	said := param.Textf("the model has %d classes; the labels of %d examples go from %d to %d", m, len(labels), low, high)

@@ -143,10 +143,10 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
-// This amount is the distance between the example's values and the values in the data file, plus the largest distance
-// by which the conversion can move a perturbed example. For data on a lattice, the result is 0, because float32
-// determines their values exactly.
+// The method 'reading' returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
+// an example. This amount is the distance between the example's values and the values in the data file, plus the
+// largest distance by which the conversion can move a perturbed example. For data on a lattice, the result is 0,
+// because float32 determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
