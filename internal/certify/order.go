@@ -66,7 +66,7 @@ type event struct {
 	order  *order
 	level  float64                 // T of the observed outcome
 	strict bool                    // exclude outcomes at this level
-	member func(x1, x2 int64) bool // if not nil, member decides whether an outcome is in the event, and level is unused
+	member func(x1, x2 int64) bool // if not nil, it decides whether an outcome is in the event, and 'level' is unused
 
 	known map[int64]*eventPage
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64. The code states bounds on rounding errors as multiples of unit.
+// The constant 'unit' is the unit round-off of float64. The code states bounds on rounding errors as multiples of
+// 'unit'.
 const unit = 0x1p-53
 
 // A scale is the function Q of a margin Q(p_A) − Q(p_B). F is the inverse of Q. For the first margin, Q is the

@@ -28,7 +28,7 @@ import (
 // difference of the known counts minus W − n.
 const Splitting VoteMethod = "splitting"
 
-// completeSplitting does the work of complete for the method Splitting.
+// completeSplitting does the work of the method 'complete' for the method Splitting.
 func (p *VoteParams) completeSplitting() error {
 	name := law.Splitting.Name()
 	switch {

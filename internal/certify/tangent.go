@@ -152,8 +152,8 @@ func newTangentSide(l law.Additive, s0 []float64, shift float64) tangentSide {
 	return t
 }
 
-// If ψ(1) is below flat, the code treats ψ as 0. Then ψ has underflowed or is far below tangentSlack, which happens at
-// radii of tens of σ.
+// If ψ(1) is below 'flat', the code treats ψ as 0. Then ψ has underflowed or is far below tangentSlack, which happens
+// at radii of tens of σ.
 const flat = 1e-200
 
 func (t *tangentSide) value(j int, x float64) float64 {

@@ -97,7 +97,7 @@ func (s *pairSearch) gap(p countPair) float64 {
 	return s.law.Quantile(float64(p.t)/float64(s.m+1)) - s.law.Quantile(float64(p.need)/float64(s.draws+1))
 }
 
-// The function 'outward' returns the numbers from first to last, ordered by their distance from centre.
+// The function 'outward' returns the numbers from 'first' to 'last', ordered by their distance from 'centre'.
 func outward(centre, first, last int64) []int64 {
 	order := []int64{centre}
 	for d := int64(1); d <= max(centre-first, last-centre); d++ {

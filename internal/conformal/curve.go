@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64.
+// The constant 'unit' is the unit round-off of float64.
 const unit = 0x1p-53
 
 // The constant 'least' is the smallest probability above 0 that the bounds on F use. It is far above the subnormal

@@ -28,7 +28,7 @@ type source struct {
 	files  map[string][]byte
 	open   string
 	inputs string
-	// held means that Open holds the whole dataset in memory.
+	// The field 'held' means that Open holds the whole dataset in memory.
 	held bool
 }
 
@@ -296,7 +296,8 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// zeros compresses the bytes in 'head', followed by n zero bytes. Zero bytes shrink by a factor of about 1000.
+// The function 'zeros' compresses the bytes in 'head', followed by n zero bytes. Zero bytes shrink by a factor of about
+// 1000.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -276,7 +276,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	return a, f, nil
 }
 
-// hold reads at most 'length' bytes of r into memory.
+// The function 'hold' reads at most 'length' bytes of r into memory.
 func hold(r io.Reader, length int64) (pieces, error) {
 	if err := memory.Check(length); err != nil {
 		return nil, fmt.Errorf("%w; numpy.savez and numpy.save keep it on the disk, uncompressed and in C order", err)

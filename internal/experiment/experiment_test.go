@@ -69,7 +69,7 @@ func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	return s
 }
 
-// said records the messages to the user.
+// The type 'said' records the messages to the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {

@@ -226,7 +226,7 @@ func (n *noise) describe() runfolder.Noise {
 	}
 }
 
-// String describes the noise in the line that certify prints.
+// String describes the noise in the line that 'certify' prints.
 func (n *noise) String() string {
 	switch {
 	case n.columns != nil:
