@@ -44,7 +44,8 @@ func flagUsages(cmd *cobra.Command) string {
 			titles = append(titles, title)
 		}
 		shown := *flag
-		if shown.DefValue == "[]" && shown.Value.Type() != "stringSlice" { // pflag would show [] as the default of lists of numbers
+		// pflag hides the default [] of lists of strings and integers, but not of other lists.
+		if kind := shown.Value.Type(); shown.DefValue == "[]" && kind != "stringSlice" && kind != "intSlice" {
 			shown.DefValue = ""
 		}
 		groups[title].AddFlag(&shown)
