@@ -26,6 +26,7 @@ type calibrateOptions struct {
 	split       bool // --holdout is given
 	fitting     bool // --method is given
 	heldOut     string
+	cluster     clusterOptions
 	apply       string
 	save, onnx  string
 	out         string
@@ -56,7 +57,16 @@ results by their sum.
 The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or array
 'label'. The file also holds the outputs of the model in one of these forms: 'logits'
 [N, m] for N rows and m classes; 'logit', the log-odds of class 1 of two classes; the
-probabilities p0, p1, …; or 'score', the probability of class 1 of two classes. --out
+probabilities p0, p1, …; or 'score', the probability of class 1 of two classes.
+
+If rows may depend on each other (the rows of one patient, for example), name the column
+that tells them apart with --cluster. Then the command holds out whole clusters:
+--holdout is a share of the clusters, and --held-out refuses a cluster of the fit. The
+metrics still count every row once, and their intervals treat the rows as independent.
+'rscert metrics --cluster', applied to the file of --out, gives intervals that allow for
+the clusters.
+
+--out
 writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
 label and fitted (1 if the map was fitted on the row). With the method venn-abers,
 --out also writes p₀ and p₁ of class 1 in the columns va_p0 and va_p1, or for more
@@ -68,11 +78,13 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 		Example: `  rscert calibrate logits.npz --method temperature --save map.json --onnx map.onnx
   rscert calibrate validation.npz --held-out test.npz --method matrix --l2 0.01
   rscert calibrate scores.csv --method isotonic --save map.json
+  rscert calibrate visits.csv --method platt --cluster patient --out calibrated.csv
   rscert calibrate new.csv --apply map.json --out calibrated.csv`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.split = given(cmd, "holdout", &o.holdout) != nil
 			o.fitting = given(cmd, "method", &o.method) != nil
+			o.cluster.find(cmd)
 			return runCalibrate(cmd.Context(), s, args[0], o)
 		},
 	}
@@ -85,8 +97,9 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "for the method dirichlet with --penalty odir, weight of the penalty on the squared biases")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
 	group(cmd, "The map")
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
+	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in the fit and in the metrics")
 	group(cmd, "Test data")
 	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file` instead of fitting a map")
 	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")
@@ -105,8 +118,8 @@ func (o calibrateOptions) checkFlags(path string) error {
 	switch {
 	case o.heldOut != "" && o.split:
 		return badInputf("--holdout and --held-out exclude each other")
-	case o.apply != "" && (o.fitting || o.split || o.heldOut != ""):
-		return badInputf("--apply fits nothing: leave out --method, --holdout and --held-out")
+	case o.apply != "" && (o.fitting || o.split || o.heldOut != "" || o.cluster.set):
+		return badInputf("--apply fits nothing: leave out --method, --holdout, --held-out and --cluster")
 	case !(o.holdout > 0 && o.holdout < 1):
 		return badInputf("--holdout %v: want a number between 0 and 1", o.holdout)
 	case o.fit.Bins < 1:
@@ -131,6 +144,7 @@ type calibrateReport struct {
 	Classes int            `json:"classes"`
 	Fitted  int            `json:"n_fit"`
 	Tested  int            `json:"n_test"`
+	Cluster *splitClusters `json:"cluster,omitempty"`
 	Level   float64        `json:"level"`
 	Bins    int            `json:"bins"`
 	Map     calibrator.Map `json:"map"`
@@ -142,7 +156,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := o.checkFlags(path); err != nil {
 		return err
 	}
-	all, table, err := readOutputs(ctx, s, path, o.quiet)
+	all, table, err := readOutputs(ctx, s, path, o.cluster, o.quiet)
 	if err != nil {
 		return err
 	}
@@ -160,7 +174,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Level: o.Level,
+	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Cluster: c.cluster, Level: o.Level,
 		Bins: o.Bins, Map: c.found, Tested: c.test.N()}
 	for _, fitted := range c.fitted {
 		if fitted {
@@ -189,11 +203,12 @@ type calibrationTask struct {
 	rows             []int  // for each row of test, its index in testTable; nil: test has all rows
 	fitted           []bool // for each row of the field 'all', whether the map was fitted on it
 	found            calibrator.Map
-	refit            bool // whether the saved map was fitted on some rows of 'all', and it is unknown on which
+	cluster          *splitClusters // nil without --cluster
+	refit            bool           // whether the saved map was fitted on some rows of 'all', and it is unknown on which
 }
 
 // outputReader reads the outputs of a classifier.
-type outputReader func(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error)
+type outputReader func(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error)
 
 func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask {
 	return calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
@@ -203,23 +218,27 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
 	// If rows are copied, the random split puts copies of a row on both sides.
-	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
+	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil && !o.cluster.set {
 		if err := warnOfCopiedPredictions(s, c.table.Path, p); err != nil {
 			return train, err
 		}
 	}
 	if o.file != "" {
-		if c.test, c.testTable, err = read(ctx, s, o.file, quiet); err != nil {
+		if c.test, c.testTable, err = read(ctx, s, o.file, o.cluster, quiet); err != nil {
 			return train, err
 		}
 		for i := range c.fitted {
 			c.fitted[i] = true
 		}
-		return c.all, c.checkHeldOut(s, o.file)
+		if err := c.checkHeldOut(s, o.file); err != nil || !o.cluster.set {
+			return c.all, err
+		}
+		_, err := c.holdOutClusters(s, o)
+		return c.all, err
 	}
-	held, err := calib.Holdout(c.all.N(), o.share, o.seed)
+	held, err := c.drawHeldOut(s, o)
 	if err != nil {
-		return train, badInput(fmt.Errorf("%s: %w", c.table.Path, err))
+		return train, err
 	}
 	train, c.test = c.all.Split(held)
 	for i, h := range held {
@@ -231,18 +250,28 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 	return train, nil
 }
 
-// split divides the rows into rows for fitting and rows for testing.
-type split struct {
-	file  string  // test data; "": part of the input
-	share float64 // share of the rows that are held out
-	seed  uint64
+// drawHeldOut draws the rows of the input that are held out: rows at random or, with --cluster, whole clusters.
+func (c *calibrationTask) drawHeldOut(s streams, o split) ([]bool, error) {
+	if o.cluster.set {
+		return c.holdOutClusters(s, o)
+	}
+	held, err := calib.Holdout(c.all.N(), o.share, o.seed)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s: %w", c.table.Path, err))
+	}
+	return held, nil
 }
 
-func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := readUnweighted(ctx, s, path, quiet, predictions.OutputColumns())
-	if err == nil {
-		t, err = leaveOutFitted(s, t)
-	}
+// split divides the rows into rows for fitting and rows for testing.
+type split struct {
+	file    string  // test data; "": part of the input
+	share   float64 // share of the rows or, with --cluster, of the clusters that are held out
+	seed    uint64
+	cluster clusterOptions
+}
+
+func readOutputs(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error) {
+	t, err := cluster.readUnfitted(ctx, s, path, quiet, predictions.OutputColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}
@@ -277,7 +306,7 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: fitting needs labels", c.table.Path)
 	}
-	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.Seed}, o.quiet)
+	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.Seed, o.cluster}, o.quiet)
 	if err != nil {
 		return err
 	}

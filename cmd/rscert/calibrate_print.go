@@ -63,6 +63,9 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		}
 		names = append(names, "va_p0"+suffix, "va_p1"+suffix)
 	}
+	if c.cluster != nil {
+		names = append(names, c.cluster.Column)
+	}
 	w := table.NewWriter(out)
 	w.Header(names...)
 	for i, fitted := range c.fitted {
@@ -76,6 +79,9 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		for k := i * pairs; k < (i+1)*pairs; k++ {
 			w.Float(low[k])
 			w.Float(high[k])
+		}
+		if c.cluster != nil {
+			w.Text(c.cluster.names[i])
 		}
 		w.EndRow()
 	}
@@ -98,7 +104,11 @@ func (r calibrateReport) print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "; %s calibration; %d bins, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Level)
-	return writeBeforeAfter(w, *r.Before, *r.After)
+	if err := writeBeforeAfter(w, *r.Before, *r.After); err != nil {
+		return err
+	}
+	r.Cluster.print(w)
+	return nil
 }
 
 // noMaximum explains why the likelihood has no maximum.

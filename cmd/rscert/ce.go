@@ -33,6 +33,7 @@ type ceOptions struct {
 	gate                                  gateOptions
 	weights                               weightOptions
 	groups                                groupOptions
+	cluster                               clusterOptions
 	classes                               bool
 	fits                                  string
 	plots                                 []string
@@ -122,6 +123,14 @@ label is 1 if the row has class k. The assumption must hold for each class. The 
 the upper bounds is an upper bound on the class-wise calibration error. With --joint,
 all rows, the groups and the classes share delta evenly.
 
+--cluster COLUMN is for rows that may depend on each other, such as the rows of one
+patient, of one site or of one video. Rows with the same value in the column form a
+cluster. The clusters must be independent draws. The command keeps one row of each
+cluster, at random (--seed). The kept rows are independent, so the bounds hold for a
+random row of a random cluster: every cluster counts once, however many rows it has.
+The command keeps one row of each cluster in each group, too. It refuses a row without
+a cluster, and rows with weights.
+
 If the file has a column 'weight', the bounds are about the population Q that the
 weights describe: a row's weight is the density of Q with respect to the population of
 the rows. The command keeps each row with probability weight/W, where W (--weight-bound,
@@ -138,6 +147,7 @@ assume that every true weight lies between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
   rscert ce probabilities.csv --monotone --classes
+  rscert ce visits.csv --monotone --cluster patient
   rscert ce weighted.csv --monotone --weight-bound 8
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.2
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
@@ -149,6 +159,7 @@ assume that every true weight lies between weight/G and weight·G.`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.chosen = given(cmd, "method", &o.methods) != nil
+			o.cluster.find(cmd)
 			o.varies = o.monotone || given(cmd, "variation", &o.Variation) != nil
 			return runCE(cmd.Context(), s, args[0], o)
 		},
@@ -163,11 +174,12 @@ assume that every true weight lies between weight/G and weight·G.`,
 	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, or if the file of perturbed scores does not record its bandwidth")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds, of --perturb and of --cluster")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the weight in the file, in the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
+	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and bounds the error for a random row of a random cluster")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.StringVar(&o.fits, "fits", "", "write the estimates of P(y=1|s) by all methods to this CSV `file`")
@@ -216,6 +228,7 @@ type ceReport struct {
 	Recorded   bool                        `json:"recorded"`
 	Assumption string                      `json:"assumption"`
 	Weights    *ceWeights                  `json:"weights,omitempty"`
+	Cluster    *rowClusters                `json:"cluster,omitempty"`
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
@@ -357,13 +370,16 @@ func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, upper
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.BinaryColumns()
-	columns = o.groups.extend(columns)
 	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, predictions.WeightColumns)
-	table, err := readTable(ctx, s, path, o.quiet, columns)
+	columns, err := o.cluster.extend(columns)
 	if err != nil {
 		return nil, err
 	}
-	if table, err = leaveOutFitted(s, table); err != nil {
+	table, err := readTable(ctx, s, path, o.quiet, o.groups.extend(columns))
+	if err != nil {
+		return nil, err
+	}
+	if table, err = leaveOutFitted(s, table, o.cluster); err != nil {
 		return nil, err
 	}
 	score, label, err := predictions.Scores(table)
@@ -378,8 +394,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 			return nil, err
 		}
 	}
-	r.N = table.N
-	kept, err := r.weighRows(table, score, label, o)
+	kept, err := r.keepRows(table, score, label, o)
 	if err != nil {
 		return nil, err
 	}
@@ -391,6 +406,29 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
 	return sample, warnOfCopies(s, path, sample)
+}
+
+// keepRows returns the rows that the bounds use: all rows, or the rows that --cluster or the weights keep. It sets r.N.
+func (r *ceReport) keepRows(t *table.Table, score, label []float64, o *ceOptions) (kept []int, err error) {
+	r.N = t.N
+	if r.Cluster, err = o.cluster.divide(t, o.Seed); err != nil {
+		return nil, err
+	}
+	if r.Cluster == nil {
+		return r.weighRows(t, score, label, o)
+	}
+	if _, err := calib.NewSample(score, label); err != nil { // an error in a row that is not kept is an error, too
+		return nil, badInput(predictions.LocateRow(t, err))
+	}
+	switch w, _, err := o.weights.readWeights(t); {
+	case err != nil:
+		return nil, err
+	case w != nil:
+		return nil, refuseClusterWeights(t, 0)
+	}
+	kept = r.Cluster.keepAll(t.N)
+	r.N = len(kept)
+	return kept, nil
 }
 
 // readBandwidth reads the bandwidth that the table records.

@@ -62,6 +62,10 @@ type ceClasses struct {
 // the kept rows. Let w = dQ/dP be the weight of a row. A row is kept with probability w/W, so the kept rows of a group
 // are independent draws from Q restricted to this group. The bounds that use no weights hold for these rows. A method
 // that uses the weights of all rows would have to know E[w] within each group.
+//
+// With --cluster, a group keeps one row of each cluster that has rows in the group, so it can use a row that the sample
+// of all rows does not use. The bounds of a group are about a random row of the group in a random cluster that has rows
+// in the group.
 func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, kept []int, score, label []float64, o *ceOptions) error {
 	groups, err := o.groups.split(ctx, s, o.quiet, t)
 	if err != nil {
@@ -71,10 +75,13 @@ func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, kept [
 		r.Groups = &ceGroups{}
 	}
 	for _, g := range groups {
-		rows := slices.DeleteFunc(slices.Clone(g.Value.Rows), func(i int) bool {
-			_, found := slices.BinarySearch(kept, i)
-			return !found
-		})
+		rows := r.Cluster.keep(g.Value.Rows)
+		if r.Cluster == nil {
+			rows = slices.DeleteFunc(slices.Clone(rows), func(i int) bool {
+				_, found := slices.BinarySearch(kept, i)
+				return !found
+			})
+		}
 		if len(rows) == 0 {
 			return badInputf("%s: %s: rejection kept none of its %d rows", t.Path, g.Name(), len(g.Value.Rows))
 		}

@@ -23,9 +23,9 @@ func planCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if !(o.planGap > 0 && o.planGap < 1) {
 		return badInputf("--plan-gap %v: want a number between 0 and 1", o.planGap)
 	}
-	if o.gate.given() || o.curves() || o.norms.given() || o.perturb || o.groups.given() || o.classes {
+	if o.gate.given() || o.curves() || o.norms.given() || o.perturb || o.groups.given() || o.cluster.set || o.classes {
 		return badInputf("--plan-gap bounds nothing: leave out --require, --curve, --fits, --plot, --norms, --score-margin, " +
-			"--perturb, --group and --classes")
+			"--perturb, --group, --cluster and --classes")
 	}
 	columns := append([]string{"score", "confidence"}, predictions.PerturbationColumns...)
 	read, err := readUnweighted(ctx, s, path, o.quiet, table.Options{Optional: columns})

@@ -69,6 +69,10 @@ func (r *ceReport) describeAssumptions(methods []calib.BoundMethod) string {
 func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	fmt.Fprintf(out, "calibration error E|s − P(y=1|s)|, %d scores, %s\n\n", r.N, r.Assumption)
 	r.Weights.print(out, r.N, r.Seed)
+	if r.Cluster != nil {
+		r.Cluster.print(out, "The bounds")
+		fmt.Fprintln(out)
+	}
 	kept := r.N
 	if r.Weights != nil {
 		kept = r.Weights.Kept

@@ -49,6 +49,7 @@ type ceSizes struct {
 	Seed       uint64                   `json:"seed"`
 	Repeats    int                      `json:"repeats"`
 	Assumption string                   `json:"assumption"`
+	Cluster    *rowClusters             `json:"cluster,omitempty"`
 	Proxy      float64                  `json:"proxy"` // stands for the unknown error
 	LowerBy    calib.LowerMethod        `json:"lower_method"`
 	Sizes      []calib.SizeBounds       `json:"sizes"`
@@ -91,7 +92,7 @@ func boundSizes(ctx context.Context, s streams, path string, o ceOptions) error 
 		return badInput(fmt.Errorf("%s: --sizes: %w", displayPath(path), err))
 	}
 	found := ceSizes{N: r.N, Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Repeats: o.subsamples.repeats,
-		Assumption: r.describeAssumptions(methods), Proxy: study.Proxy, LowerBy: o.lower, Sizes: study.Sizes,
+		Assumption: r.describeAssumptions(methods), Cluster: r.Cluster, Proxy: study.Proxy, LowerBy: o.lower, Sizes: study.Sizes,
 		Slopes: map[string]report.Number{o.lower.String(): report.Number(study.LowerSlope)}, methods: methods}
 	for name, slope := range study.UpperSlope {
 		found.Slopes[name] = report.Number(slope)
@@ -156,6 +157,7 @@ func (c *ceSizes) csv() ([]byte, error) {
 
 func (c *ceSizes) print(s streams) error {
 	fmt.Fprintf(s.out, "calibration error E|s − P(y=1|s)| by number of rows, %s\n", c.Assumption)
+	c.Cluster.print(s.out, "The bounds")
 	fmt.Fprintf(s.out, "%d subsamples of each size, from %d rows (seed %d)\n\n", c.Repeats, c.N, c.Seed)
 	t := report.Table{Columns: []report.Column{report.TextColumn("bound"), report.TextColumn("method"),
 		report.ExactColumn("n"), report.RoundedColumn("mean", report.Nearest, 4),

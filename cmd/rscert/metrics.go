@@ -35,6 +35,7 @@ type metricsOptions struct {
 	rejection     rejectionOptions
 	versus        string
 	groups        groupOptions
+	cluster       clusterOptions
 	radius        *float64
 	json, quiet   bool
 }
@@ -90,13 +91,23 @@ test is valid for any number of independent examples.
 group. For a run, the groups are the labels (--group label), or they come from a file
 (--groups) that has a column named 'index'. Each of the G groups gets the level 1 −
 (1−level)/G, so the intervals of a metric hold for all groups together. The p-values
-and the bootstrap intervals of the NLL are about each group alone.`,
+and the bootstrap intervals of the NLL are about each group alone.
+
+--cluster COLUMN is for rows that may depend on each other, such as the rows of one
+patient, of one site or of one video. Rows with the same value in the column form a
+cluster. The clusters must be independent draws. The command keeps one row of each
+cluster, at random (--seed). The kept rows are independent, so the intervals and tests
+hold for a random row of a random cluster: every cluster counts once, however many rows
+it has. With --group, each group keeps one row of each cluster that has rows in the
+group. With --versus, both files keep the same rows. --cluster cannot be combined with
+weights and with the flags of thresholds under attack.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
   rscert metrics attack.csv --radius 0.5
   rscert metrics new.csv --versus old.csv
   rscert metrics predictions.csv --group sex,region
+  rscert metrics visits.csv --cluster patient
   rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99
   rscert metrics test.csv --holdout 0.1 --attack pgd.csv,square.csv --tpr 0.99,0.98 --by-tau errors.svg
   rscert metrics --models models.csv --holdout 0.1 --tpr 0.99`,
@@ -107,6 +118,7 @@ and the bootstrap intervals of the NLL are about each group alone.`,
 			return oneFile(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.cluster.find(cmd)
 			o.radius = given(cmd, "radius", &radius)
 			o.rejection.share = given(cmd, "holdout", &share)
 			if o.rejection.models != "" {
@@ -126,7 +138,8 @@ and the bootstrap intervals of the NLL are about each group alone.`,
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with the probability of --level every bin lies in its band")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
+	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and all metrics are about a random row of a random cluster")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test and of --cluster")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file has the columns score and label")
@@ -157,6 +170,7 @@ type metricsReport struct {
 	Radius        *float64         `json:"radius,omitempty"` // radius of the rows, only with --radius
 	Weighted      bool             `json:"weighted"`
 	EffectiveSize float64          `json:"effective_sample_size,omitempty"` // of the weights
+	Cluster       *rowClusters     `json:"cluster,omitempty"`
 	Level         float64          `json:"level"`
 	Bins          int              `json:"bins"`
 	Edge          calib.Edge       `json:"edge"`
@@ -195,6 +209,9 @@ func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float
 }
 
 func (o *metricsOptions) check() error {
+	if o.cluster.set && o.rejection.given() {
+		return badInputf("--cluster cannot be combined with %s: thresholds count every row", o.rejection.flag())
+	}
 	return errors.Join(o.rejection.check(), o.measurement.check(), o.groups.check())
 }
 
@@ -241,11 +258,19 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err := checkDistinct(append(writtenBy("plot", o.plots), writtenBy("by-tau", o.rejection.byTau)...)...); err != nil {
 		return err
 	}
-	p, table, err := readPredictions(ctx, s, path, o)
+	all, table, err := readPredictions(ctx, s, path, o)
 	if err != nil {
 		return err
 	}
-	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
+	clusters, err := o.cluster.dividePredictions(path, table, o.Seed)
+	if err != nil {
+		return err
+	}
+	p := all
+	if clusters != nil {
+		p = all.Only(clusters.keepAll(all.N()))
+	}
+	r := metricsReport{Cluster: clusters, N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
 		Level: o.Level, Bins: o.Bins, Edge: o.Edge, JointBands: o.jointBands}
 	if r.Weighted {
 		r.EffectiveSize = calib.EffectiveSize(p.Weight)
@@ -254,10 +279,10 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return err
 	}
 	r.Rejection = r.Thresholds.first()
-	if r.Versus, err = compareWith(ctx, s, path, p, table != nil, o); err != nil {
+	if r.Versus, err = compareWith(ctx, s, path, all, clusters, table != nil, o); err != nil {
 		return err
 	}
-	if r.Groups, err = measureGroups(ctx, s, path, p, table, o); err != nil {
+	if r.Groups, err = measureGroups(ctx, s, path, all, clusters, table, o); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -334,7 +359,9 @@ func (r metricsReport) print(s streams) error {
 	if r.Probabilities != "" {
 		of = " of " + r.Probabilities.words()
 	}
-	fmt.Fprintf(s.out, "; %s calibration%s; %d bins %s; intervals at level %g\n\n", r.Quantity, of, r.Bins, r.Edge.Brackets(), r.Level)
+	fmt.Fprintf(s.out, "; %s calibration%s; %d bins %s; intervals at level %g\n", r.Quantity, of, r.Bins, r.Edge.Brackets(), r.Level)
+	r.Cluster.print(s.out, "All metrics, intervals and tests")
+	fmt.Fprintln(s.out)
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn(""),
 	}}

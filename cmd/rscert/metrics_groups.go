@@ -57,8 +57,11 @@ var groupMetrics = []groupMetric{
 }
 
 // measureGroups computes the metrics of the groups of the predictions p. The table t holds the rows of p. It is nil if
-// the predictions are votes of a run.
-func measureGroups(ctx context.Context, s streams, path string, p *calib.Predictions, t *table.Table, o metricsOptions) (*metricGroups, error) {
+// the predictions are votes of a run. If there are clusters, each group keeps one row of each cluster that has rows in
+// the group.
+func measureGroups(
+	ctx context.Context, s streams, path string, p *calib.Predictions, clusters *rowClusters, t *table.Table, o metricsOptions,
+) (*metricGroups, error) {
 	if !o.groups.given() {
 		return nil, nil
 	}
@@ -74,7 +77,7 @@ func measureGroups(ctx context.Context, s streams, path string, p *calib.Predict
 	}
 	var parts []*calib.Predictions
 	for _, g := range groups {
-		parts = append(parts, p.Only(g.Value.Rows))
+		parts = append(parts, p.Only(clusters.keep(g.Value.Rows)))
 	}
 	all, err := calib.MeasureGroups(parts, o.MetricOptions)
 	if err != nil {

@@ -63,11 +63,15 @@ func checkOwnBounds(ctx context.Context, s streams, path string) error {
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
-	t, err := readTable(ctx, s, path, o.quiet, o.groups.extend(predictions.Columns()))
+	columns, err := o.cluster.extend(predictions.Columns())
 	if err != nil {
 		return nil, nil, err
 	}
-	if t, err = leaveOutFitted(s, t); err != nil {
+	t, err := readTable(ctx, s, path, o.quiet, o.groups.extend(columns))
+	if err != nil {
+		return nil, nil, err
+	}
+	if t, err = leaveOutFitted(s, t, o.cluster); err != nil {
 		return nil, nil, err
 	}
 	if err := warnOfEstimatedWeights(s, t, path, "nothing bounds their error: no interval or test accounts for it"); err != nil {

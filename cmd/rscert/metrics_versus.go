@@ -16,10 +16,10 @@ type versus struct {
 	Differences []calib.PairedDifference `json:"differences"`
 }
 
-// compareWith reads the file of --versus and compares the predictions p of the input with it, row by row. Without
-// --versus it returns nil. If the input is a run, meanScores tells whether p holds mean scores, not vote shares.
+// compareWith reads the file of --versus and compares the predictions p of the input with it, row by row. If there are
+// clusters, it compares one row of each cluster. Without --versus it returns nil. If the input is a run, meanScores tells whether p holds mean scores, not vote shares.
 func compareWith(
-	ctx context.Context, s streams, input string, p *calib.Predictions, meanScores bool, o metricsOptions,
+	ctx context.Context, s streams, input string, p *calib.Predictions, clusters *rowClusters, meanScores bool, o metricsOptions,
 ) (*versus, error) {
 	if o.versus == "" {
 		return nil, nil
@@ -33,6 +33,13 @@ func compareWith(
 		return nil, hint.Add(badInputf("--versus: one of %s and %s has mean scores, the other one only vote shares",
 			displayPath(input), displayPath(o.versus)),
 			"--probabilities vote-shares compares the vote shares of both")
+	}
+	if clusters != nil && other.N() == p.N() { // otherwise ComparePaired refuses the files
+		if err := calib.CheckPaired(p, other); err != nil {
+			return nil, badInput(fmt.Errorf("--versus: %s: %w", displayPath(o.versus), err))
+		}
+		kept := clusters.keepAll(p.N())
+		p, other = p.Only(kept), other.Only(kept)
 	}
 	found, err := calib.ComparePaired(p, other, o.Level, o.Seed)
 	if err != nil {

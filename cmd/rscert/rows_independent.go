@@ -9,8 +9,12 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// leaveOutFitted leaves out the rows on which a calibration map was fitted, and says how many.
-func leaveOutFitted(s streams, t *table.Table) (*table.Table, error) {
+// leaveOutFitted leaves out the rows on which a calibration map was fitted, and says how many. It refuses a cluster of
+// which only a part was fitted.
+func leaveOutFitted(s streams, t *table.Table, cluster clusterOptions) (*table.Table, error) {
+	if err := cluster.check(t); err != nil {
+		return nil, err
+	}
 	rest, leftOut, err := predictions.SelectUnfitted(t)
 	if err != nil {
 		return nil, badInput(err)

@@ -21,6 +21,7 @@ type temperatureOptions struct {
 	holdout     float64
 	split       bool // --holdout is given
 	test, out   string
+	cluster     clusterOptions
 	json, quiet bool
 }
 
@@ -41,20 +42,29 @@ reports T = 1000.
 The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, the file
 can instead hold the log-odds of class 1 as an array 'logits' [N] or a column 'logit'. A
 logit of -Inf rules a class out. --out writes the probabilities of every row at T as
-CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
+CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).
+
+If rows may depend on each other (the rows of one patient, for example), name the column
+that tells them apart with --cluster. Then the command holds out whole clusters:
+--holdout is a share of the clusters, and --test refuses a cluster of the fit. The
+metrics still count every row once, and their intervals treat the rows as independent.
+'rscert metrics --cluster', applied to the file of --out, gives intervals that allow for
+the clusters.`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.split = given(cmd, "holdout", &o.holdout) != nil
+			o.cluster.find(cmd)
 			return runTemperature(cmd.Context(), s, args[0], o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on all rows of the input")
+	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in the fit and in the metrics")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random split and the bootstrap")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
@@ -65,11 +75,8 @@ CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row
 }
 
 // readLogits reads logits [N×m] and labels.
-func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := readUnweighted(ctx, s, path, quiet, predictions.LogitColumns())
-	if err == nil {
-		t, err = leaveOutFitted(s, t)
-	}
+func readLogits(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error) {
+	t, err := cluster.readUnfitted(ctx, s, path, quiet, predictions.LogitColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}
@@ -79,16 +86,19 @@ func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibr
 
 // temperatureReport is what --json prints.
 type temperatureReport struct {
-	Temperature float64     `json:"temperature"`
-	AtLimit     bool        `json:"at_limit"`
-	Classes     int         `json:"classes"`
-	Fitted      int         `json:"n_fit"`
-	Tested      int         `json:"n_test"`
-	NLLFit      float64     `json:"nll_fit"`
-	Level       float64     `json:"level"`
-	Bins        int         `json:"bins"`
-	Before      calibration `json:"before"`
-	After       calibration `json:"after"`
+	Temperature float64 `json:"temperature"`
+	AtLimit     bool    `json:"at_limit"`
+	Classes     int     `json:"classes"`
+	Fitted      int     `json:"n_fit"`
+	Tested      int     `json:"n_test"`
+	NLLFit      float64 `json:"nll_fit"`
+
+	Cluster *splitClusters `json:"cluster,omitempty"`
+
+	Level  float64     `json:"level"`
+	Bins   int         `json:"bins"`
+	Before calibration `json:"before"`
+	After  calibration `json:"after"`
 }
 
 func (o temperatureOptions) check() error {
@@ -108,12 +118,12 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if err := o.check(); err != nil {
 		return err
 	}
-	all, table, err := readLogits(ctx, s, path, o.quiet)
+	all, table, err := readLogits(ctx, s, path, o.cluster, o.quiet)
 	if err != nil {
 		return err
 	}
 	c := newCalibrationTask(all, table)
-	train, err := c.holdOut(ctx, s, readLogits, split{o.test, o.holdout, o.Seed}, o.quiet)
+	train, err := c.holdOut(ctx, s, readLogits, split{o.test, o.holdout, o.Seed, o.cluster}, o.quiet)
 	if err != nil {
 		return err
 	}
@@ -131,7 +141,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		return err
 	}
 	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: all.Classes,
-		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Level: o.Level, Bins: o.Bins}
+		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Cluster: c.cluster, Level: o.Level, Bins: o.Bins}
 	at := func(temperature float64) func([]float64) []float64 {
 		return func(logits []float64) []float64 { return calib.Softmax(logits, all.Classes, temperature) }
 	}
@@ -163,5 +173,9 @@ func (r temperatureReport) print(s streams) error {
 	}
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
-	return writeBeforeAfter(s.out, r.Before, r.After)
+	if err := writeBeforeAfter(s.out, r.Before, r.After); err != nil {
+		return err
+	}
+	r.Cluster.print(s.out)
+	return nil
 }

@@ -32,7 +32,7 @@ const clippedProbability = 0.01
 //
 // An error about a row is a *RowError.
 func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]PairedDifference, error) {
-	if err := checkPaired(first, second); err != nil {
+	if err := CheckPaired(first, second); err != nil {
 		return nil, err
 	}
 	worst := -math.Log(clippedProbability)
@@ -66,8 +66,8 @@ func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]Pa
 	return found, nil
 }
 
-// checkPaired returns an error unless the rows can belong to the same examples.
-func checkPaired(first, second *Predictions) error {
+// CheckPaired returns an error unless the rows can belong to the same examples.
+func CheckPaired(first, second *Predictions) error {
 	switch {
 	case first.Weight != nil || second.Weight != nil:
 		return errors.New("a paired comparison has no weights")

@@ -134,6 +134,7 @@ const (
 	streamSubsample
 	streamMatches
 	streamPrinted
+	streamClusters
 )
 
 func newStream(seed, stream uint64) *splitMix {

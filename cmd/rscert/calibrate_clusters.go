@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// splitClusters is what calibrate --json and temperature --json print about clusters. The rows of a cluster are all in
+// the fit or all held out.
+type splitClusters struct {
+	Column string `json:"column"`
+	Fit    int    `json:"fit"`  // clusters of the rows in the fit
+	Test   int    `json:"test"` // clusters of the held-out rows
+	Seed   uint64 `json:"seed"` // of the random split of the clusters
+	// ByRow says that the metrics count every row once, and that their intervals treat the rows as independent.
+	ByRow bool `json:"metrics_by_row"`
+
+	names []string // the cluster of each row of the input
+}
+
+// holdOutClusters divides the rows of the input into clusters, and holds out the clusters of the test rows. If the test data are
+// in a separate file, it refuses a cluster with rows in both files. It returns which rows of the input are held out.
+func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err error) {
+	all, err := o.cluster.divide(c.table, o.seed)
+	if err != nil {
+		return nil, err
+	}
+	c.cluster = &splitClusters{Column: all.Column, Seed: o.seed, ByRow: true, names: all.names()}
+	// Rows of one cluster may be copies. Rows of different clusters may not.
+	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
+		if err := warnOfCopiedPredictions(s, c.table.Path, p.Only(all.keepAll(p.N()))); err != nil {
+			return nil, err
+		}
+	}
+	if o.file == "" {
+		if held, err = all.of.Holdout(o.share, o.seed); err != nil {
+			return nil, badInput(fmt.Errorf("%s: %w", displayPath(c.table.Path), err))
+		}
+		c.cluster.Test = all.of.Within(held)
+		c.cluster.Fit = all.Clusters - c.cluster.Test
+		return held, nil
+	}
+	test, err := o.cluster.divide(c.testTable, o.seed)
+	if err != nil {
+		return nil, err
+	}
+	c.cluster.Fit, c.cluster.Test = all.Clusters, test.Clusters
+	fit := map[string]bool{}
+	for _, g := range all.groups {
+		fit[g.Name()] = true
+	}
+	for _, g := range test.groups {
+		if fit[g.Name()] {
+			return nil, hint.Add(badInput(c.testTable.Errorf(g.Rows[0], "the cluster %s also has rows in %s, on which the map is fitted",
+				quote.Name(g.Name()), displayPath(c.table.Path))), "the metrics need other clusters")
+		}
+	}
+	return nil, nil
+}
+
+// print says how the clusters were divided and what the intervals need.
+func (c *splitClusters) print(w io.Writer) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nclusters (column %s): %d in the fit, %d held out; no cluster is on both sides\n", c.Column, c.Fit, c.Test)
+	fmt.Fprintf(w, "The metrics count every row once, and their intervals treat the rows as independent.\n"+
+		"For intervals that allow for the clusters: rscert metrics FILE --cluster %s,\n"+
+		"where FILE is the file that --out writes.\n", c.Column)
+}

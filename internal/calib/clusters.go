@@ -1,0 +1,105 @@
+package calib
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Clusters divides rows into clusters, such as the rows of one patient, of one site or of one video. The rows of one
+// cluster may depend on each other in any way. The clusters are independent draws from one distribution of clusters.
+type Clusters struct {
+	of    []int // the cluster of each row, from 0
+	rank  []int // the position of each row in a random order
+	count int
+}
+
+// NewClusters makes clusters from lists of rows. Every row from 0 to n−1 must be in exactly one list. The seed draws
+// the random order of the rows, in which KeepOne looks for the first row of a cluster.
+func NewClusters(rows [][]int, seed uint64) Clusters {
+	n := 0
+	for _, members := range rows {
+		n += len(members)
+	}
+	c := Clusters{of: make([]int, n), rank: make([]int, n), count: len(rows)}
+	for k, members := range rows {
+		for _, i := range members {
+			c.of[i] = k
+		}
+	}
+	r := newStream(seed, streamClusters)
+	for i := range n { // Fisher–Yates, inside out: all orders are equally likely
+		j := r.uniformBelow(i + 1)
+		c.rank[i] = c.rank[j]
+		c.rank[j] = i
+	}
+	return c
+}
+
+// Count returns the number of clusters.
+func (c Clusters) Count() int { return c.count }
+
+// KeepOne keeps one of the given rows of each cluster, at random: the row that comes first in a random order of all
+// rows. It returns the kept rows in ascending order. A cluster of which no row is given keeps no row.
+//
+// If all rows are given, the kept pairs (s, y) are independent draws of "a random row of a random cluster":
+//
+//	P((s, y) ∈ A) = E[(number of rows of C with (s, y) in A) / (number of rows of C)]
+//
+// Here C is a random cluster. The proof: Let C₁, …, C_K be the clusters. Every order of the rows is equally likely, and
+// the order does not depend on the data. So, given the clusters, the first row J_k of cluster k is each row of the
+// cluster with equal probability. The orders within different clusters are independent, so J₁, …, J_K are independent.
+// C_k and J_k determine the pair that cluster k keeps, by the same rule for every k. The pairs (C_k, J_k) are
+// independent and have one distribution, and therefore so have the kept pairs. Given C_k, the kept pair is in A with the
+// probability in the brackets.
+//
+// The given rows may be a part of the rows, if each row is chosen by its own values or by the values of its own cluster.
+// Then let C_k be the given rows of cluster k. Whether a cluster has a given row depends on this cluster alone. So the
+// clusters with given rows are, given their number, independent draws from the clusters that have such rows. The proof
+// holds for them. A bound that fails with probability at most δ for every number of independent rows then also fails
+// with probability at most δ for the random number of kept rows.
+func (c Clusters) KeepOne(rows []int) []int {
+	first := make([]int, c.count) // 1 + the kept row of each cluster, or 0
+	for _, i := range rows {
+		k := c.of[i]
+		if first[k] == 0 || c.rank[i] < c.rank[first[k]-1] {
+			first[k] = i + 1
+		}
+	}
+	var kept []int
+	for _, next := range first {
+		if next > 0 {
+			kept = append(kept, next-1)
+		}
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// Holdout chooses a share of the clusters at random, at least one and not all. It returns which rows are in these
+// clusters. The rows inside and the rows outside never share a cluster, so they are independent.
+func (c Clusters) Holdout(share float64, seed uint64) ([]bool, error) {
+	if c.count < 2 {
+		return nil, fmt.Errorf("%d clusters are too few to hold some out: at least 2 are needed", c.count)
+	}
+	chosen, err := Holdout(c.count, share, seed)
+	if err != nil {
+		return nil, err
+	}
+	held := make([]bool, len(c.of))
+	for i, k := range c.of {
+		held[i] = chosen[k]
+	}
+	return held, nil
+}
+
+// Within counts the clusters that have a row with a true value in the argument 'rows'.
+func (c Clusters) Within(rows []bool) (count int) {
+	seen := make([]bool, c.count)
+	for i, in := range rows {
+		if in && !seen[c.of[i]] {
+			seen[c.of[i]] = true
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,70 @@
+package predictions
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/table"
+)
+
+// ClusterRows divides the rows of a table into clusters: the rows with the same value in a column. Values that are equal
+// as numbers, such as 7 and 007, are one cluster. A row without a value is an error, because nobody knows on which rows
+// it depends. The table must have been read with this column as a required column that may be text.
+func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
+	values, _ := t.Column(column)
+	clusters := t.GroupRows(column)
+	for _, c := range clusters {
+		if len(c.Rows) > 0 && missing(c) {
+			return nil, noCluster(t, c.Rows[0], column)
+		}
+	}
+	texts := len(clusters) > 0 && clusters[0].Text != ""
+	for i, x := range values {
+		const exact = 1 << 53 // two numbers that are equal as float64 may differ in the file if they are 2⁵³ or more
+		switch {
+		case math.IsNaN(x) && !texts: // GroupRows makes no group of such rows
+			return nil, noCluster(t, i, column)
+		case math.Abs(x) >= exact:
+			return nil, hint.Add(t.Errorf(i, "column %s: the number %v is too large to tell clusters apart", quote.Name(column), x),
+				"make the values text, for example with a letter in front")
+		}
+	}
+	if len(clusters) == 0 {
+		return nil, errors.New(t.Path + ": no rows")
+	}
+	return clusters, nil
+}
+
+// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, and some
+// programs write it as NaN.
+func missing(c table.Group) bool {
+	text := strings.TrimSpace(c.Name())
+	return text == "" || strings.EqualFold(text, "nan") || strings.EqualFold(text, "null")
+}
+
+func noCluster(t *table.Table, row int, column string) error {
+	return hint.Add(t.Errorf(row, "column %s: no cluster: every row needs one", quote.Name(column)),
+		"leave out the row; if it depends on no other row, give it a cluster of its own")
+}
+
+// CheckClustersUnfitted returns an error if a calibration map was fitted on a row (column fitted) and the table has
+// another row of the same cluster on which no map was fitted. The map depends on the rows of its fit, so it depends on
+// the other rows of their clusters.
+func CheckClustersUnfitted(t *table.Table, column string) error {
+	fitted, ok := t.Column("fitted")
+	if !ok {
+		return nil
+	}
+	for _, c := range t.GroupRows(column) {
+		used := slices.ContainsFunc(c.Rows, func(i int) bool { return fitted[i] == 1 })
+		rest := slices.IndexFunc(c.Rows, func(i int) bool { return fitted[i] == 0 })
+		if used && rest >= 0 {
+			return t.Errorf(c.Rows[rest], "a calibration map was fitted on another row of the cluster %s", quote.Name(c.Name()))
+		}
+	}
+	return nil
+}
