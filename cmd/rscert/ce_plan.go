@@ -25,7 +25,7 @@ func planCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	}
 	if o.gate.given() || o.curves() || o.norms.given() || o.perturb || o.groups.given() || o.cluster.set || o.classes {
 		return badInputf("--plan-gap bounds nothing: leave out --require, --curve, --fits, --plot, --norms, --score-margin, " +
-			"--perturb, --group, --cluster and --classes")
+			"--cluster, --perturb, --group and --classes")
 	}
 	columns := append([]string{"score", "confidence"}, predictions.PerturbationColumns...)
 	read, err := readUnweighted(ctx, s, path, o.quiet, table.Options{Optional: columns})

@@ -299,6 +299,15 @@ func readersFolder(t *testing.T) string {
 		}
 		put(name, []byte(table))
 	}
+	visits := "score,label,patient\n" // three visits of each of 80 patients
+	for i := range 240 {
+		patient, label := i%80, 0
+		if 37*patient%80 < patient {
+			label = 1
+		}
+		visits += fmt.Sprintf("%.3f,%d,p%d\n", float64(patient)/80+0.001*float64(i/80), label, patient)
+	}
+	put("visits.csv", []byte(visits))
 	put("counts.txt", []byte("90 5 5 0 0 0 0 0 0 0 0\n2 0 0 97 1 0 0 0 0 0 3\n"))
 	runs := `for s in 0.25 0.5 1; do
 		rscert certify … --sigma $s --seed 1 --save-scores --confidence-radii 0.25,0.5 --quiet --out run-$s >/dev/null

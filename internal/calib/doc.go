@@ -31,7 +31,8 @@
 // With importance weights, the bounds are about a population that differs from the population of the rows. KeepByWeight
 // draws rows of that population, and WeightedVariation and WeightedLower use all rows of a WeightedSample.
 // EstimateRatios estimates weights. BoundPlan.ComputeGroups bounds the error of several groups together, and thereby
-// the error of all their mixtures. LooksCopied and Suspicions find mistakes in the data.
+// the error of all their mixtures. Clusters.KeepOne makes independent rows from rows that depend on each other.
+// LooksCopied and Suspicions find mistakes in the data.
 //
 // # Calibration under attack
 //

@@ -348,7 +348,9 @@ class MetricsOptions(TypedDict, total=False):
     group: also compute the metrics of each group; a group consists of the rows with the same value in this column;
         with several columns, each column makes groups of its own
     groups: file with a column named index and the columns of ``group`` (default: a column named group)
-    seed: seed of the bootstrap and of the simulated calibration test (default 1)
+    cluster: rows with the same value in this column (such as a patient) may depend on each other; the command keeps
+        one random row of each cluster, and all metrics are about a random row of a random cluster
+    seed: seed of the bootstrap, of the simulated calibration test and of ``cluster`` (default 1)
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
         has the columns score and label (default top-label)
@@ -383,6 +385,7 @@ class MetricsOptions(TypedDict, total=False):
     consistency_bands: bool
     group: str | Sequence[str]
     groups: StrPath
+    cluster: str
     seed: int
     radius: float
     quantity: Literal["top-label", "class-1"]
