@@ -153,7 +153,7 @@ weights and with the flags of thresholds under attack.`,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
 	rejectionFlags(cmd, &o.rejection, &share)
-	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, "+
+	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, and the ECE, "+
 		"with intervals that hold for any number of rows")
 	group(cmd, "Another classifier")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
@@ -262,13 +262,9 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err != nil {
 		return err
 	}
-	clusters, err := o.cluster.dividePredictions(path, table, o.Seed)
+	p, clusters, err := o.cluster.keepPredictions(path, all, table, o.Seed)
 	if err != nil {
 		return err
-	}
-	p := all
-	if clusters != nil {
-		p = all.Only(clusters.keepAll(all.N()))
 	}
 	r := metricsReport{Cluster: clusters, N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
 		Level: o.Level, Bins: o.Bins, Edge: o.Edge, JointBands: o.jointBands}

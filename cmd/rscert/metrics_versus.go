@@ -14,6 +14,7 @@ import (
 type versus struct {
 	File        string                   `json:"file"`
 	Differences []calib.PairedDifference `json:"differences"`
+	ECE         calib.ECEDifference      `json:"ece"`
 }
 
 // compareWith reads the file of --versus and compares the predictions p of the input with it, row by row. If there are
@@ -45,7 +46,8 @@ func compareWith(
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--versus: %s: %w", displayPath(o.versus), err))
 	}
-	return &versus{o.versus, found}, nil
+	ece, err := calib.CompareECE(p, other, o.MetricOptions)
+	return &versus{o.versus, found, ece}, badInput(err)
 }
 
 // print prints a row for each loss.
@@ -58,5 +60,12 @@ func (v *versus) print(w io.Writer) error {
 			report.Text(fmt.Sprintf("%s  [%s, %s]", signed(d.Difference, 4), signed(d.Low, 4), signed(d.High, 4))),
 			report.Text(fmt.Sprintf("%.2g", d.P)))
 	}
-	return t.WriteText(w)
+	t.AddRow(report.Text("ECE"), report.Number(v.ECE.First), report.Number(v.ECE.Second),
+		report.Text(fmt.Sprintf("%s  [%s, %s]", signed(v.ECE.Difference, 4), report.Round(v.ECE.Low, report.Down, 0, 4),
+			report.Round(v.ECE.High, report.Up, 0, 4))), report.Text("–"))
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "The interval of the ECE combines the intervals of both ECEs, so it is wider than an interval row by row.")
+	return err
 }

@@ -96,14 +96,18 @@ func (o clusterOptions) divide(t *table.Table, seed uint64) (*rowClusters, error
 	return &rowClusters{Column: o.column, Rows: t.N, Clusters: len(groups), Seed: seed, of: calib.NewClusters(rows, seed), groups: groups}, nil
 }
 
-// dividePredictions divides predictions into clusters. The table holds the rows of the predictions. It is nil if the
-// predictions are votes of a run.
-func (o clusterOptions) dividePredictions(path string, t *table.Table, seed uint64) (*rowClusters, error) {
+// keepPredictions divides predictions into clusters, and keeps one row of each cluster. The table holds the rows of the
+// predictions. It is nil if the predictions are votes of a run. Without --cluster, it keeps all rows.
+func (o clusterOptions) keepPredictions(path string, p *calib.Predictions, t *table.Table, seed uint64) (*calib.Predictions, *rowClusters, error) {
 	if o.set && t == nil {
-		return nil, hint.Add(badInputf("%s: --cluster %s: a run knows no clusters of its examples", displayPath(path), o.column),
+		return nil, nil, hint.Add(badInputf("%s: --cluster %s: a run knows no clusters of its examples", displayPath(path), o.column),
 			"write a file of predictions with a column %s", o.column)
 	}
-	return o.divide(t, seed)
+	clusters, err := o.divide(t, seed)
+	if clusters == nil {
+		return p, nil, err
+	}
+	return p.Only(clusters.keepAll(p.N())), clusters, nil
 }
 
 // refuseClusterWeights returns the error about weights in rows with clusters.

@@ -35,9 +35,6 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 	return c
 }
 
-// Count returns the number of clusters.
-func (c Clusters) Count() int { return c.count }
-
 // KeepOne keeps one of the given rows of each cluster, at random: the row that comes first in a random order of all
 // rows. It returns the kept rows in ascending order. A cluster of which no row is given keeps no row.
 //

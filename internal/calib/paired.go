@@ -28,7 +28,7 @@ const clippedProbability = 0.01
 // every number of examples. Variation that is common to both classifiers cancels. The clipped NLL is −ln max(p, 0.01),
 // where p is the probability that the classifier gave to the actual outcome. The plain NLL has no bound and therefore
 // no valid interval. Each interval by itself holds with a probability of at least the argument 'level'. There is no
-// such interval for the difference of two ECEs, because an ECE is not a mean over examples.
+// such interval for the difference of two ECEs, because an ECE is not a mean over examples; CompareECE has a wider one.
 //
 // An error about a row is a *RowError.
 func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]PairedDifference, error) {
@@ -64,6 +64,44 @@ func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]Pa
 		found = append(found, d)
 	}
 	return found, nil
+}
+
+// ECEDifference compares the ECEs of two classifiers on the same examples.
+type ECEDifference struct {
+	First      float64 `json:"first"`
+	Second     float64 `json:"second"`
+	Difference float64 `json:"difference"` // First − Second
+	// The interval from Low to High contains θ₁ − θ₂ with a probability of at least the level of CompareECE. θ is the ECE
+	// in which each outcome is replaced by its probability given the confidence (ECEEstimate).
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// CompareECE compares the ECEs of two classifiers, with bins of equal width. Let [l₁, u₁] and [l₂, u₂] be the intervals
+// of ECEEstimate for θ₁ and θ₂, each at the level 1 − (1 − o.Level)/2. By the union bound, both intervals hold together
+// with a probability of at least o.Level, however the two classifiers depend on each other. Then
+//
+//	l₁ − u₂ ≤ θ₁ − θ₂ ≤ u₁ − l₂.
+//
+// The interval is valid for every number of independent examples. It does not use that variation common to both
+// classifiers cancels, so it is much wider than an interval of ComparePaired.
+func CompareECE(first, second *Predictions, o MetricOptions) (ECEDifference, error) {
+	if err := CheckPaired(first, second); err != nil {
+		return ECEDifference{}, err
+	}
+	var found [2]Estimate
+	for k, p := range []*Predictions{first, second} {
+		bins, err := EqualWidth(p, o.Bins, o.Edge)
+		if err != nil {
+			return ECEDifference{}, err
+		}
+		found[k] = ECEEstimate(p, bins, 1-(1-o.Level)/2)
+	}
+	return ECEDifference{
+		First: found[0].Value, Second: found[1].Value, Difference: found[0].Value - found[1].Value,
+		Low:  math.Nextafter(found[0].Lower-found[1].Upper, -2),
+		High: math.Nextafter(found[0].Upper-found[1].Lower, 2),
+	}, nil
 }
 
 // CheckPaired returns an error unless the rows can belong to the same examples.

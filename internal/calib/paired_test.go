@@ -33,6 +33,49 @@ func TestComparePaired(t *testing.T) {
 	}
 }
 
+// The interval of the difference has the ends of the two intervals at the level 1 − (1 − level)/2.
+func TestCompareECE(t *testing.T) {
+	a := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.9, 0.2, 0.001, 0.6}, Correct: []bool{true, false, true, false}}
+	b := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.5, 0.4, 0.3, 0.7}, Correct: []bool{true, false, true, false}}
+	got, err := CompareECE(a, b, MetricOptions{Bins: 2, Level: 0.9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The bins of a are {0.2, 0.001} and {0.9, 0.6}, the bins of b are {0.5, 0.4, 0.3} and {0.7}.
+	first, second := (math.Abs(1-0.201)+math.Abs(1-1.5))/4, (math.Abs(2-1.2)+0.7)/4
+	if math.Abs(got.First-first) > 1e-12 || math.Abs(got.Second-second) > 1e-12 || math.Abs(got.Difference-(first-second)) > 1e-12 {
+		t.Errorf("%+v, want the ECEs %v and %v", got, first, second)
+	}
+	if _, err := CompareECE(a, a.Only([]int{0, 1}), MetricOptions{Bins: 2, Level: 0.9}); err == nil {
+		t.Error("classifiers with different numbers of rows are compared")
+	}
+	rng := rand.New(rand.NewPCG(5, 5))
+	c, d := &Predictions{Quantity: ClassOneQuantity}, &Predictions{Quantity: ClassOneQuantity}
+	for range 4000 {
+		s := rng.Float64()
+		y := rng.Float64() < s
+		c.Confidence, c.Correct = append(c.Confidence, s), append(c.Correct, y)
+		d.Confidence, d.Correct = append(d.Confidence, s*s*s), append(d.Correct, y)
+	}
+	if got, err = CompareECE(c, d, MetricOptions{Bins: 15, Level: 0.9}); err != nil {
+		t.Fatal(err)
+	}
+	ends := func(p *Predictions) Estimate {
+		bins, err := EqualWidth(p, 15, UpperClosed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ECEEstimate(p, bins, 0.95)
+	}
+	if x, y := ends(c), ends(d); math.Abs(got.Low-(x.Lower-y.Upper)) > 1e-12 || math.Abs(got.High-(x.Upper-y.Lower)) > 1e-12 {
+		t.Errorf("interval [%v, %v], want [%v, %v]", got.Low, got.High, x.Lower-y.Upper, x.Upper-y.Lower)
+	}
+	truth := integrate(func(s float64) float64 { return s*s*s - s }) // θ₁ is 0, and the error of d is s − s³
+	if !(got.Low <= truth && truth <= got.High && got.High < 0) {
+		t.Errorf("interval [%v, %v], want an interval below 0 that contains %v", got.Low, got.High, truth)
+	}
+}
+
 // The intervals miss the difference in the population for at most a share 1−level of the samples. They detect a real
 // difference.
 func TestComparePairedCovers(t *testing.T) {

@@ -372,7 +372,7 @@ class MetricsOptions(TypedDict, total=False):
     by_tau: write the errors, the true positive rate and the false positive rate at every threshold to this .csv,
         .svg, .png or .pdf file
     versus: file of another classifier's predictions on the same rows in the same order; the command compares error
-        rate, Brier score and clipped NLL row by row, with intervals that hold for any number of rows
+        rate, Brier score and clipped NLL row by row, and the ECE, with intervals that hold for any number of rows
     config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
