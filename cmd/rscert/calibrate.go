@@ -133,6 +133,7 @@ type calibrateReport struct {
 	Tested  int            `json:"n_test"`
 	Level   float64        `json:"level"`
 	Bins    int            `json:"bins"`
+	Edge    calib.Edge     `json:"edge"`
 	Map     calibrator.Map `json:"map"`
 	Before  *calibration   `json:"before,omitempty"` // nil without labels
 	After   *calibration   `json:"after,omitempty"`
@@ -149,7 +150,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	c := newCalibrationTask(all, table)
 	if o.apply != "" {
 		if err = c.readMap(o.apply); err == nil {
-			err = c.warnOfFittedRows(s, o.apply)
+			err = errors.Join(c.warnOfFittedRows(s, o.apply), warnOfOutputs(s, c.table.Path, c.all, false))
 		}
 	} else {
 		err = c.fit(ctx, s, o)
@@ -160,7 +161,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Level: o.Level,
+	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Level: o.Level, Edge: o.Edge,
 		Bins: o.Bins, Map: c.found, Tested: c.test.N()}
 	for _, fitted := range c.fitted {
 		if fitted {
@@ -203,13 +204,14 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
 	// If rows are copied, the random split puts copies of a row on both sides.
-	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
-		if err := warnOfCopiedPredictions(s, c.table.Path, p); err != nil {
-			return train, err
-		}
+	if err := warnOfOutputs(s, c.table.Path, c.all, true); err != nil {
+		return train, err
 	}
 	if o.file != "" {
 		if c.test, c.testTable, err = read(ctx, s, o.file, quiet); err != nil {
+			return train, err
+		}
+		if err := warnOfOutputs(s, c.testTable.Path, c.test, false); err != nil {
 			return train, err
 		}
 		for i := range c.fitted {
@@ -289,7 +291,10 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 		return badInput(predictions.LocateRow(c.table, err))
 	}
 	c.found = found
-	return c.sameShape(c.test, c.testTable.Path, c.table.Path)
+	if err := c.sameShape(c.test, c.testTable.Path, c.table.Path); err != nil || found.AtLimit {
+		return err
+	}
+	return warnOfSeparated(s, c.table.Path, train)
 }
 
 // measure computes the metrics of the test rows before and after calibration.

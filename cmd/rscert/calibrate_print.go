@@ -97,7 +97,7 @@ func (r calibrateReport) print(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "; no labels, so no metrics")
 		return err
 	}
-	fmt.Fprintf(w, "; %s calibration; %d bins, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Level)
+	fmt.Fprintf(w, "; %s calibration; %d bins %s, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Edge.Brackets(), r.Level)
 	return writeBeforeAfter(w, *r.Before, *r.After)
 }
 

@@ -373,6 +373,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err := r.readBandwidth(table, o); err != nil {
 		return nil, err
 	}
+	quantity := scoreQuantity(table)
 	if o.perturb {
 		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.Bandwidth, Seed: o.Seed}, 0); err != nil {
 			return nil, err
@@ -390,7 +391,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	return sample, warnOfCopies(s, path, sample)
+	return sample, warnOfSample(s, table, sample, quantity)
 }
 
 // readBandwidth reads the bandwidth that the table records.

@@ -127,6 +127,7 @@ and the bootstrap intervals of the NLL are about each group alone.`,
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with the probability of --level every bin lies in its band")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
+	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file has the columns score and label")
@@ -363,13 +364,16 @@ func (r metricsReport) print(s streams) error {
 		writeParts(s.out, "Brier (all classes)", r.Multiclass.Value, *r.ClassParts)
 	}
 	if j := r.Test; j != nil {
-		fmt.Fprintf(s.out, "calibrated? p = %.3g, for any number of independent examples", float64(j.P))
+		fmt.Fprintf(s.out, "calibrated? p = %.3g by bets on 16 bins, for any number of independent examples", float64(j.P))
 		if !math.IsNaN(float64(j.Spiegelhalter)) {
 			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many",
 				signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
 		}
 		fmt.Fprintf(s.out, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
 			float64(j.MonteCarlo), j.Draws)
+	}
+	if r.JointBands {
+		fmt.Fprintf(s.out, "joint bands: with probability ≥ %g, the intervals of all bins in the reliability diagram (--plot, --json) hold together\n", r.Level)
 	}
 	if c := r.Consistency; c != nil {
 		fmt.Fprintf(s.out, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",

@@ -34,6 +34,9 @@ func compareWith(
 			displayPath(input), displayPath(o.versus)),
 			"--probabilities vote-shares compares the vote shares of both")
 	}
+	if p.Weight != nil || other.Weight != nil {
+		return nil, hint.Add(badInputf("--versus counts every row once, and the rows have weights (column weight)"), alikeHint+" in both files")
+	}
 	found, err := calib.ComparePaired(p, other, o.Level, o.Seed)
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--versus: %s: %w", displayPath(o.versus), err))

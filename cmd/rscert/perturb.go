@@ -196,7 +196,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []strin
 func perturbScores(t *table.Table, score []float64, k calib.Sech, firstRow int) error {
 	for i, x := range score {
 		if !(x >= 0 && x <= 1) {
-			return badInput(t.Errorf(i, "score %v is outside [0, 1]", x))
+			return badInput(predictions.LocateRow(t, calib.OutsideUnit(i, "score", x)))
 		}
 		score[i] = k.Perturb(x, firstRow+i)
 	}

@@ -55,23 +55,52 @@ func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float
 	if err := warnOfCopiedPredictions(s, path, p); err != nil {
 		return err
 	}
-	return warnOfSuspicions(s, path, p, auroc)
+	return warnOfSuspicions(s, path, p.Quantity, calib.Suspicions(p, auroc))
+}
+
+// warnOfSample is warnOfPredictions for the scores and labels of a table. The quantity says what the scores are.
+func warnOfSample(s streams, t *table.Table, sample *calib.Sample, q calib.Quantity) error {
+	if err := warnOfCopies(s, t.Path, sample); err != nil {
+		return err
+	}
+	found := sample.Suspicions(q)
+	if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
+		found = append(found, calib.SuspectLabels(label, classes)...)
+	}
+	return warnOfSuspicions(s, t.Path, q, found)
+}
+
+// scoreQuantity says what the scores of predictions.Scores are.
+func scoreQuantity(t *table.Table) calib.Quantity {
+	_, scored := t.Column("score")
+	_, labelled := t.Column("label")
+	if scored && labelled {
+		return calib.ClassOneQuantity
+	}
+	_, correct := t.Column("correct")
+	_, classes, _, err := predictions.ClassScores(t)
+	if !correct && (err != nil || classes == 2) {
+		return calib.ClassOneQuantity
+	}
+	return calib.TopLabelQuantity
 }
 
 // warnOfSuspicions warns of labels and scores that look like a mistake.
-func warnOfSuspicions(s streams, path string, p *calib.Predictions, auroc float64) error {
-	for _, found := range calib.Suspicions(p, auroc) {
+func warnOfSuspicions(s streams, path string, q calib.Quantity, all []calib.Suspicion) error {
+	for _, found := range all {
 		code, text := warning.LabelMissing, ""
-		switch found {
+		switch found.Kind {
 		case calib.RankedBackwards:
-			code, text = warning.ScoresBackwards, fmt.Sprintf("the AUROC is %.4f: wrong answers have higher confidences than right ones", auroc)
-			if p.Quantity == calib.ClassOneQuantity {
-				text = fmt.Sprintf("the AUROC is %.4f: is the score the probability of class 0?", auroc)
+			code, text = warning.ScoresBackwards, fmt.Sprintf("the AUROC is %.4f: wrong answers have higher confidences than right ones", found.Value)
+			if q == calib.ClassOneQuantity {
+				text = fmt.Sprintf("the AUROC is %.4f: is the score the probability of class 0?", found.Value)
 			}
+		case calib.LikePercentages:
+			code, text = warning.ScoresPercent, fmt.Sprintf("the mean score is %.3g times the share of class 1: are the scores percentages?", found.Value)
 		case calib.FirstLabelAbsent:
 			text = "the label 0 never occurs: do the labels begin at 1?"
 		case calib.LastLabelAbsent:
-			text = fmt.Sprintf("the label %d, the last of %d classes, never occurs", p.Classes-1, p.Classes)
+			text = fmt.Sprintf("the label %.0f, the last of %.0f classes, never occurs", found.Value, found.Value+1)
 		case calib.ConstantLabels:
 			text = "all labels are equal: nothing tells how well the probabilities separate the classes"
 		}

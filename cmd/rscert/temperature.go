@@ -87,6 +87,7 @@ type temperatureReport struct {
 	NLLFit      float64     `json:"nll_fit"`
 	Level       float64     `json:"level"`
 	Bins        int         `json:"bins"`
+	Edge        calib.Edge  `json:"edge"`
 	Before      calibration `json:"before"`
 	After       calibration `json:"after"`
 }
@@ -131,7 +132,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		return err
 	}
 	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: all.Classes,
-		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Level: o.Level, Bins: o.Bins}
+		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Level: o.Level, Bins: o.Bins, Edge: o.Edge}
 	at := func(temperature float64) func([]float64) []float64 {
 		return func(logits []float64) []float64 { return calib.Softmax(logits, all.Classes, temperature) }
 	}
@@ -161,7 +162,7 @@ func (r temperatureReport) print(s streams) error {
 	if r.AtLimit {
 		limit = " (at its limit: " + noMaximum(r.Temperature) + ")"
 	}
-	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
-		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
+	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins %s, intervals at level %g\n\n",
+		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Edge.Brackets(), r.Level)
 	return writeBeforeAfter(s.out, r.Before, r.After)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // weightsOptions are the flags of weights.
@@ -154,6 +155,13 @@ func runWeights(ctx context.Context, s streams, source, target string, o weights
 		return err
 	}
 	s.wrote(o.out)
+	if calib.PoorOverlap(found.Weight) {
+		err := s.warnf(warning.PoorOverlap, "%s: few rows resemble the population of %s: the weights have the mean %.3g instead of 1, "+
+			"and the effective sample size is %.3g of %d rows", displayPath(source), displayPath(target), r.Mean, r.EffectiveSize, r.Source)
+		if err != nil {
+			return err
+		}
+	}
 	if o.json {
 		return report.WriteJSON(s.out, "weights", r)
 	}

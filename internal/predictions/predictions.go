@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -352,7 +353,7 @@ func Attacked(t *table.Table) (calib.Answers, error) {
 	}
 	for i, c := range confidence {
 		if !(c >= 0 && c <= 1) {
-			return calib.Answers{}, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
+			return calib.Answers{}, LocateRow(t, calib.OutsideUnit(i, adversarialConfidence, c))
 		}
 	}
 	return calib.Answers{Confidence: confidence, Right: right}, nil
@@ -458,11 +459,15 @@ func classNumbers(name string, column []float64) ([]int, error) {
 	return out, nil
 }
 
-// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error.
+// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error. It keeps the hint.
 func LocateRow(t *table.Table, err error) error {
 	var row *calib.RowError
 	if errors.As(err, &row) {
-		return t.Errorf(row.Row, "%s", row.Reason)
+		located := t.Errorf(row.Row, "%s", row.Reason)
+		if text, hinted := hint.Of(err); hinted {
+			return hint.Add(located, "%s", text)
+		}
+		return located
 	}
 	return fmt.Errorf("%s: %w", t.Path, err)
 }
