@@ -229,7 +229,8 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
-	lower calib.LowerMethod // the key of the lower bound in the field Lower
+	source predictions.Scored
+	lower  calib.LowerMethod // the key of the lower bound in the field Lower
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -366,14 +367,19 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if table, err = leaveOutFitted(s, table); err != nil {
 		return nil, err
 	}
-	score, label, err := predictions.Scores(table)
+	scores, err := predictions.Scores(table)
 	if err != nil {
 		return nil, badInput(err)
 	}
+	score, label := scores.Score, scores.Label
+	r.source = scores
 	if err := r.readBandwidth(table, o); err != nil {
 		return nil, err
 	}
 	if o.perturb {
+		if err := warnOfCopiedScores(s, path, scores); err != nil {
+			return nil, err
+		}
 		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.Bandwidth, Seed: o.Seed}, 0); err != nil {
 			return nil, err
 		}
@@ -389,6 +395,9 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	sample, err := calib.NewSample(selectRows(score, kept), selectRows(label, kept))
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
+	}
+	if o.perturb { // copies differ now
+		return sample, nil
 	}
 	return sample, warnOfCopies(s, path, sample)
 }

@@ -31,6 +31,19 @@ func warnOfCopies(s streams, path string, sample *calib.Sample) error {
 	return nil
 }
 
+// warnOfCopiedScores is warnOfCopies for scores that are not perturbed yet. Perturbed copies differ from each other, so
+// nothing finds them.
+func warnOfCopiedScores(s streams, path string, scores predictions.Scored) error {
+	if scores.Label == nil {
+		return nil
+	}
+	sample, err := calib.NewSample(scores.Score, scores.Label)
+	if err != nil {
+		return nil //nolint:nilerr // such rows cannot be tested for copies
+	}
+	return warnOfCopies(s, path, sample)
+}
+
 // warnOfCopiedPredictions is warnOfCopies for predictions.
 func warnOfCopiedPredictions(s streams, path string, p *calib.Predictions) error {
 	label := make([]float64, p.N())
