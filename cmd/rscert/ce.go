@@ -229,8 +229,11 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
-	source predictions.Scored
-	lower  calib.LowerMethod // the key of the lower bound in the field Lower
+	Quantity calib.Quantity `json:"quantity"`                 // what the score is the probability of
+	Columns  []string       `json:"columns"`                  // columns or arrays that hold the scores and the labels
+	Unused   []string       `json:"unused_columns,omitempty"` // other columns that hold scores and labels
+
+	lower calib.LowerMethod // the key of the lower bound in the field Lower
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -372,7 +375,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 		return nil, badInput(err)
 	}
 	score, label := scores.Score, scores.Label
-	r.source = scores
+	r.Quantity, r.Columns, r.Unused = scores.Quantity(), scores.Columns, scores.Unused
 	if err := r.readBandwidth(table, o); err != nil {
 		return nil, err
 	}
