@@ -60,7 +60,8 @@ probabilities p0, p1, …; or 'score', the probability of class 1 of two classes
 writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
 label and fitted (1 if the map was fitted on the row). With the method venn-abers,
 --out also writes p₀ and p₁ of class 1 in the columns va_p0 and va_p1, or for more
-classes in va_p0_0, va_p1_0, ….
+classes in va_p0_0, va_p1_0, …. --out also keeps the other columns of the file, such as
+index, but not columns about the uncalibrated outputs (score, logit, correct, …).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The graph has one input, named "outputs", which takes the outputs of
@@ -143,7 +144,9 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := o.checkFlags(path); err != nil {
 		return err
 	}
-	all, table, err := readOutputs(ctx, s, path, o.quiet)
+	columns := predictions.OutputColumns()
+	columns.KeepOthers = o.out != ""
+	all, table, err := readOutputColumns(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return err
 	}
@@ -241,7 +244,11 @@ type split struct {
 }
 
 func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := readUnweighted(ctx, s, path, quiet, predictions.OutputColumns())
+	return readOutputColumns(ctx, s, path, quiet, predictions.OutputColumns())
+}
+
+func readOutputColumns(ctx context.Context, s streams, path string, quiet bool, columns table.Options) (calibrator.Data, *table.Table, error) {
+	t, err := readUnweighted(ctx, s, path, quiet, columns)
 	if err == nil {
 		t, err = leaveOutFitted(s, t)
 	}

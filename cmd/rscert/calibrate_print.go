@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -43,7 +44,7 @@ func (c *calibrationTask) write(o calibrateOptions) error {
 }
 
 // writeProbabilities writes the calibrated probabilities p of all rows as CSV, for --out. For a Venn–Abers map it also
-// writes p₀ and p₁.
+// writes p₀ and p₁. It copies the other columns of the input, but not columns about the uncalibrated outputs.
 func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 	classes := c.all.Classes
 	low, high := c.found.Intervals(c.all.Values)
@@ -63,8 +64,9 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		}
 		names = append(names, "va_p0"+suffix, "va_p1"+suffix)
 	}
+	copied := copyColumns(c.table, names, predictions.IsOutput)
 	w := table.NewWriter(out)
-	w.Header(names...)
+	w.Header(append(names, copied.names...)...)
 	for i, fitted := range c.fitted {
 		for _, x := range p[i*classes : (i+1)*classes] {
 			w.Float(x)
@@ -77,6 +79,7 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 			w.Float(low[k])
 			w.Float(high[k])
 		}
+		copied.write(w, i)
 		w.EndRow()
 	}
 	return w.Flush()

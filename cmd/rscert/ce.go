@@ -229,6 +229,10 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
+	Quantity calib.Quantity `json:"quantity"`                 // what the score is the probability of
+	Columns  []string       `json:"columns"`                  // columns or arrays that hold the scores and the labels
+	Unused   []string       `json:"unused_columns,omitempty"` // other columns that hold scores and labels
+
 	lower calib.LowerMethod // the key of the lower bound in the field Lower
 }
 
@@ -366,15 +370,19 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if table, err = leaveOutFitted(s, table); err != nil {
 		return nil, err
 	}
-	score, label, err := predictions.Scores(table)
+	scores, err := predictions.Scores(table)
 	if err != nil {
 		return nil, badInput(err)
 	}
+	score, label := scores.Score, scores.Label
+	r.Quantity, r.Columns, r.Unused = scores.Quantity(), scores.Columns, scores.Unused
 	if err := r.readBandwidth(table, o); err != nil {
 		return nil, err
 	}
-	quantity := scoreQuantity(table)
 	if o.perturb {
+		if err := warnOfScores(s, path, table, scores); err != nil {
+			return nil, err
+		}
 		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.Bandwidth, Seed: o.Seed}, 0); err != nil {
 			return nil, err
 		}
@@ -391,7 +399,10 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	return sample, warnOfSample(s, table, sample, quantity)
+	if o.perturb { // copies differ now
+		return sample, nil
+	}
+	return sample, warnOfSample(s, path, table, sample, scores.Quantity())
 }
 
 // readBandwidth reads the bandwidth that the table records.

@@ -59,30 +59,28 @@ func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float
 }
 
 // warnOfSample is warnOfPredictions for the scores and labels of a table. The quantity says what the scores are.
-func warnOfSample(s streams, t *table.Table, sample *calib.Sample, q calib.Quantity) error {
-	if err := warnOfCopies(s, t.Path, sample); err != nil {
+func warnOfSample(s streams, path string, t *table.Table, sample *calib.Sample, q calib.Quantity) error {
+	if err := warnOfCopies(s, path, sample); err != nil {
 		return err
 	}
 	found := sample.Suspicions(q)
 	if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 		found = append(found, calib.SuspectLabels(label, classes)...)
 	}
-	return warnOfSuspicions(s, t.Path, q, found)
+	return warnOfSuspicions(s, path, q, found)
 }
 
-// scoreQuantity says what the scores of predictions.Scores are.
-func scoreQuantity(t *table.Table) calib.Quantity {
-	_, scored := t.Column("score")
-	_, labelled := t.Column("label")
-	if scored && labelled {
-		return calib.ClassOneQuantity
+// warnOfScores is warnOfSample for scores that are not perturbed yet. Perturbed copies differ from each other, so
+// nothing finds them.
+func warnOfScores(s streams, path string, t *table.Table, scores predictions.Scored) error {
+	if scores.Label == nil {
+		return nil
 	}
-	_, correct := t.Column("correct")
-	_, classes, _, err := predictions.ClassScores(t)
-	if !correct && (err != nil || classes == 2) {
-		return calib.ClassOneQuantity
+	sample, err := calib.NewSample(scores.Score, scores.Label)
+	if err != nil {
+		return nil //nolint:nilerr // the perturbation refuses such rows
 	}
-	return calib.TopLabelQuantity
+	return warnOfSample(s, path, t, sample, scores.Quantity())
 }
 
 // warnOfSuspicions warns of labels and scores that look like a mistake.

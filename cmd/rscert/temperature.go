@@ -41,7 +41,9 @@ reports T = 1000.
 The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, the file
 can instead hold the log-odds of class 1 as an array 'logits' [N] or a column 'logit'. A
 logit of -Inf rules a class out. --out writes the probabilities of every row at T as
-CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
+CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row). --out
+also keeps the other columns of the file, such as index, but not columns about the
+outputs at T = 1.`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
@@ -66,7 +68,11 @@ CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row
 
 // readLogits reads logits [N×m] and labels.
 func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := readUnweighted(ctx, s, path, quiet, predictions.LogitColumns())
+	return readLogitColumns(ctx, s, path, quiet, predictions.LogitColumns())
+}
+
+func readLogitColumns(ctx context.Context, s streams, path string, quiet bool, columns table.Options) (calibrator.Data, *table.Table, error) {
+	t, err := readUnweighted(ctx, s, path, quiet, columns)
 	if err == nil {
 		t, err = leaveOutFitted(s, t)
 	}
@@ -109,7 +115,9 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if err := o.check(); err != nil {
 		return err
 	}
-	all, table, err := readLogits(ctx, s, path, o.quiet)
+	columns := predictions.LogitColumns()
+	columns.KeepOthers = o.out != ""
+	all, table, err := readLogitColumns(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return err
 	}

@@ -183,13 +183,13 @@ func TestScores(t *testing.T) {
 		"confidence,correct,score,label\n0.5,0,0.75,1\n": {0.75, 1},
 		"confidence,correct,score\n0.5,0,0.75\n":         {0.5, 0},
 	} {
-		score, label, err := Scores(readText(t, text, ScoreColumns()))
-		if err != nil || score[0] != want[0] || label[0] != want[1] {
-			t.Errorf("%q: score %v, label %v, error %v; want %v", text, score, label, err, want)
+		s, err := Scores(readText(t, text, ScoreColumns()))
+		if err != nil || s.Score[0] != want[0] || s.Label[0] != want[1] {
+			t.Errorf("%q: score %v, label %v, error %v; want %v", text, s.Score, s.Label, err, want)
 		}
 	}
 	const want = "stdin: want columns score and label, or confidence and correct, or p0, p1, … and label; found only score"
-	if _, _, err := Scores(readText(t, "score\n1\n", ScoreColumns())); err == nil || err.Error() != want {
+	if _, err := Scores(readText(t, "score\n1\n", ScoreColumns())); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
