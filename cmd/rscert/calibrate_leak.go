@@ -6,6 +6,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/warning"
 )
 
@@ -67,6 +68,9 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool) error {
 	}
 	if err := warnOfCopiedPredictions(s, path, p); err != nil {
 		return err
+	}
+	if one, err := predictions.SelectClassOne(p); err == nil { // of two classes, class 1 says more than the top label
+		p = one
 	}
 	auroc, _ := calib.Rank(p).AUROC() // NaN if all answers are alike
 	found := calib.Suspicions(p, auroc)

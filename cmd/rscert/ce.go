@@ -402,7 +402,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if o.perturb { // copies differ now
 		return sample, nil
 	}
-	return sample, warnOfSample(s, path, table, sample, scores.Quantity())
+	return sample, warnOfSample(s, path, table, scores, sample)
 }
 
 // readBandwidth reads the bandwidth that the table records.

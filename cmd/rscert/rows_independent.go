@@ -58,16 +58,18 @@ func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float
 	return warnOfSuspicions(s, path, p.Quantity, calib.Suspicions(p, auroc))
 }
 
-// warnOfSample is warnOfPredictions for the scores and labels of a table. The quantity says what the scores are.
-func warnOfSample(s streams, path string, t *table.Table, sample *calib.Sample, q calib.Quantity) error {
+// warnOfSample is warnOfPredictions for a sample of the scores of a table.
+func warnOfSample(s streams, path string, t *table.Table, scores predictions.Scored, sample *calib.Sample) error {
 	if err := warnOfCopies(s, path, sample); err != nil {
 		return err
 	}
-	found := sample.Suspicions(q)
-	if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
-		found = append(found, calib.SuspectLabels(label, classes)...)
+	found := sample.Suspicions(scores.Quantity())
+	if scores.Columns[0] != "score" || len(scores.Unused) > 0 { // the table can have the probabilities of all classes
+		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
+			found = append(found, calib.SuspectLabels(label, classes)...)
+		}
 	}
-	return warnOfSuspicions(s, path, q, found)
+	return warnOfSuspicions(s, path, scores.Quantity(), found)
 }
 
 // warnOfScores is warnOfSample for scores that are not perturbed yet. Perturbed copies differ from each other, so
@@ -80,7 +82,7 @@ func warnOfScores(s streams, path string, t *table.Table, scores predictions.Sco
 	if err != nil {
 		return nil //nolint:nilerr // the perturbation refuses such rows
 	}
-	return warnOfSample(s, path, t, sample, scores.Quantity())
+	return warnOfSample(s, path, t, scores, sample)
 }
 
 // warnOfSuspicions warns of labels and scores that look like a mistake.
