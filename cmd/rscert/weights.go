@@ -151,6 +151,13 @@ func runWeights(ctx context.Context, s streams, source, target string, o weights
 	for _, w := range found.Weight {
 		r.Mean += w / float64(from.N)
 	}
+	if calib.PoorOverlap(found.Weight) {
+		err := s.warnf(warning.PoorOverlap, "%s: few rows resemble the population of %s: the weights have the mean %.3g instead of 1, "+
+			"and the effective sample size is %.3g of %d rows", displayPath(source), displayPath(target), r.Mean, r.EffectiveSize, r.Source)
+		if err != nil {
+			return err
+		}
+	}
 	var b bytes.Buffer
 	if err := errors.Join(ctx.Err(), o.writeRows(&b, from, found.Weight)); err != nil {
 		return err
@@ -159,13 +166,6 @@ func runWeights(ctx context.Context, s streams, source, target string, o weights
 		return err
 	}
 	s.wrote(o.out)
-	if calib.PoorOverlap(found.Weight) {
-		err := s.warnf(warning.PoorOverlap, "%s: few rows resemble the population of %s: the weights have the mean %.3g instead of 1, "+
-			"and the effective sample size is %.3g of %d rows", displayPath(source), displayPath(target), r.Mean, r.EffectiveSize, r.Source)
-		if err != nil {
-			return err
-		}
-	}
 	if o.json {
 		return report.WriteJSON(s.out, "weights", r)
 	}

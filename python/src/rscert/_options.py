@@ -258,6 +258,8 @@ class CceOptions(TypedDict, total=False):
     """The options are flags of ``rscert acce``.
 
     bins: number of bins of equal width in the calibration error (default 15)
+    edge: edge that each bin includes: only 'lower', because the certified calibration error is defined for bins
+        [lo,hi) (default lower)
     solver: solvers to run: exact, admm, dece or brier (default [exact])
     adaptive: also bound the calibration error with bins of equal count
     tau: thresholds τ of the confidence; for each τ, bound the error of a classifier that answers only if its
@@ -301,6 +303,7 @@ class CceOptions(TypedDict, total=False):
     """
 
     bins: int
+    edge: Literal["upper", "lower"]
     solver: Literal["exact", "admm", "dece", "brier"] | Sequence[str]
     adaptive: bool
     tau: Floats
@@ -349,6 +352,8 @@ class MetricsOptions(TypedDict, total=False):
         with several columns, each column makes groups of its own
     groups: file with a column named index and the columns of ``group`` (default: a column named group)
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
+    draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default:
+        999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
         has the columns score and label (default top-label)
@@ -384,6 +389,7 @@ class MetricsOptions(TypedDict, total=False):
     group: str | Sequence[str]
     groups: StrPath
     seed: int
+    draws: int
     radius: float
     quantity: Literal["top-label", "class-1"]
     plot: StrPath | Sequence[StrPath]
