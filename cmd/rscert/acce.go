@@ -15,7 +15,9 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/acce/acceplot"
+	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report/gate"
@@ -25,6 +27,7 @@ import (
 // acceOptions are the flags of acce.
 type acceOptions struct {
 	bins        int
+	edge        calib.Edge
 	solvers     []acce.Solver
 	radii       []float64
 	statement   statementOptions
@@ -157,6 +160,7 @@ takes several inputs, such as the runs at several σ.
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "number of bins of equal width in the calibration error")
+	choiceVar(f, &o.edge, "edge", calib.LowerClosed, calib.Edges, "`edge` that each bin includes: only 'lower', because the certified calibration error is defined for bins [lo,hi)")
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")
@@ -196,6 +200,9 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 	switch {
 	case o.bins < 1 || o.bins > acce.MaxBins:
 		return acce.Options{}, badInputf("--bins %d: want 1 to %d", o.bins, acce.MaxBins)
+	case o.edge != calib.LowerClosed:
+		return acce.Options{}, hint.Add(badInputf("--edge %s: the certified calibration error is defined for bins [lo,hi), which include the lower edge", o.edge),
+			"to compare, compute the ECE for the same bins: rscert metrics --edge lower")
 	case !(st.delta > 0 && st.delta < 1):
 		return acce.Options{}, badInputf("--delta %v: want a number between 0 and 1", st.delta)
 	}

@@ -70,7 +70,8 @@ the clusters.
 writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
 label and fitted (1 if the map was fitted on the row). With the method venn-abers,
 --out also writes p₀ and p₁ of class 1 in the columns va_p0 and va_p1, or for more
-classes in va_p0_0, va_p1_0, ….
+classes in va_p0_0, va_p1_0, …. --out also keeps the other columns of the file, such as
+index, but not columns about the uncalibrated outputs (score, logit, correct, …).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The graph has one input, named "outputs", which takes the outputs of
@@ -147,6 +148,7 @@ type calibrateReport struct {
 	Cluster *splitClusters `json:"cluster,omitempty"`
 	Level   float64        `json:"level"`
 	Bins    int            `json:"bins"`
+	Edge    calib.Edge     `json:"edge"`
 	Map     calibrator.Map `json:"map"`
 	Before  *calibration   `json:"before,omitempty"` // nil without labels
 	After   *calibration   `json:"after,omitempty"`
@@ -156,14 +158,16 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := o.checkFlags(path); err != nil {
 		return err
 	}
-	all, table, err := readOutputs(ctx, s, path, o.cluster, o.quiet)
+	columns := predictions.OutputColumns()
+	columns.KeepOthers = o.out != ""
+	all, table, err := readOutputColumns(ctx, s, path, o.cluster, o.quiet, columns)
 	if err != nil {
 		return err
 	}
 	c := newCalibrationTask(all, table)
 	if o.apply != "" {
 		if err = c.readMap(o.apply); err == nil {
-			err = c.warnOfFittedRows(s, o.apply)
+			err = errors.Join(c.warnOfFittedRows(s, o.apply), warnOfOutputs(s, c.table.Path, c.all, false, o.cluster))
 		}
 	} else {
 		err = c.fit(ctx, s, o)
@@ -174,7 +178,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Cluster: c.cluster, Level: o.Level,
+	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Cluster: c.cluster, Level: o.Level, Edge: o.Edge,
 		Bins: o.Bins, Map: c.found, Tested: c.test.N()}
 	for _, fitted := range c.fitted {
 		if fitted {
@@ -218,13 +222,14 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
 	// If rows are copied, the random split puts copies of a row on both sides.
-	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil && !o.cluster.set {
-		if err := warnOfCopiedPredictions(s, c.table.Path, p); err != nil {
-			return train, err
-		}
+	if err := warnOfOutputs(s, c.table.Path, c.all, true, o.cluster); err != nil {
+		return train, err
 	}
 	if o.file != "" {
 		if c.test, c.testTable, err = read(ctx, s, o.file, o.cluster, quiet); err != nil {
+			return train, err
+		}
+		if err := warnOfOutputs(s, c.testTable.Path, c.test, false, o.cluster); err != nil {
 			return train, err
 		}
 		for i := range c.fitted {
@@ -271,7 +276,13 @@ type split struct {
 }
 
 func readOutputs(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := cluster.readUnfitted(ctx, s, path, quiet, predictions.OutputColumns())
+	return readOutputColumns(ctx, s, path, cluster, quiet, predictions.OutputColumns())
+}
+
+func readOutputColumns(
+	ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool, columns table.Options,
+) (calibrator.Data, *table.Table, error) {
+	t, err := cluster.readUnfitted(ctx, s, path, quiet, columns)
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}
@@ -318,7 +329,10 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 		return badInput(predictions.LocateRow(c.table, err))
 	}
 	c.found = found
-	return c.sameShape(c.test, c.testTable.Path, c.table.Path)
+	if err := c.sameShape(c.test, c.testTable.Path, c.table.Path); err != nil || found.AtLimit {
+		return err
+	}
+	return warnOfSeparated(s, c.table.Path, train)
 }
 
 // measure computes the metrics of the test rows before and after calibration.

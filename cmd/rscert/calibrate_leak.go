@@ -4,6 +4,9 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/warning"
 )
 
@@ -51,4 +54,40 @@ func warnOfOneClass(s streams, path string, label []int) error {
 			displayPath(path), label[0])
 	}
 	return nil
+}
+
+// warnOfOutputs warns if rows with labels look like copies of each other, or if outputs and labels look like a mistake.
+// For the rows of a fit, warnOfOneClass warns of constant labels.
+func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster clusterOptions) error {
+	if d.Label == nil {
+		return nil
+	}
+	p, err := predictionsOf(calibrator.Identity(d).Apply(d.Values), d)
+	if err != nil {
+		return nil //nolint:nilerr // the fit or the metrics refuse such rows
+	}
+	if !cluster.set { // rows of a cluster may be copies; holdOutClusters looks for copies in different clusters
+		if err := warnOfCopiedPredictions(s, path, p); err != nil {
+			return err
+		}
+	}
+	if one, err := predictions.SelectClassOne(p); err == nil { // of two classes, class 1 says more than the top label
+		p = one
+	}
+	auroc, _ := calib.Rank(p).AUROC() // NaN if all answers are alike
+	found := calib.Suspicions(p, auroc)
+	if fit {
+		found = slices.DeleteFunc(found, func(s calib.Suspicion) bool { return s.Kind == calib.ConstantLabels })
+	}
+	return warnOfSuspicions(s, path, p.Quantity, found)
+}
+
+// warnOfSeparated warns if the outputs tell the labels of the fit apart without error.
+func warnOfSeparated(s streams, path string, train calibrator.Data) error {
+	p, err := predictionsOf(calibrator.Identity(train).Apply(train.Values), train)
+	if err != nil || !calib.Separated(p) {
+		return nil //nolint:nilerr // the metrics refuse such rows
+	}
+	return s.warnf(warning.LabelsSeparated, "%s: the outputs tell the labels of all %d rows of the fit apart without error: "+
+		"the probabilities of the map are too near 0 and 1 if other rows are less clear", displayPath(path), train.N())
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -43,7 +46,7 @@ func (c *calibrationTask) write(o calibrateOptions) error {
 }
 
 // writeProbabilities writes the calibrated probabilities p of all rows as CSV, for --out. For a Venn–Abers map it also
-// writes p₀ and p₁.
+// writes p₀ and p₁. It copies the other columns of the input, but not columns about the uncalibrated outputs.
 func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 	classes := c.all.Classes
 	low, high := c.found.Intervals(c.all.Values)
@@ -63,11 +66,14 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		}
 		names = append(names, "va_p0"+suffix, "va_p1"+suffix)
 	}
+	written := names
 	if c.cluster != nil {
 		names = append(names, c.cluster.Column)
+		written = append(slices.Clone(names), strings.ToLower(c.cluster.Column))
 	}
+	copied := copyColumns(c.table, written, predictions.IsOutput)
 	w := table.NewWriter(out)
-	w.Header(names...)
+	w.Header(append(names, copied.names...)...)
 	for i, fitted := range c.fitted {
 		for _, x := range p[i*classes : (i+1)*classes] {
 			w.Float(x)
@@ -83,6 +89,7 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		if c.cluster != nil {
 			w.Text(c.cluster.names[i])
 		}
+		copied.write(w, i)
 		w.EndRow()
 	}
 	return w.Flush()
@@ -103,7 +110,7 @@ func (r calibrateReport) print(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "; no labels, so no metrics")
 		return err
 	}
-	fmt.Fprintf(w, "; %s calibration; %d bins, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Level)
+	fmt.Fprintf(w, "; %s calibration; %d bins %s, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Edge.Brackets(), r.Level)
 	if err := writeBeforeAfter(w, *r.Before, *r.After); err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ func (m measurement) check() error {
 	if m.Bins < 1 || m.Bins > 1_000_000 {
 		return badInputf("--bins %d: want 1 to 1000000", m.Bins)
 	}
+	if m.Draws < 0 || m.Draws > 1_000_000 {
+		return badInputf("--draws %d: want 1 to 1000000", m.Draws)
+	}
 	if !(m.Level > 0 && m.Level < 1) {
 		return badInputf("--level %v: want a number between 0 and 1", m.Level)
 	}

@@ -242,6 +242,10 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
+	Quantity calib.Quantity `json:"quantity"`                 // what the score is the probability of
+	Columns  []string       `json:"columns"`                  // columns or arrays that hold the scores and the labels
+	Unused   []string       `json:"unused_columns,omitempty"` // other columns that hold scores and labels
+
 	lower calib.LowerMethod // the key of the lower bound in the field Lower
 }
 
@@ -382,14 +386,27 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if table, err = leaveOutFitted(s, table, o.cluster); err != nil {
 		return nil, err
 	}
-	score, label, err := predictions.Scores(table)
+	scores, err := predictions.Scores(table)
 	if err != nil {
 		return nil, badInput(err)
 	}
+	score, label := scores.Score, scores.Label
+	r.Quantity, r.Columns, r.Unused = scores.Quantity(), scores.Columns, scores.Unused
 	if err := r.readBandwidth(table, o); err != nil {
 		return nil, err
 	}
+	if r.Cluster, err = o.cluster.divide(table, o.Seed); err != nil {
+		return nil, err
+	}
 	if o.perturb {
+		before := scores
+		if r.Cluster != nil { // rows of one cluster may be copies
+			one := r.Cluster.keepAll(table.N)
+			before.Score, before.Label = selectRows(score, one), selectRows(label, one)
+		}
+		if err := warnOfScores(s, path, table, before); err != nil {
+			return nil, err
+		}
 		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.Bandwidth, Seed: o.Seed}, 0); err != nil {
 			return nil, err
 		}
@@ -405,15 +422,15 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	return sample, warnOfCopies(s, path, sample)
+	if o.perturb { // copies differ now
+		return sample, nil
+	}
+	return sample, warnOfSample(s, path, table, scores, sample)
 }
 
 // keepRows returns the rows that the bounds use: all rows, or the rows that --cluster or the weights keep. It sets r.N.
 func (r *ceReport) keepRows(t *table.Table, score, label []float64, o *ceOptions) (kept []int, err error) {
 	r.N = t.N
-	if r.Cluster, err = o.cluster.divide(t, o.Seed); err != nil {
-		return nil, err
-	}
 	if r.Cluster == nil {
 		return r.weighRows(t, score, label, o)
 	}

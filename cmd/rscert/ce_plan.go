@@ -7,7 +7,6 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/table"
 )
 
 // cePlan is what ce --plan-gap --json prints.
@@ -27,18 +26,17 @@ func planCE(ctx context.Context, s streams, path string, o ceOptions) error {
 		return badInputf("--plan-gap bounds nothing: leave out --require, --curve, --fits, --plot, --norms, --score-margin, " +
 			"--cluster, --perturb, --group and --classes")
 	}
-	columns := append([]string{"score", "confidence"}, predictions.PerturbationColumns...)
-	read, err := readUnweighted(ctx, s, path, o.quiet, table.Options{Optional: columns})
+	columns := predictions.BinaryColumns()
+	columns.Optional = append(columns.Optional, predictions.PerturbationColumns...)
+	read, err := readUnweighted(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return err
 	}
-	score, ok := read.Column("score")
-	if !ok {
-		if score, ok = read.Column("confidence"); !ok {
-			return badInputf("%s: no column score or confidence", displayPath(path))
-		}
+	scores, err := predictions.ScoresOnly(read)
+	if err != nil {
+		return badInput(err)
 	}
-	sample, err := calib.NewSample(score, make([]float64, len(score)))
+	sample, err := calib.NewSample(scores.Score, make([]float64, len(scores.Score)))
 	if err != nil {
 		return badInput(predictions.LocateRow(read, err))
 	}

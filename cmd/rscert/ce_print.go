@@ -68,6 +68,7 @@ func (r *ceReport) describeAssumptions(methods []calib.BoundMethod) string {
 
 func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	fmt.Fprintf(out, "calibration error E|s − P(y=1|s)|, %d scores, %s\n\n", r.N, r.Assumption)
+	r.printColumns(out)
 	r.Weights.print(out, r.N, r.Seed)
 	if r.Cluster != nil {
 		r.Cluster.print(out, "The bounds")
@@ -127,6 +128,27 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	r.printVariation(out)
 	r.printNorms(out)
 	return errors.Join(r.Groups.print(out, r.Delta, r.Joint), r.Classes.print(out, r.Delta, r.Joint))
+}
+
+// printColumns names the columns of the scores if the file leaves a choice, so that the reader can compare the result
+// with the result of 'rscert metrics'.
+func (r *ceReport) printColumns(out io.Writer) {
+	probabilities := r.Quantity == calib.ClassOneQuantity && !slices.Contains(r.Columns, "score")
+	if len(r.Unused) == 0 && !probabilities {
+		return
+	}
+	what := "the confidence in the answer"
+	if r.Quantity == calib.ClassOneQuantity {
+		what = "the probability of class 1"
+	}
+	fmt.Fprintf(out, "The score is %s (columns %s).\n", what, strings.Join(r.Columns, ", "))
+	if len(r.Unused) > 0 {
+		fmt.Fprintf(out, "The file also has the columns %s, which 'rscert ce' does not use.\n", strings.Join(r.Unused, ", "))
+	}
+	if probabilities {
+		fmt.Fprintln(out, "'rscert metrics' is about the most probable class here, and with --quantity class-1 about class 1.")
+	}
+	fmt.Fprintln(out)
 }
 
 // countSound counts the sound bounds and the unsound bounds for all rows.

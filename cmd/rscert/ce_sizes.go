@@ -11,6 +11,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
@@ -70,7 +71,7 @@ func boundSizes(ctx context.Context, s streams, path string, o ceOptions) error 
 		return err
 	}
 	if r.Weights != nil {
-		return badInputf("%s: --sizes counts every row once, and the rows have weights", displayPath(path))
+		return hint.Add(badInputf("%s: --sizes counts every row once, and the rows have weights (column weight)", displayPath(path)), alikeHint)
 	}
 	methods, err := o.supported(path)
 	if err != nil {

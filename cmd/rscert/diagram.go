@@ -69,7 +69,8 @@ func (o metricsOptions) drawDiagrams(formats []picture.Format, m calib.Metrics, 
 		title = *o.diagram.title
 	}
 	diagram := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.Level,
-		Bins: m.Bins, Bands: bands, Consistency: around, Curve: o.diagram.curve.line(m), Size: o.diagram.size}
+		Bins: m.Bins, Bands: bands, Consistency: around, Joint: o.jointBands,
+		Curve: o.diagram.curve.line(m), Size: o.diagram.size}
 	if m.Quantity == calib.ClassOneQuantity {
 		diagram.Confidence, diagram.Accuracy = "score of class 1", "share of class 1"
 	}

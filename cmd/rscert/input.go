@@ -26,6 +26,9 @@ func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabl
 	return t, badInput(err)
 }
 
+// alikeHint says what to do if a command or a flag takes no weights.
+const alikeHint = "remove the column to treat all rows alike"
+
 // readUnweighted calls readTable for commands that count every row once. It refuses a table whose column 'weight' holds
 // different weights, because a result that ignores the weights would be about another population.
 func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
@@ -38,7 +41,7 @@ func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt
 	for i, w := range weights {
 		if w != weights[0] {
 			return nil, hint.Add(badInput(t.Errorf(i, "column weight: this command counts every row once, and the weights differ")),
-				"remove the column to treat all rows alike; 'rscert metrics', 'rscert ce' and 'rscert acce' use weights")
+				alikeHint+"; 'rscert metrics', 'rscert ce' and 'rscert acce' use weights")
 		}
 	}
 	return t, nil

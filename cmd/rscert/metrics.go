@@ -140,6 +140,7 @@ weights and with the flags of thresholds under attack.`,
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and all metrics are about a random row of a random cluster")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test and of --cluster")
+	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; for a file with the columns score and label, the default is class-1")
@@ -266,11 +267,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err != nil {
 		return err
 	}
-	r := metricsReport{Cluster: clusters, N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
-		Level: o.Level, Bins: o.Bins, Edge: o.Edge, JointBands: o.jointBands}
-	if r.Weighted {
-		r.EffectiveSize = calib.EffectiveSize(p.Weight)
-	}
+	r := newMetricsReport(p, clusters, o)
 	if r.Thresholds, err = rejectByThreshold(ctx, s, path, p, table, o); err != nil {
 		return err
 	}
@@ -317,6 +314,16 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return report.WriteJSON(s.out, "metrics", r)
 	}
 	return r.print(s)
+}
+
+// newMetricsReport returns a report that has no metrics yet.
+func newMetricsReport(p *calib.Predictions, clusters *rowClusters, o metricsOptions) metricsReport {
+	r := metricsReport{Cluster: clusters, N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
+		Level: o.Level, Bins: o.Bins, Edge: o.Edge, JointBands: o.jointBands}
+	if r.Weighted {
+		r.EffectiveSize = calib.EffectiveSize(p.Weight)
+	}
+	return r
 }
 
 // addReliability adds the rows of the reliability diagram to the report. It returns the intervals, and the consistency
@@ -386,13 +393,16 @@ func (r metricsReport) print(s streams) error {
 		writeParts(s.out, "Brier (all classes)", r.Multiclass.Value, *r.ClassParts)
 	}
 	if j := r.Test; j != nil {
-		fmt.Fprintf(s.out, "calibrated? p = %.3g, for any number of independent examples", float64(j.P))
+		fmt.Fprintf(s.out, "calibrated? p = %.3g by bets on 16 bins, for any number of independent examples", float64(j.P))
 		if !math.IsNaN(float64(j.Spiegelhalter)) {
 			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many",
 				signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
 		}
 		fmt.Fprintf(s.out, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
 			float64(j.MonteCarlo), j.Draws)
+	}
+	if r.JointBands {
+		fmt.Fprintf(s.out, "joint bands: with probability ≥ %g, the intervals of all bins in the reliability diagram (--plot, --json) hold together\n", r.Level)
 	}
 	if c := r.Consistency; c != nil {
 		fmt.Fprintf(s.out, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",

@@ -35,6 +35,9 @@ func compareWith(
 			displayPath(input), displayPath(o.versus)),
 			"--probabilities vote-shares compares the vote shares of both")
 	}
+	if p.Weight != nil || other.Weight != nil {
+		return nil, hint.Add(badInputf("--versus counts every row once, and the rows have weights (column weight)"), alikeHint+" in both files")
+	}
 	if clusters != nil && other.N() == p.N() { // otherwise ComparePaired refuses the files
 		if err := calib.CheckPaired(p, other); err != nil {
 			return nil, badInput(fmt.Errorf("--versus: %s: %w", displayPath(o.versus), err))

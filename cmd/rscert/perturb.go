@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,9 +57,11 @@ files (shards, batches of requests), give each file a different --first-row or -
 
 The output has the columns score and label (or confidence and correct), and the columns
 sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the scores
-were perturbed. The output also keeps the columns weight, weight_bound,
-weight_estimated and fitted. Only --auroc needs the labels; --auroc refuses weights.
-The output is CSV on stdout or in the file --out.`,
+were perturbed. The output also keeps the other columns of the file, such as index and
+weight, but not columns about the unperturbed scores (p0, logit, lower, …). If the
+file has the probabilities p0, p1, … instead of scores, the command takes the same
+scores from them as 'rscert ce'. Only --auroc needs the labels; --auroc refuses
+weights. The output is CSV on stdout or in the file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --auroc 2^-1,2^-2,2^-4,2^-6,2^-8 --repeats 16 --plot auroc.svg
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
@@ -124,34 +125,34 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 		return err
 	}
 	if len(o.auroc) > 0 {
-		table, err := readUnweighted(ctx, s, path, o.quiet, predictions.ScoreColumns())
+		table, err := readUnweighted(ctx, s, path, o.quiet, predictions.BinaryColumns())
 		if err != nil {
 			return err
 		}
 		return reportAUROC(ctx, s, table, path, o)
 	}
-	columns := predictions.ScoreColumns()
+	columns := predictions.BinaryColumns()
 	columns.Optional = append(columns.Optional, predictions.WeightColumns...)
+	columns.KeepOthers = true
 	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return err
 	}
-	names := []string{"score", "label"}
-	score, ok := table.Column(names[0])
-	if !ok {
-		names = []string{"confidence", "correct"}
-		if score, ok = table.Column(names[0]); !ok {
-			return badInputf("%s: want a column score or confidence", table.Path)
-		}
+	scores, err := predictions.ScoresOnly(table)
+	if err != nil {
+		return badInput(err)
 	}
-	if err := perturbScores(table, score, calib.Sech{Bandwidth: o.bandwidth, Seed: o.seed}, o.firstRow); err != nil {
+	if err := warnOfScores(s, path, table, scores); err != nil {
+		return err
+	}
+	if err := perturbScores(table, scores.Score, calib.Sech{Bandwidth: o.bandwidth, Seed: o.seed}, o.firstRow); err != nil {
 		return err
 	}
 	if o.out == "" {
-		return o.writeScores(s.out, table, names, score)
+		return o.writeScores(s.out, table, scores)
 	}
 	var b bytes.Buffer
-	if err := o.writeScores(&b, table, names, score); err != nil {
+	if err := o.writeScores(&b, table, scores); err != nil {
 		return err
 	}
 	if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
@@ -162,11 +163,11 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 }
 
 // writeScores writes the perturbed scores and the parameters of each row. If the input has labels or weights, it also
-// writes them.
-func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
-	label, labelled := t.Column(names[1])
-	if !labelled {
-		names = names[:1]
+// writes them. It copies the other columns, but not columns about the unperturbed scores.
+func (o perturbOptions) writeScores(out io.Writer, t *table.Table, scores predictions.Scored) error {
+	names := scores.Names[:1:1]
+	if scores.Label != nil {
+		names = append(names, scores.Names[1])
 	}
 	var weights [][]float64
 	for _, name := range append([]string{"fitted"}, predictions.WeightColumns...) {
@@ -174,12 +175,14 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []strin
 			names, weights = append(names, name), append(weights, column)
 		}
 	}
+	names = append(names, predictions.PerturbationColumns...)
+	copied := copyColumns(t, names, predictions.IsOutput)
 	w := table.NewWriter(out)
-	w.Header(slices.Concat(names, predictions.PerturbationColumns)...)
-	for i, x := range score {
+	w.Header(append(names, copied.names...)...)
+	for i, x := range scores.Score {
 		w.Float(x)
-		if labelled {
-			w.Float(label[i])
+		if scores.Label != nil {
+			w.Float(scores.Label[i])
 		}
 		for _, column := range weights {
 			w.Float(column[i])
@@ -187,6 +190,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []strin
 		w.Float(o.bandwidth)
 		w.Uint(o.seed)
 		w.Int(o.firstRow + i)
+		copied.write(w, i)
 		w.EndRow()
 	}
 	return w.Flush()
@@ -196,7 +200,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []strin
 func perturbScores(t *table.Table, score []float64, k calib.Sech, firstRow int) error {
 	for i, x := range score {
 		if !(x >= 0 && x <= 1) {
-			return badInput(t.Errorf(i, "score %v is outside [0, 1]", x))
+			return badInput(predictions.LocateRow(t, calib.OutsideUnit(i, "score", x)))
 		}
 		score[i] = k.Perturb(x, firstRow+i)
 	}

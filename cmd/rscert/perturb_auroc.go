@@ -63,12 +63,16 @@ func reportAUROC(ctx context.Context, s streams, t *table.Table, path string, o 
 	if err != nil {
 		return err
 	}
-	score, label, err := predictions.Scores(t)
+	scores, err := predictions.Scores(t)
 	if err != nil {
 		return badInput(err)
 	}
+	score, label := scores.Score, scores.Label
 	r := aurocReport{N: len(score), Seed: o.seed, Repeats: o.repeats, Delta: o.delta}
 	if r.Before, err = auroc(t, score, label); err != nil {
+		return err
+	}
+	if err := warnOfScores(s, path, t, scores); err != nil {
 		return err
 	}
 	for _, h := range o.auroc {

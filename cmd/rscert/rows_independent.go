@@ -59,23 +59,52 @@ func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float
 	if err := warnOfCopiedPredictions(s, path, p); err != nil {
 		return err
 	}
-	return warnOfSuspicions(s, path, p, auroc)
+	return warnOfSuspicions(s, path, p.Quantity, calib.Suspicions(p, auroc))
+}
+
+// warnOfSample is warnOfPredictions for a sample of the scores of a table.
+func warnOfSample(s streams, path string, t *table.Table, scores predictions.Scored, sample *calib.Sample) error {
+	if err := warnOfCopies(s, path, sample); err != nil {
+		return err
+	}
+	found := sample.Suspicions(scores.Quantity())
+	if scores.Columns[0] != "score" || len(scores.Unused) > 0 { // the table can have the probabilities of all classes
+		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
+			found = append(found, calib.SuspectLabels(label, classes)...)
+		}
+	}
+	return warnOfSuspicions(s, path, scores.Quantity(), found)
+}
+
+// warnOfScores is warnOfSample for scores that are not perturbed yet. Perturbed copies differ from each other, so
+// nothing finds them.
+func warnOfScores(s streams, path string, t *table.Table, scores predictions.Scored) error {
+	if scores.Label == nil {
+		return nil
+	}
+	sample, err := calib.NewSample(scores.Score, scores.Label)
+	if err != nil {
+		return nil //nolint:nilerr // the perturbation refuses such rows
+	}
+	return warnOfSample(s, path, t, scores, sample)
 }
 
 // warnOfSuspicions warns of labels and scores that look like a mistake.
-func warnOfSuspicions(s streams, path string, p *calib.Predictions, auroc float64) error {
-	for _, found := range calib.Suspicions(p, auroc) {
+func warnOfSuspicions(s streams, path string, q calib.Quantity, all []calib.Suspicion) error {
+	for _, found := range all {
 		code, text := warning.LabelMissing, ""
-		switch found {
+		switch found.Kind {
 		case calib.RankedBackwards:
-			code, text = warning.ScoresBackwards, fmt.Sprintf("the AUROC is %.4f: wrong answers have higher confidences than right ones", auroc)
-			if p.Quantity == calib.ClassOneQuantity {
-				text = fmt.Sprintf("the AUROC is %.4f: is the score the probability of class 0?", auroc)
+			code, text = warning.ScoresBackwards, fmt.Sprintf("the AUROC is %.4f: wrong answers have higher confidences than right ones", found.Value)
+			if q == calib.ClassOneQuantity {
+				text = fmt.Sprintf("the AUROC is %.4f: is the score the probability of class 0?", found.Value)
 			}
+		case calib.LikePercentages:
+			code, text = warning.ScoresPercent, fmt.Sprintf("the mean score is %.3g times the share of class 1: are the scores percentages?", found.Value)
 		case calib.FirstLabelAbsent:
 			text = "the label 0 never occurs: do the labels begin at 1?"
 		case calib.LastLabelAbsent:
-			text = fmt.Sprintf("the label %d, the last of %d classes, never occurs", p.Classes-1, p.Classes)
+			text = fmt.Sprintf("the label %.0f, the last of %.0f classes, never occurs", found.Value, found.Value+1)
 		case calib.ConstantLabels:
 			text = "all labels are equal: nothing tells how well the probabilities separate the classes"
 		}

@@ -42,7 +42,9 @@ reports T = 1000.
 The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, the file
 can instead hold the log-odds of class 1 as an array 'logits' [N] or a column 'logit'. A
 logit of -Inf rules a class out. --out writes the probabilities of every row at T as
-CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).
+CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row). --out
+also keeps the other columns of the file, such as index, but not columns about the
+outputs at T = 1.
 
 If rows may depend on each other (the rows of one patient, for example), name the column
 that tells them apart with --cluster. Then the command holds out whole clusters:
@@ -76,7 +78,13 @@ the clusters.`,
 
 // readLogits reads logits [N×m] and labels.
 func readLogits(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := cluster.readUnfitted(ctx, s, path, quiet, predictions.LogitColumns())
+	return readLogitColumns(ctx, s, path, cluster, quiet, predictions.LogitColumns())
+}
+
+func readLogitColumns(
+	ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool, columns table.Options,
+) (calibrator.Data, *table.Table, error) {
+	t, err := cluster.readUnfitted(ctx, s, path, quiet, columns)
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}
@@ -97,6 +105,7 @@ type temperatureReport struct {
 
 	Level  float64     `json:"level"`
 	Bins   int         `json:"bins"`
+	Edge   calib.Edge  `json:"edge"`
 	Before calibration `json:"before"`
 	After  calibration `json:"after"`
 }
@@ -118,7 +127,9 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if err := o.check(); err != nil {
 		return err
 	}
-	all, table, err := readLogits(ctx, s, path, o.cluster, o.quiet)
+	columns := predictions.LogitColumns()
+	columns.KeepOthers = o.out != ""
+	all, table, err := readLogitColumns(ctx, s, path, o.cluster, o.quiet, columns)
 	if err != nil {
 		return err
 	}
@@ -141,7 +152,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		return err
 	}
 	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: all.Classes,
-		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Cluster: c.cluster, Level: o.Level, Bins: o.Bins}
+		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Cluster: c.cluster, Level: o.Level, Bins: o.Bins, Edge: o.Edge}
 	at := func(temperature float64) func([]float64) []float64 {
 		return func(logits []float64) []float64 { return calib.Softmax(logits, all.Classes, temperature) }
 	}
@@ -171,8 +182,8 @@ func (r temperatureReport) print(s streams) error {
 	if r.AtLimit {
 		limit = " (at its limit: " + noMaximum(r.Temperature) + ")"
 	}
-	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
-		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
+	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins %s, intervals at level %g\n\n",
+		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Edge.Brackets(), r.Level)
 	if err := writeBeforeAfter(s.out, r.Before, r.After); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // weightsOptions are the flags of weights.
@@ -49,9 +50,12 @@ difference between the populations. So 'rscert ce' marks its bounds for these
 weights as not sound, unless you state by which factor the weights may be wrong
 (--method binned-tv-weighted --weight-sensitivity G).
 
-Both files are CSV, JSON lines, npz or Parquet. The output is CSV. It has the features
-and the columns of SOURCE that hold predictions (score, label, confidence, correct,
-p0, p1, …, index), and the columns weight, weight_bound and weight_estimated (1).`,
+Both files are CSV, JSON lines, npz or Parquet. The output is CSV. It has all columns of
+SOURCE, and the columns weight, weight_bound and weight_estimated (1). First come the
+features and the columns that hold predictions (score, label, confidence, correct, p0,
+p1, …, index), then the weights, then the remaining columns. The output has only the
+one-dimensional arrays of numbers of an npz file, and no lists and groups of a Parquet
+file.`,
 		Example: `  rscert weights validation.csv hospital.csv --features age,pressure --out weighted.csv
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.5`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -123,6 +127,7 @@ func runWeights(ctx context.Context, s streams, source, target string, o weights
 	columns.Required = o.features
 	columns.Match = predictions.Columns().Match
 	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, predictions.WeightColumns)
+	columns.KeepOthers = true
 	from, err := readTable(ctx, s, source, o.quiet, columns)
 	if err != nil {
 		return err
@@ -145,6 +150,13 @@ func runWeights(ctx context.Context, s streams, source, target string, o weights
 		Largest: slices.Max(found.Weight), Clipped: found.Clipped, Before: found.Before, After: found.After}
 	for _, w := range found.Weight {
 		r.Mean += w / float64(from.N)
+	}
+	if calib.PoorOverlap(found.Weight) {
+		err := s.warnf(warning.PoorOverlap, "%s: few rows resemble the population of %s: the weights have the mean %.3g instead of 1, "+
+			"and the effective sample size is %.3g of %d rows", displayPath(source), displayPath(target), r.Mean, r.EffectiveSize, r.Source)
+		if err != nil {
+			return err
+		}
 	}
 	var b bytes.Buffer
 	if err := errors.Join(ctx.Err(), o.writeRows(&b, from, found.Weight)); err != nil {
@@ -176,7 +188,12 @@ func (o weightsOptions) matrix(t *table.Table) calib.Features {
 func (o weightsOptions) writeRows(out io.Writer, t *table.Table, weight []float64) error {
 	w := table.NewWriter(out)
 	names := t.Names()
-	w.Header(slices.Concat(names, predictions.WeightColumns)...)
+	var texts []table.TextColumn
+	header := slices.Concat(names, predictions.WeightColumns)
+	for _, column := range t.Others() {
+		header, texts = append(header, column.Name), append(texts, column)
+	}
+	w.Header(header...)
 	for i, x := range weight {
 		for _, name := range names {
 			column, _ := t.Column(name)
@@ -185,6 +202,9 @@ func (o weightsOptions) writeRows(out io.Writer, t *table.Table, weight []float6
 		w.Float(x)
 		w.Float(o.fit.Bound)
 		w.Bool(true)
+		for _, column := range texts {
+			w.Text(column.Values[i])
+		}
 		w.EndRow()
 	}
 	return w.Flush()

@@ -25,7 +25,7 @@ func TestMeasure(t *testing.T) {
 	auroc, _ := Rank(p).AUROC()
 	auprc, _ := Rank(p).AveragePrecision()
 	z, pz := Spiegelhalter(p)
-	simulated, draws := MonteCarloTest(p, 3)
+	simulated, draws := MonteCarloTest(p, 3, 0)
 	want := Metrics{
 		Quantity: p.Quantity, Accuracy: AccuracyEstimate(p, .9), MeanConfidence: p.MeanConfidence(),
 		ECE: ECEEstimate(p, width, .9), AdaECE: ECEEstimate(p, count, .9), DebiasedL2: DebiasedL2(p, count),

@@ -6,6 +6,7 @@ type MetricOptions struct {
 	Edge  Edge    // the edge that a bin of equal width includes
 	Level float64 // confidence level of the intervals
 	Seed  uint64  // for the bootstrap and the Monte Carlo test
+	Draws int     // number of simulations of MonteCarloTest; 0: a number that depends on the number of examples
 }
 
 // Metrics are the calibration metrics of predictions. A metric that the predictions do not define is NaN or nil.
@@ -81,7 +82,7 @@ func Measure(p *Predictions, o MetricOptions) (Metrics, error) {
 	if p.Weight == nil {
 		z, pz := Spiegelhalter(p)
 		m.Test = &Test{P: CalibrationTest(p), Spiegelhalter: z, SpiegelhalterP: pz}
-		m.Test.MonteCarlo, m.Test.Draws = MonteCarloTest(p, o.Seed)
+		m.Test.MonteCarlo, m.Test.Draws = MonteCarloTest(p, o.Seed, o.Draws)
 	}
 	switch {
 	case p.Quantity == ClassOneQuantity:

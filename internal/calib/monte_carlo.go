@@ -34,14 +34,19 @@ import (
 // larger comes first. The p-value is the share of data sets that come before the observed data set or tie with it. This
 // p-value allows for the choice between the statistics, because under the hypothesis the data sets are exchangeable.
 //
-// Choose the seed before you see a p-value. The p-value is NaN if the predictions have weights or there are no
+// The argument 'wanted' is the number of simulations. If it is 0, the number depends on the number of examples. More
+// simulations allow smaller p-values: the smallest one is 1/(draws+1).
+//
+// Choose the seed and the number of simulations before you see a p-value. The p-value is NaN if the predictions have weights or there are no
 // examples.
-func MonteCarloTest(p *Predictions, seed uint64) (pValue float64, draws int) {
+func MonteCarloTest(p *Predictions, seed uint64, wanted int) (pValue float64, draws int) {
 	if p.Weight != nil || p.N() == 0 {
 		return math.NaN(), 0
 	}
 	null := newNullModel(p)
-	draws = min(mostDraws, max(leastDraws, drawnLabels/p.N()))
+	if draws = wanted; draws == 0 {
+		draws = min(mostDraws, max(leastDraws, drawnLabels/p.N()))
+	}
 	statistics := make([]nullStatistics, draws+1)
 	statistics[0] = null.observed()
 	var wg sync.WaitGroup
@@ -58,7 +63,7 @@ func MonteCarloTest(p *Predictions, seed uint64) (pValue float64, draws int) {
 	return jointRank(statistics), draws
 }
 
-// The number of simulations is drawnLabels divided by the number of examples, within two limits.
+// The default number of simulations is drawnLabels divided by the number of examples, within two limits.
 const (
 	leastDraws  = 99
 	mostDraws   = 999

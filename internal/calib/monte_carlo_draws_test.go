@@ -150,7 +150,7 @@ func rejections(t *testing.T, n, trials int, law func(*rand.Rand) float64, eta f
 	t.Helper()
 	rejected := 0
 	for trial := range uint64(trials) {
-		p, draws := MonteCarloTest(drawPredictions(n, trial+1, law, eta), trial)
+		p, draws := MonteCarloTest(drawPredictions(n, trial+1, law, eta), trial, 0)
 		if draws != 999 || !(p >= 1.0/1000 && p <= 1) {
 			t.Fatalf("p %v, %d draws", p, draws)
 		}
@@ -201,7 +201,7 @@ func TestMonteCarloTest(t *testing.T) {
 			t.Errorf("%s: %d of %d rejected, %d by the bets", c.name, got, trials, old)
 		}
 	}
-	if p, draws := MonteCarloTest(&Predictions{Confidence: []float64{0.5}, Correct: []bool{true}, Weight: []float64{1}}, 1); !math.IsNaN(p) || draws != 0 {
+	if p, draws := MonteCarloTest(&Predictions{Confidence: []float64{0.5}, Correct: []bool{true}, Weight: []float64{1}}, 1, 0); !math.IsNaN(p) || draws != 0 {
 		t.Errorf("weighted: %v, %d draws", p, draws)
 	}
 	for _, p := range []*Predictions{
@@ -209,7 +209,7 @@ func TestMonteCarloTest(t *testing.T) {
 		{Confidence: []float64{0, 1, 0, 1, 0}, Correct: []bool{true, false, true, false, false}}, // in one bin, the sums cancel
 		{Confidence: slices.Repeat([]float64{0.5, 1}, 400), Correct: append(make([]bool, 1), slices.Repeat([]bool{false, true, true, true}, 200)[:799]...)},
 	} {
-		if p, _ := MonteCarloTest(p, 1); p > 0.002 {
+		if p, _ := MonteCarloTest(p, 1, 0); p > 0.002 {
 			t.Errorf("an outcome of probability 0 has p %v", p)
 		}
 	}

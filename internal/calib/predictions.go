@@ -47,7 +47,7 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 		sum, top := 0.0, 0
 		for k, x := range row {
 			if !(x >= 0 && x <= 1) {
-				return nil, &RowError{i, fmt.Sprintf("probability %v is outside [0, 1]", x)}
+				return nil, OutsideUnit(i, "probability", x)
 			}
 			sum += x
 			if x > row[top] {
@@ -70,7 +70,7 @@ func SumToOne(sum float64, classes int) bool {
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
 }
 
-// Check returns a *RowError for the first value that is out of range.
+// Check returns an error that wraps a *RowError for the first value that is out of range.
 func (p *Predictions) Check() error {
 	if p.N() == 0 {
 		return errNoRows
@@ -80,7 +80,7 @@ func (p *Predictions) Check() error {
 	}
 	for i, c := range p.Confidence {
 		if !(c >= 0 && c <= 1) {
-			return &RowError{i, fmt.Sprintf("confidence %v is outside [0, 1]", c)}
+			return OutsideUnit(i, p.Quantity.scoreName(), c)
 		}
 		if p.Weight != nil && (!(p.Weight[i] > 0) || math.IsInf(p.Weight[i], 0)) {
 			return &RowError{i, fmt.Sprintf("weight %v is not positive", p.Weight[i])}

@@ -23,6 +23,14 @@ func (q Quantity) String() string {
 	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
 }
 
+// scoreName returns the name of Predictions.Confidence in errors.
+func (q Quantity) scoreName() string {
+	if q == ClassOneQuantity {
+		return "score"
+	}
+	return "confidence"
+}
+
 // MarshalText implements encoding.TextMarshaler.
 func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
 

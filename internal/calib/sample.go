@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], and labels are 0 or 1. A
@@ -24,6 +26,16 @@ type RowError struct {
 
 func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Reason) }
 
+// OutsideUnit returns an error that wraps a *RowError, about a probability that is not in [0, 1]. The argument 'name' says
+// what the value is. The error has a hint if the value can be a percentage.
+func OutsideUnit(row int, name string, value float64) error {
+	err := &RowError{row, fmt.Sprintf("%s %v is outside [0, 1]", name, value)}
+	if value > 1 && value <= 100 {
+		return hint.Add(err, "are these percentages? Then divide them by 100")
+	}
+	return err
+}
+
 // NewSample returns a sorted copy of the pairs of score and label. An error about a row is a *RowError.
 func NewSample(score, label []float64) (*Sample, error) {
 	if len(score) != len(label) {
@@ -32,7 +44,7 @@ func NewSample(score, label []float64) (*Sample, error) {
 	packed := make([]uint64, len(score))
 	for i, s := range score {
 		if !(s >= 0 && s <= 1) {
-			return nil, &RowError{i, fmt.Sprintf("score %v is outside [0, 1]", s)}
+			return nil, OutsideUnit(i, "score", s)
 		}
 		var y uint64
 		switch label[i] {

@@ -135,6 +135,17 @@ func KeepByWeight(weight []float64, bound float64, seed uint64) []bool {
 	return keep
 }
 
+// PoorOverlap reports whether density ratios show that few rows resemble the target population. The mean of the true
+// ratios over the rows is near 1. So PoorOverlap is true if the mean of the weights is below ½ or above 2, for example
+// because many ratios were limited to a largest value. It is also true if the effective size is below 1/20 of the rows.
+func PoorOverlap(weight []float64) bool {
+	n, sum := float64(len(weight)), 0.0
+	for _, w := range weight {
+		sum += w
+	}
+	return sum < n/2 || sum > 2*n || EffectiveSize(weight) < n/20
+}
+
 // EffectiveSize returns (Σw)²/Σw², the number of equal weights for which a weighted mean has the same variance. It is 0
 // if all weights are 0.
 func EffectiveSize(weight []float64) float64 {

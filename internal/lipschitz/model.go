@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -114,7 +115,12 @@ func ends(info *graph.Info, output string) (input graph.TensorInfo, name string,
 	}
 	if output == "" {
 		if len(info.Outputs) != 1 {
-			return input, "", fmt.Errorf("the model has %d outputs: name one", len(info.Outputs))
+			var names []string
+			for _, t := range info.Outputs {
+				names = append(names, quote.Name(t.Name))
+			}
+			return input, "", hint.Add(fmt.Errorf("the model has %d outputs: %s", len(info.Outputs), strings.Join(names, ", ")),
+				"%s names one", param.Output)
 		}
 		output = info.Outputs[0].Name
 	}

@@ -58,6 +58,7 @@ const (
 	OffLattice        Name = "off-lattice"
 	Only              Name = "only"
 	Out               Name = "out"
+	Output            Name = "output"
 	Outputs           Name = "outputs"
 	Precision         Name = "precision"
 	Pictures          Name = "pictures"

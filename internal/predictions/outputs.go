@@ -75,6 +75,18 @@ func wideData(input calibrator.Input, values []float64, columns int) calibrator.
 }
 
 func checkValues(t *table.Table, d calibrator.Data) error {
+	name := "probability"
+	if d.Columns == 1 {
+		name = "score"
+	}
+	for i, x := range d.Values {
+		if d.Input == calibrator.Probabilities && !(x >= 0 && x <= 1) {
+			return LocateRow(t, calib.OutsideUnit(i/d.Columns, name, x))
+		}
+		if d.Input == calibrator.Logits && !(x <= math.MaxFloat64) {
+			return t.Errorf(i/d.Columns, "logit %v is not a number below infinity", x)
+		}
+	}
 	for i := 0; d.Input == calibrator.Probabilities && d.Columns > 1 && i < d.N(); i++ {
 		sum := 0.0
 		for _, x := range d.Values[i*d.Columns : (i+1)*d.Columns] {
@@ -82,14 +94,6 @@ func checkValues(t *table.Table, d calibrator.Data) error {
 		}
 		if !calib.SumToOne(sum, d.Columns) {
 			return t.Errorf(i, "probabilities sum to %.6g, not 1", sum)
-		}
-	}
-	for i, x := range d.Values {
-		if d.Input == calibrator.Probabilities && !(x >= 0 && x <= 1) {
-			return t.Errorf(i/d.Columns, "probability %v is outside [0, 1]", x)
-		}
-		if d.Input == calibrator.Logits && !(x <= math.MaxFloat64) {
-			return t.Errorf(i/d.Columns, "logit %v is not a number below infinity", x)
 		}
 	}
 	if d.Columns == 0 {

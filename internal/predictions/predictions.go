@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -26,6 +27,9 @@ const (
 // probabilityColumn matches the columns of a probability vector, such as p0, prob_3, score12 or class7.
 var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
 
+// probabilityArrays lists the arrays of an npz archive that hold the probabilities of all classes.
+var probabilityArrays = []string{"probabilities", "probs", "scores"}
+
 // Columns returns the columns that FromTable and Attacked use.
 func Columns() table.Options {
 	return table.Options{
@@ -33,7 +37,7 @@ func Columns() table.Options {
 			"weight_estimated", "radius", "certified", "fitted",
 			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
-		Matrices: []string{"probabilities", "probs", "scores"},
+		Matrices: probabilityArrays,
 	}
 }
 
@@ -51,7 +55,7 @@ func BinaryColumns() table.Options {
 
 // LogitColumns returns the columns that Logits uses.
 func LogitColumns() table.Options {
-	return table.Options{Optional: []string{"logits", "logit", "labels", "label", "fitted"}, Matrices: []string{"logits"},
+	return table.Options{Optional: []string{"index", "logits", "logit", "labels", "label", "fitted"}, Matrices: []string{"logits"},
 		AllowNonFinite: true}
 }
 
@@ -131,11 +135,9 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 
 // labels returns the labels in the column 'label' or 'labels'.
 func labels(t *table.Table) ([]int, error) {
-	label, ok := t.Column("label")
+	label, ok := t.Column(labelName(t))
 	if !ok {
-		if label, ok = t.Column("labels"); !ok {
-			return nil, missingColumns(t)
-		}
+		return nil, missingColumns(t)
 	}
 	return classNumbers("label", label)
 }
@@ -168,7 +170,7 @@ func missingColumns(t *table.Table) error {
 // probabilities collects the probability vectors [N×classes]. The result 'classes' is 0 if the table has no
 // probabilities.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
-	for _, name := range []string{"probabilities", "probs", "scores"} {
+	for _, name := range probabilityArrays {
 		if m, ok := t.Matrix(name); ok {
 			return m.Data, m.Cols, nil
 		}
@@ -215,45 +217,157 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 	return columns, nil
 }
 
+// Scored holds a score for each row of a table, and what is known about the scores.
+type Scored struct {
+	Score []float64
+	// Label tells whether class 1, or the answer, is right (1) or wrong (0). It is nil if the labels are unknown.
+	Label []float64
+	// Names are the names of the columns in a table of scores: 'score' and 'label' if the score is the probability of
+	// class 1, and otherwise 'confidence' and 'correct'.
+	Names [2]string
+	// Columns lists the columns of the file that hold the scores and the labels.
+	Columns []string
+	// Unused lists other columns of the file that hold scores and labels.
+	Unused []string
+}
+
+// Quantity returns the quantity that the scores are about.
+func (s Scored) Quantity() calib.Quantity {
+	if s.Names == scorePairs[0] {
+		return calib.ClassOneQuantity
+	}
+	return calib.TopLabelQuantity
+}
+
+// scorePairs lists the pairs of columns that hold scores and labels.
+var scorePairs = [2][2]string{{"score", "label"}, {"confidence", "correct"}}
+
 // Scores returns the columns 'score' and 'label', or the columns 'confidence' and 'correct'. If the table has neither
 // pair, Scores uses the probabilities of all classes and 'label'. Then the score is the probability of class 1 if there
 // are two classes, and the confidence in the most probable class if there are more. The label says whether class 1, or
-// the most probable class, is right.
-func Scores(t *table.Table) (score, label []float64, err error) {
+// the most probable class, is right. An index that occurs twice is an error.
+func Scores(t *table.Table) (Scored, error) {
 	if err := checkIndex(t); err != nil {
-		return nil, nil, err
+		return Scored{}, err
 	}
-	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
-		a, ok1 := t.Column(names[0])
-		b, ok2 := t.Column(names[1])
-		if ok1 && ok2 {
-			return a, b, nil
-		}
+	if s := pairedScores(t); s.Score != nil {
+		return s, nil
 	}
 	_, classes, err := probabilities(t)
-	_, ok1 := t.Column("label")
-	_, ok2 := t.Column("labels")
-	if err == nil && (classes == 0 || !ok1 && !ok2) {
+	name := labelName(t)
+	if err == nil && (classes == 0 || name == "") {
 		err = fmt.Errorf("want columns score and label, or confidence and correct, or p0, p1, … and label; found %s", listColumns(t))
 	}
+	var label []int
+	if err == nil {
+		label, err = labels(t)
+	}
 	if err != nil {
-		return nil, nil, LocateRow(t, err)
+		return Scored{}, LocateRow(t, err)
 	}
-	want := calib.TopLabelQuantity
-	if classes == 2 {
-		want = calib.ClassOneQuantity
+	s, err := classedScores(t, label)
+	s.Columns = append(s.Columns, name)
+	return s, err
+}
+
+// ScoresOnly is Scores for a table that may lack labels. It then takes the column 'score' or 'confidence', or the
+// probabilities of all classes.
+func ScoresOnly(t *table.Table) (Scored, error) {
+	if err := checkIndex(t); err != nil {
+		return Scored{}, err
 	}
-	p, err := fromColumns(t, &want)
-	if err != nil {
-		return nil, nil, LocateRow(t, err)
+	if s := pairedScores(t); s.Score != nil {
+		return s, nil
 	}
-	label = make([]float64, p.N())
-	for i, right := range p.Correct {
-		if right {
-			label[i] = 1
+	_, classes, err := probabilities(t)
+	if err == nil && classes > 0 && labelName(t) != "" {
+		return Scores(t)
+	}
+	for _, names := range scorePairs {
+		if score, ok := t.Column(names[0]); ok {
+			return Scored{Score: score, Names: names, Columns: names[:1]}, nil
 		}
 	}
-	return p.Confidence, label, nil
+	if err != nil {
+		return Scored{}, LocateRow(t, err)
+	}
+	if classes == 0 {
+		return Scored{}, fmt.Errorf("%s: want a column score or confidence, or p0, p1, …; found %s", t.Path, listColumns(t))
+	}
+	s, err := classedScores(t, make([]int, t.N)) // any labels will do
+	s.Label = nil
+	return s, err
+}
+
+// pairedScores returns the scores of the first complete pair of columns, if the table has one.
+func pairedScores(t *table.Table) (s Scored) {
+	for _, names := range scorePairs {
+		score, ok1 := t.Column(names[0])
+		label, ok2 := t.Column(names[1])
+		switch {
+		case !ok1 || !ok2:
+		case s.Score == nil:
+			s = Scored{Score: score, Label: label, Names: names, Columns: slices.Clone(names[:])}
+		default:
+			s.Unused = append(s.Unused, names[:]...)
+		}
+	}
+	if s.Score != nil && labelName(t) != "" {
+		s.Unused = append(s.Unused, probabilityNames(t)...)
+	}
+	return s
+}
+
+// classedScores makes scores from the probabilities of all classes.
+func classedScores(t *table.Table, label []int) (Scored, error) {
+	probability, classes, err := probabilities(t)
+	var p *calib.Predictions
+	if err == nil {
+		p, err = calib.TopLabel(probability, classes, label)
+	}
+	s := Scored{Names: scorePairs[1], Columns: probabilityNames(t)}
+	if err == nil && classes == 2 {
+		s.Names = scorePairs[0]
+		p, err = SelectClassOne(p)
+	}
+	if err != nil {
+		return s, LocateRow(t, err)
+	}
+	if len(s.Columns) == 0 { // these are the probabilities 1−s and s of a column 'score'
+		s.Columns = []string{scorePairs[0][0]}
+	}
+	s.Score, s.Label = p.Confidence, make([]float64, p.N())
+	for i, right := range p.Correct {
+		if right {
+			s.Label[i] = 1
+		}
+	}
+	return s, nil
+}
+
+// labelName returns the name of the column of labels, or "" if the table has none.
+func labelName(t *table.Table) string {
+	for _, name := range []string{"label", "labels"} {
+		if _, ok := t.Column(name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// probabilityNames returns the names of the columns, or of the array, that hold the probabilities of all classes.
+func probabilityNames(t *table.Table) (names []string) {
+	for _, name := range probabilityArrays {
+		if _, ok := t.Matrix(name); ok {
+			return []string{name}
+		}
+	}
+	for _, name := range t.Names() {
+		if probabilityColumn.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // ClassScores returns the probabilities of all classes [N×classes], row-major, and the labels.
@@ -283,7 +397,11 @@ func ClassScores(t *table.Table) (probability []float64, classes int, label []in
 // Logits returns the array 'logits' [N×classes], row-major, and the labels, which are class numbers. A single column,
 // [N] or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A logit of −∞
 // gives its class probability 0. The logit of a row's label must be finite.
+// An index that occurs twice is an error.
 func Logits(t *table.Table) (logits []float64, classes int, label []int, err error) {
+	if err := checkIndex(t); err != nil {
+		return nil, 0, nil, err
+	}
 	logits, classes, ok := logitArray(t)
 	if !ok {
 		return nil, 0, nil, fmt.Errorf("%s: logits: want an array [N, m] of m ≥ 2 classes, or [N] for two; found %s",
@@ -352,7 +470,7 @@ func Attacked(t *table.Table) (calib.Answers, error) {
 	}
 	for i, c := range confidence {
 		if !(c >= 0 && c <= 1) {
-			return calib.Answers{}, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
+			return calib.Answers{}, LocateRow(t, calib.OutsideUnit(i, adversarialConfidence, c))
 		}
 	}
 	return calib.Answers{Confidence: confidence, Right: right}, nil
@@ -458,11 +576,15 @@ func classNumbers(name string, column []float64) ([]int, error) {
 	return out, nil
 }
 
-// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error.
+// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error. It keeps the hint.
 func LocateRow(t *table.Table, err error) error {
 	var row *calib.RowError
 	if errors.As(err, &row) {
-		return t.Errorf(row.Row, "%s", row.Reason)
+		located := t.Errorf(row.Row, "%s", row.Reason)
+		if text, hinted := hint.Of(err); hinted {
+			return hint.Add(located, "%s", text)
+		}
+		return located
 	}
 	return fmt.Errorf("%s: %w", t.Path, err)
 }

@@ -183,13 +183,13 @@ func TestScores(t *testing.T) {
 		"confidence,correct,score,label\n0.5,0,0.75,1\n": {0.75, 1},
 		"confidence,correct,score\n0.5,0,0.75\n":         {0.5, 0},
 	} {
-		score, label, err := Scores(readText(t, text, ScoreColumns()))
-		if err != nil || score[0] != want[0] || label[0] != want[1] {
-			t.Errorf("%q: score %v, label %v, error %v; want %v", text, score, label, err, want)
+		s, err := Scores(readText(t, text, ScoreColumns()))
+		if err != nil || s.Score[0] != want[0] || s.Label[0] != want[1] {
+			t.Errorf("%q: score %v, label %v, error %v; want %v", text, s.Score, s.Label, err, want)
 		}
 	}
 	const want = "stdin: want columns score and label, or confidence and correct, or p0, p1, … and label; found only score"
-	if _, _, err := Scores(readText(t, "score\n1\n", ScoreColumns())); err == nil || err.Error() != want {
+	if _, err := Scores(readText(t, "score\n1\n", ScoreColumns())); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -395,13 +395,19 @@ func TestOutputs(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"score,label\n0.25,2\n":  "stdin:2: label 2 is outside 0 to 1",
-		"score,label\n1.25,1\n":  "stdin:2: probability 1.25 is outside [0, 1]",
+		"score,label\n1.25,1\n":  "stdin:2: score 1.25 is outside [0, 1]",
+		"p0,p1\n40,60\n":         "stdin:2: probability 40 is outside [0, 1]",
+		"p0,p1\n0.4,0.5\n":       "stdin:2: probabilities sum to 0.9, not 1",
 		"logit,label\n+Inf,1\n":  "stdin:2: logit +Inf is not a number below infinity",
 		"x,label\n1,1\n":         "stdin: want logits, or p0, p1, …, or score; found only label (the file has x, label)",
 		"score,label\nNaN,0.5\n": "stdin:2: label 0.5 is not a class number",
 	} {
-		if _, err := Outputs(readText(t, text, OutputColumns())); err == nil || err.Error() != want {
+		_, err := Outputs(readText(t, text, OutputColumns()))
+		if err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+		if says, _ := hint.Of(err); strings.Contains(says, "percentages") != strings.Contains(want, "outside [0, 1]") {
+			t.Errorf("%q: hint %q", text, says)
 		}
 	}
 }

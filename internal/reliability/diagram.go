@@ -34,6 +34,8 @@ type Diagram struct {
 	Level      float64
 	Bins       []calib.Bin // of equal width, covering [0, 1]; empty bins are not drawn
 	Bands      [][2]float64
+	// Joint says that all intervals in Bands hold together with the probability Level (calib.JointBands).
+	Joint bool
 	// Consistency holds the consistency band of each bin (calib.ConsistencyBands), or nil if the diagram has no bands.
 	Consistency [][2]float64
 	Curve       *Curve // nil if there is no curve
@@ -84,7 +86,11 @@ func (d Diagram) accuracyPlot() *plot.Plot {
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
 	p.Legend.Padding = vg.Points(2)
-	p.Legend.Add(fmt.Sprintf("bin, %g %% interval", 100*d.Level), drawn)
+	interval := fmt.Sprintf("bin, %g %% interval", 100*d.Level)
+	if d.Joint {
+		interval = fmt.Sprintf("bin: %g %% for all bins", 100*d.Level)
+	}
+	p.Legend.Add(interval, drawn)
 	if d.Consistency != nil {
 		around := brackets{d.Bins, d.Consistency}
 		p.Add(around)

@@ -19,7 +19,8 @@ type csvRows struct {
 	*reader
 	first  []byte // the header line
 	comma  byte
-	fields []*column // nil for a field that is not wanted
+	fields []*column     // nil for a field that is not wanted
+	copied []*TextColumn // nil for a field that is not kept as text
 }
 
 func (r *csvRows) readHeader(line []byte) error {
@@ -35,9 +36,12 @@ func (r *csvRows) readHeader(line []byte) error {
 	for j, name := range names {
 		names[j] = strings.TrimSpace(name)
 	}
-	r.header, r.fields = names, make([]*column, len(names))
+	r.header, r.fields, r.copied = names, make([]*column, len(names)), make([]*TextColumn, len(names))
 	for j, name := range names {
-		if r.fields[j], err = r.choose(name); err != nil {
+		if r.fields[j], err = r.choose(name); err == nil && r.fields[j] == nil {
+			r.copied[j] = r.keep(name)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -72,13 +76,24 @@ func (r *csvRows) add(line []byte) error {
 	for more := true; more; j++ {
 		var field []byte
 		field, line, more = bytes.Cut(line, []byte{r.comma})
-		if j < len(r.fields) && r.fields[j] != nil {
-			if err := r.addField(r.fields[j], field); err != nil {
+		if j < len(r.fields) {
+			if err := r.addTo(j, field); err != nil {
 				return err
 			}
 		}
 	}
 	return r.checkFields(j)
+}
+
+// addTo adds a field to column j of the file, if this column is wanted or kept.
+func (r *csvRows) addTo(j int, field []byte) error {
+	switch {
+	case r.fields[j] != nil:
+		return r.addField(r.fields[j], field)
+	case r.copied[j] != nil:
+		return r.addOther(r.copied[j], r.N, string(field))
+	}
+	return nil
 }
 
 func (r *csvRows) checkFields(n int) error {
@@ -98,9 +113,7 @@ func (r *csvRows) addQuoted(line []byte) error {
 		err = r.checkFields(len(fields))
 	}
 	for j := 0; err == nil && j < len(fields); j++ {
-		if r.fields[j] != nil {
-			err = r.addField(r.fields[j], []byte(fields[j]))
-		}
+		err = r.addTo(j, []byte(fields[j]))
 	}
 	return err
 }

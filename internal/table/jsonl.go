@@ -50,7 +50,7 @@ func (r *jsonRows) addValue(key, value []byte) error {
 	c := r.index[string(key)]
 	switch {
 	case c == nil && !r.opt.wants(string(key)):
-		return nil
+		return r.addOtherJSON(string(key), value)
 	case c == nil && r.N > 0:
 		return fmt.Errorf("%s is missing in the first line", quote.Name(string(key)))
 	case c == nil:

@@ -29,6 +29,9 @@ func (r *reader) readNpz(src io.Reader) error {
 		r.header = append(r.header, name)
 		matrix := slices.Contains(r.opt.Matrices, name)
 		if !matrix && !slices.Contains(r.opt.Required, name) && !slices.Contains(r.opt.Optional, name) {
+			if err := r.addOtherArray(name, f); err != nil {
+				return err
+			}
 			continue
 		}
 		if f.CompressedSize64 > uint64(len(data)) {
@@ -40,6 +43,7 @@ func (r *reader) readNpz(src io.Reader) error {
 			return fmt.Errorf("%s: %w", quote.Name(name), err)
 		}
 	}
+	r.dropShort()
 	return r.require("no array %q (arrays: %s)", r.header)
 }
 

@@ -136,6 +136,9 @@ func (r *reader) addColumns(ctx context.Context, file *Parquet) error {
 		if err == nil && c != nil {
 			err = r.addLeaf(ctx, c, file, f)
 		}
+		if err == nil && c == nil {
+			err = r.addOtherLeaf(ctx, file, f)
+		}
 		if err != nil {
 			return err
 		}

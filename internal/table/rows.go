@@ -78,6 +78,13 @@ func (t *Table) Select(rows []int) *Table {
 		}
 		out.add(&column{name: c.name, Matrix: Matrix{len(rows), c.Cols, kept}, matrix: c.matrix, text: c.selectText(rows)})
 	}
+	for _, c := range t.Others() {
+		kept := make([]string, len(rows))
+		for k, i := range rows {
+			kept[k] = c.Values[i]
+		}
+		out.others = append(out.others, &TextColumn{c.Name, kept})
+	}
 	for k, i := range rows {
 		out.lines.add(k, t.origin(i))
 	}

@@ -162,6 +162,9 @@ func (r *reader) readLines(lines *lineReader) error {
 	if err != io.EOF {
 		return fmt.Errorf("%s:%d: %w", r.Path, lines.line, err)
 	}
+	if err := r.fillOthers(); err != nil {
+		return fmt.Errorf("%s: %w", r.Path, err)
+	}
 	return nil
 }
 

@@ -3,9 +3,10 @@
 // content, so standard input works like a file. Read matches a column by its exact name. In CSV and Parquet, it also
 // matches a column by its name in lower case, if no other column has that name.
 //
-// Read keeps only the wanted columns, at 8 bytes per value and at most memory.Limit in total. While it reads an npz
-// archive or a Parquet file, it also holds the whole file in memory. If a line has a checksum (package checksum), Read
-// verifies it. Every error about content names the place: "scores.csv:17: score: …".
+// Read keeps only the wanted columns, at 8 bytes per value, and on request the other columns as text. It keeps at most
+// memory.Limit in total. While it reads an npz archive or a Parquet file, it also holds the whole file in memory. If a
+// line has a checksum (package checksum), Read verifies it. Every error about content names the place:
+// "scores.csv:17: score: …".
 //
 // Callers that need more than float64 columns can stream the same files. Records returns the rows of a CSV file as
 // text. Parquet returns the values of a Parquet file's leaf columns, row by row. Neither Records nor Parquet converts a
@@ -34,6 +35,9 @@ type Options struct {
 	Match func(name string) bool
 	// Matrices lists the arrays of an npz archive that may be 2-D. Matrices has no effect on text.
 	Matrices []string
+	// KeepOthers also keeps all other columns, as text, for commands that copy a file (Table.Others). It has no effect on
+	// lists, groups and arrays of text or of more than one dimension, which have no place in a CSV file.
+	KeepOthers bool
 	// AllowNonFinite accepts NaN and ±Inf, which are errors otherwise.
 	AllowNonFinite bool
 	// Progress, if not nil, receives the number of bytes read since its last call (before unpacking).
@@ -69,6 +73,7 @@ type Table struct {
 	header  []string // all columns or arrays of the file
 	columns []*column
 	index   map[string]*column
+	others  []*TextColumn // columns that are not wanted, for Options.KeepOthers
 	lines   lineMap
 	binary  bool // rows have no line numbers
 	checked bool // rows have checksums

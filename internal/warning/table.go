@@ -34,6 +34,9 @@ const (
 	EstimatedWeights
 	LabelMissing
 	ScoresBackwards
+	ScoresPercent
+	LabelsSeparated
+	PoorOverlap
 	SetsOfAllClasses
 	SetsUnlabelled
 	AuditByScores
@@ -150,6 +153,17 @@ var table = [...]entry{
 			"Check the column of the labels.")},
 	ScoresBackwards: {"scores-backwards", "wrong answers have higher scores than right ones", param.Textf(
 		"The AUROC is far below 0.5. The score is probably the probability of the other class: give 1 minus the score.")},
+	ScoresPercent: {"scores-percent", "the scores may be percentages of small rates", param.Textf(
+		"The mean score is about 100 times the share of class 1. If the scores are percentages, divide them by 100. " +
+			"A model also has such scores if its training data had many more examples of class 1 than these rows.")},
+	LabelsSeparated: {"labels-separated", "a calibration map was fitted on rows without an error", param.Textf(
+		"The probabilities tell the labels of the fitted rows apart without error. The best map for such rows gives probabilities of 0 " +
+			"and 1, and one wrong new row contradicts these. Check that the labels were not made from the scores. " +
+			"Fit the map on more rows, and not on the training data of the model.")},
+	PoorOverlap: {"poor-overlap", "few rows resemble the target population", param.Textf(
+		"The mean of the weights should be 1, and the effective sample size should not be far below the number of rows. Otherwise the " +
+			"target has examples that are rare or missing among the rows, and no weight can replace them. " +
+			"Collect rows that resemble the target.")},
 	SetsOfAllClasses: {"sets-of-all-classes", "every prediction set contains every class", param.Textf(
 		"With so few calibration examples or draws, only the set of all classes has the stated coverage. Give more examples or more "+
 			"draws (%s), or a larger %s.", param.CalibrationDraws, param.Miss)},

@@ -66,6 +66,9 @@ func (e *NotKnownError) SpellHint(s param.Spelling) string {
 	if e.err == errNoBounds {
 		return "bound the confidence at this radius: rscert certify " + s(param.ConfidenceRadii)
 	}
+	if e.err == errNoRadius {
+		return "add a column radius that holds the radius of each row's bounds, and name this radius in the requirement"
+	}
 	return "a requirement is on what the run holds: see 'rscert report " + e.Run + "'"
 }
 

@@ -114,6 +114,7 @@ var (
 	errNotKnown       = errors.New("the evidence does not say: it has no votes with the model's class without noise, or no labels")
 	errNoAnswers      = errors.New("no answer has this confidence, so there is no error among such answers")
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
+	errNoRadius       = errors.New("the bounds have no radius, because the file has no column radius")
 	errNoSets         = errors.New("there are no prediction sets: 'rscert conformal evaluate' checks this requirement")
 	errNoErrorBounds  = errors.New("there are no bounds on the calibration error: 'rscert ce' checks this requirement")
 	errNoGroups       = errors.New("there are no groups of examples")
@@ -238,6 +239,9 @@ func calibrationAt(s summary.Summary, r Requirement) (summary.Calibration, error
 	for _, c := range s.Calibration {
 		if c.Radius != nil && decimal.Of(*c.Radius).Cmp(r.radius) == 0 {
 			return c, nil
+		}
+		if c.Radius == nil {
+			return summary.Calibration{}, errNoRadius
 		}
 	}
 	if s.Run == nil {

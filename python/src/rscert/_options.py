@@ -258,6 +258,8 @@ class CceOptions(TypedDict, total=False):
     """The options are flags of ``rscert acce``.
 
     bins: number of bins of equal width in the calibration error (default 15)
+    edge: edge that each bin includes: only 'lower', because the certified calibration error is defined for bins
+        [lo,hi) (default lower)
     solver: solvers to run: exact, admm, dece or brier (default [exact])
     adaptive: also bound the calibration error with bins of equal count
     tau: thresholds τ of the confidence; for each τ, bound the error of a classifier that answers only if its
@@ -301,6 +303,7 @@ class CceOptions(TypedDict, total=False):
     """
 
     bins: int
+    edge: Literal["upper", "lower"]
     solver: Literal["exact", "admm", "dece", "brier"] | Sequence[str]
     adaptive: bool
     tau: Floats
@@ -351,6 +354,8 @@ class MetricsOptions(TypedDict, total=False):
     cluster: rows with the same value in this column (such as a patient) may depend on each other; the command keeps
         one random row of each cluster, and all metrics are about a random row of a random cluster
     seed: seed of the bootstrap, of the simulated calibration test and of ``cluster`` (default 1)
+    draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default:
+        999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
     quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; for a file with the columns score and
         label, the default is class-1 (default top-label)
@@ -387,6 +392,7 @@ class MetricsOptions(TypedDict, total=False):
     groups: StrPath
     cluster: str
     seed: int
+    draws: int
     radius: float
     quantity: Literal["top-label", "class-1"]
     plot: StrPath | Sequence[StrPath]

@@ -1,0 +1,21 @@
+package predictions
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// outputColumns lists columns about the answers of a classifier, besides the probabilities of all classes.
+var outputColumns = slices.Concat(probabilityArrays, PerturbationColumns, []string{"score", "confidence", "correct", "logit",
+	"logits", "lower", "upper", "certified", "prediction", "predicted", adversarialConfidence, adversarialCorrect})
+
+// vennAbersColumn matches the columns of the two probabilities of a Venn–Abers map.
+var vennAbersColumn = regexp.MustCompile(`^va_p[01](_\d+)?$`)
+
+// IsOutput reports whether a column is about the answers of a classifier. If a command changes the answers, it must not
+// copy such a column to its output, because the column is about the old answers. IsOutput ignores the case of the name.
+func IsOutput(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(outputColumns, name) || probabilityColumn.MatchString(name) || vennAbersColumn.MatchString(name)
+}
