@@ -30,11 +30,8 @@ func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err 
 		return nil, err
 	}
 	c.cluster = &splitClusters{Column: all.Column, Seed: o.seed, ByRow: true, names: all.names()}
-	// Rows of one cluster may be copies. Rows of different clusters may not.
-	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
-		if err := warnOfCopiedPredictions(s, c.table.Path, p.Only(all.keepAll(p.N()))); err != nil {
-			return nil, err
-		}
+	if err := warnOfClusterCopies(s, c.table.Path, c.all, all); err != nil {
+		return nil, err
 	}
 	if o.file == "" {
 		if held, err = all.of.Holdout(o.share, o.seed); err != nil {
@@ -46,6 +43,9 @@ func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err 
 	}
 	test, err := o.cluster.divide(c.testTable, o.seed)
 	if err != nil {
+		return nil, err
+	}
+	if err := warnOfClusterCopies(s, c.testTable.Path, c.test, test); err != nil {
 		return nil, err
 	}
 	c.cluster.Fit, c.cluster.Test = all.Clusters, test.Clusters
@@ -60,6 +60,19 @@ func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err 
 		}
 	}
 	return nil, nil
+}
+
+// warnOfClusterCopies warns if rows of different clusters look like copies of each other. Rows of one cluster may be
+// copies.
+func warnOfClusterCopies(s streams, path string, d calibrator.Data, clusters *rowClusters) error {
+	if d.Label == nil {
+		return nil
+	}
+	p, err := predictionsOf(calibrator.Identity(d).Apply(d.Values), d)
+	if err != nil {
+		return nil //nolint:nilerr // the fit or the metrics refuse such rows
+	}
+	return warnOfCopiedPredictions(s, path, p.Only(clusters.keepAll(p.N())))
 }
 
 // print says how the clusters were divided and what the intervals need.

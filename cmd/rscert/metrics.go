@@ -347,24 +347,29 @@ func (r *metricsReport) addReliability(p *calib.Predictions, bins []calib.Bin, o
 	return bands, c.Bands, nil
 }
 
-func (r metricsReport) print(s streams) error {
-	fmt.Fprintf(s.out, "%d predictions", r.N)
+// printHead says what the metrics are about.
+func (r metricsReport) printHead(w io.Writer) {
+	fmt.Fprintf(w, "%d predictions", r.N)
 	if r.Classes > 0 {
-		fmt.Fprintf(s.out, " of %d classes", r.Classes)
+		fmt.Fprintf(w, " of %d classes", r.Classes)
 	}
 	if r.Radius != nil {
-		fmt.Fprintf(s.out, " at radius %g", *r.Radius)
+		fmt.Fprintf(w, " at radius %g", *r.Radius)
 	}
 	if r.Weighted {
-		fmt.Fprintf(s.out, ", weighted (effective sample size %.1f)", r.EffectiveSize)
+		fmt.Fprintf(w, ", weighted (effective sample size %.1f)", r.EffectiveSize)
 	}
 	of := ""
 	if r.Probabilities != "" {
 		of = " of " + r.Probabilities.words()
 	}
-	fmt.Fprintf(s.out, "; %s calibration%s; %d bins %s; intervals at level %g\n", r.Quantity, of, r.Bins, r.Edge.Brackets(), r.Level)
-	r.Cluster.print(s.out, "All metrics, intervals and tests")
-	fmt.Fprintln(s.out)
+	fmt.Fprintf(w, "; %s calibration%s; %d bins %s; intervals at level %g\n", r.Quantity, of, r.Bins, r.Edge.Brackets(), r.Level)
+	r.Cluster.print(w, "All metrics, intervals and tests")
+	fmt.Fprintln(w)
+}
+
+func (r metricsReport) print(s streams) error {
+	r.printHead(s.out)
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn(""),
 	}}
