@@ -34,12 +34,9 @@ func warnOfCopies(s streams, path string, sample *calib.Sample) error {
 // warnOfCopiedScores is warnOfCopies for scores that are not perturbed yet. Perturbed copies differ from each other, so
 // nothing finds them.
 func warnOfCopiedScores(s streams, path string, scores predictions.Scored) error {
-	if scores.Label == nil {
-		return nil
-	}
 	sample, err := calib.NewSample(scores.Score, scores.Label)
 	if err != nil {
-		return nil //nolint:nilerr // such rows cannot be tested for copies
+		return nil //nolint:nilerr // rows without labels cannot be tested for copies
 	}
 	return warnOfCopies(s, path, sample)
 }
