@@ -64,7 +64,7 @@ moving every confidence within its bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
-         over --bins equal-width bins [lo,hi), by --solver exact
+         over --bins equal-width bins [lo,hi); --solver exact computes it
 
 All solvers except 'exact' are searches. A search finds a large calibration error,
 which need not be the largest. Its result is an estimate from below and certifies

@@ -107,7 +107,7 @@ func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Resul
 	}}
 }
 
-// radiusTitle names the radius of a result, with its norm if that is known.
+// radiusTitle returns the name of a result's radius. The name includes the norm if the norm is known.
 func radiusTitle(r acce.Result) string {
 	if r.Norm == nil {
 		return "radius"
@@ -306,7 +306,7 @@ func printByGroup(w io.Writer, results []acce.Result) error {
 	return nil
 }
 
-// within says within which radius a result holds.
+// within returns words for the radius of a result, such as " within L2 radius 0.5".
 func within(r acce.Result) string {
 	if r.Radius == nil {
 		return ""

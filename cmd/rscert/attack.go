@@ -40,9 +40,9 @@ the robust accuracy, because another attack may find more such inputs. With --sm
 or --run, the command attacks the smoothed classifier instead of the model. The norm is
 then l2, and the perturbed inputs stay on the lattice, the grid of values that the data
 use (docs/attacks.md). With --keep all, the command writes one perturbed input for
-every example, even if the answer does not change. Among the inputs with ‖x'−x‖ ≤ E, the
-command looks for the input that lowers the probability of the label most. 'rscert
-conformal apply' computes the prediction sets of these inputs.
+every example, even if the answer does not change. The command then looks for the input
+with ‖x'−x‖ ≤ E that lowers the probability of the label most. 'rscert conformal apply'
+computes the prediction sets of the written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed
 input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly.

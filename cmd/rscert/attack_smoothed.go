@@ -18,7 +18,7 @@ type smoothedOptions struct {
 	run  string
 }
 
-// addSmoothedFlags adds the flags for the fields of o. The flags for the noise change the experiment e.
+// addSmoothedFlags adds the flags for the fields of o. The noise flags set fields of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
 	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by default with 4 starts of 150 steps; --smoothed=`METHOD` names the method: "+attack.SmoothedMethods.Described())

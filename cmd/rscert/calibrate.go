@@ -47,7 +47,7 @@ The list shows the map of each method:
 ` + calibrator.Help() + `
 
 Here σ is the logistic function, z is the vector of logits, d is the log-odds of a
-class, limited to ±30, s is the probability of this class, and p is the vector of all
+class (limited to ±30), s is the probability of this class, and p is the vector of all
 probabilities. The other letters are fitted parameters. The last five methods map a
 single probability. For two classes, they map the probability of class 1. For more
 classes, the method maps the probability of each class separately and divides the

@@ -113,8 +113,8 @@ together. --out writes the table as CSV, and --plot draws it.
 --group COLUMN also bounds the error of each group of rows, at delta divided by the
 number of groups. The values of the column are numbers or text. With several columns,
 each column makes groups of its own, and the number of groups counts the groups of all
-columns. The largest upper bound of a group holds for every mixture of the groups, so
-it holds even if the shares of the groups change.
+columns. The largest of the groups' upper bounds holds for every mixture of the groups,
+so it holds even if the shares of the groups change.
 
 --classes also bounds the error of each class k of a file with columns p0, p1, … and
 label, at delta divided by the number of classes. The score of class k is pk, and the
@@ -177,7 +177,7 @@ assume that every true weight lies between weight/G and weight·G.`,
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s), or with --sizes the bounds, to this .svg, .png or .pdf `file`")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size`, such as 0.02, needs if the classifier is calibrated; the file needs only the scores")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "estimate how many labels an upper bound of this `size` (such as 0.02) needs for a calibrated classifier; the file needs only the scores, so the flag helps before you label data")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)

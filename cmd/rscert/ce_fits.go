@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// curveFit names the rows of --fits that hold the curve with its limits.
+// curveFit is the name, in the file of --fits, of the rows that hold the curve with its limits.
 const curveFit = "curve"
 
 // ceFit holds a method's estimate of P(y=1|s).

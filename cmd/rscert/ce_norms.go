@@ -71,7 +71,8 @@ func (r *ceReport) deriveNorms(o normOptions) error {
 	return err
 }
 
-// derive applies the function 'of' to each sound bound alone: to a lower bound and 1, and to 0 and an upper bound.
+// derive applies the function 'of' to each sound bound alone. It calls of(lower, 1) for a lower bound, and of(0, upper)
+// for an upper bound.
 func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err error)) (ceNorm, error) {
 	n := ceNorm{Lower: map[string]float64{}, Bounds: map[string]float64{}}
 	for name, b := range r.Lower {

@@ -122,7 +122,8 @@ func (r *ceReport) qualify(methods []calib.BoundMethod) {
 	}
 }
 
-// weightedLower names the lower bound from the weights of all rows. The other lower bounds are calib.LowerMethods.
+// weightedLower is the name of the lower bound from the weights of all rows. The other lower bounds are
+// calib.LowerMethods.
 const weightedLower = "betting-weighted"
 
 // print describes the weights of n rows.

@@ -117,7 +117,8 @@ func (o sweepOptions) inputs() (all []string) {
 	return all
 }
 
-// start writes or compares the record of the sweep, and returns the seed of all points.
+// start writes the record of the sweep or, to resume, compares it with the record in the folder. It returns the seed of
+// all points.
 func (o sweepOptions) start(s streams) (uint64, error) {
 	then, err := sweep.Read(o.Out)
 	recorded := err == nil && o.Resume

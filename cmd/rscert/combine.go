@@ -30,11 +30,11 @@ func newCombine(s streams) *cobra.Command {
 		Long: `This command certifies a classifier that consists of the smoothed classifiers of
 several runs. It reads the certificates of the runs and needs no model.
 
---router names the run of a router, a classifier whose class chooses the RUN that
-answers. The first RUN answers for class 0, the second RUN for class 1, and so on. The
-certified radius is the router's radius or the radius of the chosen run, whichever is
-smaller. The failure probability is the alpha of the router plus the largest alpha of
-the runs.
+--router gives the run of a router. A router is a classifier whose class chooses the
+RUN that answers. The first RUN answers for class 0, the second RUN for class 1, and so
+on. The certified radius is the router's radius or the radius of the chosen run,
+whichever is smaller. The failure probability is the alpha of the router plus the
+largest alpha of the runs.
 
 Without --router, the runs vote. With --by majority, the answer is the class that more
 than half of the runs answer. With --by agree, the answer is the class that all runs

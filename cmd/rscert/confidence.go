@@ -181,7 +181,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
-// writeTangentSamples prints which samples determine the tangent if there are no selection samples.
+// If there are no selection samples, writeTangentSamples prints which samples determine the tangent.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
 		fmt.Fprintf(w, "no selection samples: the first %d of %d samples determine the function of the method tangent, the other %d bound its mean\n", k, n, n-k)

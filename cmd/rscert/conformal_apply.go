@@ -34,17 +34,18 @@ func newConformalApply(s streams) *cobra.Command {
 		Long: `This command computes a prediction set for each input. It draws noisy copies of the
 input until the copies decide for every class whether the set contains it. Stopping
 early changes no set. conformal.json says which classifier, which noise and which rule
-make the sets ('rscert conformal fit'). The command refuses a model whose SHA-256
-differs from the one in conformal.json, and inputs that are calibration examples.
+make the sets; 'rscert conformal fit' writes this file. The command refuses a model
+whose SHA-256 differs from the one in conformal.json, and inputs that are calibration
+examples.
 
 The noise is fresh: nobody can know it before the inputs are fixed, so the sets hold
 under attack. With --seed, the command repeats the noise of an earlier command. The
 guarantee does not hold for such sets, and the output marks them as not sound.
 
-Each line of the output has the set, the number of scores that reach the threshold for
-each class, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
+Each line of the output has the set, for each class the number of scores that reach the
+threshold, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
 arithmetic. --out writes .jsonl, .csv or .parquet. Without --out, the command prints a
-table. If the predictor was fitted on a file of scores, --data must also name a file of
+table. If the predictor was fitted on a file of scores, --data must also be a file of
 scores.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
@@ -67,7 +68,7 @@ scores.`,
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
 		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies of each input, as many "+
-			"as the calibration drew of an example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
+			"as the calibration drew for each example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the "+
 			"calibration data: refuse, or round (move the inputs to the lattice; the distance that an input moves is "+
 			"subtracted from the radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")

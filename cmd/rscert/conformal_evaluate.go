@@ -56,8 +56,8 @@ that they are attacked beyond the radius.
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.
 
---html writes one HTML page with all this, the coverage by size and by class, the
-curves and the conditions of the guarantee.
+--html writes one HTML page with all these numbers. The page also has the coverage by
+size and by class, the curves and the conditions of the guarantee.
 
 With --require, the exit code is 3 if a requirement is not met:
 

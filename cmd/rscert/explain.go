@@ -53,7 +53,7 @@ func listCodes(s streams) error {
 	return t.Flush()
 }
 
-// explainCode prints the explanation of a code. The code may have the brackets of the warning's line.
+// explainCode prints the explanation of a code. The user may type the code in square brackets, as warnings print it.
 func explainCode(s streams, typed string) error {
 	name := strings.Trim(typed, "[]")
 	for _, code := range warning.Codes.Values() {

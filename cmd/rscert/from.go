@@ -31,8 +31,8 @@ func (*fromRun) Type() string { return "string" }
 
 func (f *fromRun) took(flags []string) { f.taken = flags }
 
-// settings reads run.json. With another model, the new run draws its own seed, because the old seed may have chosen the
-// model.
+// settings reads run.json. If the user gives another model, the new run draws its own seed, because the user may have
+// chosen this model by results with the old seed.
 func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	dir := f.path
 	if filepath.Base(dir) == runfolder.RunFile {
@@ -60,7 +60,9 @@ func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	if cmd.Flags().Changed("model") {
 		delete(s.values, "seed")
 	}
-	if cmd.Flags().Changed("only") { // the selected examples need new noise; the old choice of examples is part of the selection
+	// The examples that --only selects need new noise. The old run's choice of examples would be made again among the
+	// selected examples, so the new run does not take it.
+	if cmd.Flags().Changed("only") {
 		for _, name := range []string{"seed", "skip", "max", "select", "shard"} {
 			delete(s.values, name)
 		}

@@ -33,8 +33,8 @@ type gateOptions struct {
 	codeQuality string
 	annotations annotations
 	several     bool // whether the command takes several runs, so that a requirement can be about the best one
-	// shown holds the main table of the results, for the page of a workflow run. The function 'work' that decide calls
-	// sets it.
+	// shown holds the main table of the results, for the page of a workflow run. The method 'decide' calls the function
+	// 'work', which sets this field.
 	shown *shownTable
 }
 
@@ -155,7 +155,7 @@ func (o gateOptions) norms() (norms []law.Norm) {
 	return norms
 }
 
-// addSelection adds the certificates for the error among answers to the source, if a requirement limits this error.
+// If a requirement limits the error among answers, addSelection adds the certificates for this error to the source.
 func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (err error) {
 	if slices.ContainsFunc(slices.Concat(o.required, o.also), gate.Requirement.Selective) {
 		source.Selection, err = summary.ReadSelection(ctx, source.Path)

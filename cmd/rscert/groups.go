@@ -24,7 +24,7 @@ type groupOptions struct {
 // divideFlags adds the flags to a command. The argument 'what' says what the command does for each group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.columns, "group", nil, what+": the rows with the same value in this `column`; with several columns, each column makes groups of its own")
+	f.StringSliceVar(&o.columns, "group", nil, what+"; a group consists of the rows with the same value in this `column`; with several columns, each column makes groups of its own")
 	f.StringVar(&o.file, "groups", "", "`file` with a column named index and the columns of --group (default: a column named group)")
 }
 

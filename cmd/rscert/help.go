@@ -13,7 +13,7 @@ import (
 // groupKey is the key of the annotation that holds the title of a flag's group in --help.
 const groupKey = "rscert_group"
 
-// group puts the flags of the command that have no group yet into a group with this title in --help.
+// group puts the command's flags that are in no group yet into one group. In --help, this group has the given title.
 func group(cmd *cobra.Command, title string) {
 	f := cmd.Flags()
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -44,7 +44,8 @@ func flagUsages(cmd *cobra.Command) string {
 			titles = append(titles, title)
 		}
 		shown := *flag
-		if shown.DefValue == "[]" && shown.Value.Type() != "stringSlice" { // pflag would show [] as the default of lists of numbers
+		// pflag hides the default [] of lists of strings and integers, but not of other lists.
+		if kind := shown.Value.Type(); shown.DefValue == "[]" && kind != "stringSlice" && kind != "intSlice" {
 			shown.DefValue = ""
 		}
 		groups[title].AddFlag(&shown)

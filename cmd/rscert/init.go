@@ -144,7 +144,7 @@ func runInit(s streams, model, data string, o initOptions) error {
 
 // initValues are the values in the templates.
 type initValues struct {
-	Model, Data string // paths from the folder of the files
+	Model, Data string // paths relative to the folder that the files are written to
 	Sigma       float64
 	Required    []string
 }

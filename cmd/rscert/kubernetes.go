@@ -116,7 +116,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 }
 
 var (
-	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // leaves room for -merge or a pod's index in a label
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // leaves room in a label for the suffix -merge or a pod's index
 	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )

@@ -24,8 +24,8 @@ func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 // scaleFlags adds the flags that give each column or channel its own scale of the noise.
 func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
 	f.StringVar(&s.File, "sigma-columns", "", "CSV or JSON `file` with the scale σ of the noise for every column of a table, in the units of the column; a column with σ = 0 gets no noise (docs/columns.md)")
-	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "list of `values`, the scale σ of the noise for each colour channel, such as 0.25,0.5,0.25; a channel with σ = 0 gets no noise")
-	choiceVar(f, &s.Kind, "sigma-scale", spec.ScaleKind(""), spec.ScaleKinds, "std: the scale of the noise in each column is --sigma times the standard deviation of the column in --scale-data; constant columns and columns of whole numbers get no noise")
+	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "`values` of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel with σ = 0 gets no noise")
+	choiceVar(f, &s.Kind, "sigma-scale", spec.ScaleKind(""), spec.ScaleKinds, "with std, the scale of the noise in each column is --sigma times the standard deviation of the column in --scale-data; constant columns and columns of whole numbers get no noise")
 	f.StringVar(&s.Data, "scale-data", "", "`path` of the data from which --sigma-scale computes the standard deviations, such as the training data")
 	f.StringSliceVar(&s.Noisy, "noisy-columns", nil, "with --sigma-scale, `names` of columns that get noise although they hold whole numbers")
 }

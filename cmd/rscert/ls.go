@@ -21,7 +21,8 @@ func newLs(s streams) *cobra.Command {
 		Long: `This command lists the run folders at and below a folder (default: the working
 directory). Each row shows the model, the data, σ, the number n of samples, the number
 of finished examples, the state, and the certified accuracy at radius 0. The state is
-'finished', 'resumable' (continue it with 'rscert certify … --resume') or 'unreadable'.
+'finished', 'resumable' or 'unreadable'. 'rscert certify … --resume' continues a
+resumable run.
 
 The accuracy of an unfinished run counts only the finished examples. The command does
 not check the evidence; 'rscert verify RUN' does.`,

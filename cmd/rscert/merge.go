@@ -34,7 +34,7 @@ func newMerge(s streams) *cobra.Command {
 		Use:   "merge RUN… --out RUN",
 		Short: "Join the shards of a run",
 		Long: `This command joins the run folders of 'rscert certify --shard i/k' into one. Votes,
-certificates, bounds on the confidence and scores have the same bytes as in an unsplit
+certificates, scores and bounds on the confidence have the same bytes as in an unsplit
 run. Only run.json differs: it lists the hardware of every shard.
 
 The command refuses an incomplete set of shards, and examples that are in two shards.

@@ -48,8 +48,9 @@ func newMetrics(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metrics predictions.csv | RUN | --models FILE",
 		Short: "Compute ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
-		Long: `This command computes calibration metrics of predictions, without an attack, with
-two-sided confidence intervals. It also draws the reliability diagram.
+		Long: `This command computes calibration metrics of predictions, with two-sided confidence
+intervals. It also draws the reliability diagram. It bounds no calibration error under
+attack; 'rscert acce' does.
 
 The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
 the file name - means stdin. The file has one of these sets of columns:
@@ -88,8 +89,8 @@ test is valid for any number of independent examples.
 --group COLUMN also computes the metrics of each group of rows, and names the worst
 group. For a run, the groups are the labels (--group label), or they come from a file
 (--groups) that has a column named 'index'. Each of the G groups gets the level 1 −
-(1−level)/G, so the intervals of a metric hold for all groups together. The bootstrap
-intervals of the NLL and the p-values are about each group alone.`,
+(1−level)/G, so the intervals of a metric hold for all groups together. The p-values
+and the bootstrap intervals of the NLL are about each group alone.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json

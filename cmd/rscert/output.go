@@ -81,7 +81,7 @@ func checkDistinct(files ...written) error {
 // commands do not check the error of each line that they print.
 type output struct {
 	w      io.Writer
-	strict *strictness // prints nothing after a warning that ends the command
+	strict *strictness // after a warning that ends the command, output prints nothing
 	err    error
 }
 

@@ -45,11 +45,11 @@ classifier.
 A larger h makes the bounds tighter and the classifier worse. With --auroc, the command
 prints the area under the ROC curve before and after perturbation, for a list of values
 of h. A value is a number, or a power such as 2^-6. --repeats R perturbs the scores R
-times and prints the mean and the standard deviation. The interval contains the change
-of the area in the population with probability 1 − delta, separately for each h and for
-any number of independent rows. --plot draws the area against h. Choose h on data that
-the bound does not use. If you choose h by the same labels, the bound does not hold
-with its stated probability.
+times and prints the mean and the standard deviation. The command also prints an
+interval for the change of the area. The interval contains the change in the population
+with probability 1 − delta, separately for each h and for any number of independent
+rows. --plot draws the area against h. Choose h on data that the bound does not use. If
+you choose h by the same labels, the bound does not hold with its stated probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same

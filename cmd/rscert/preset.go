@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// preset names the settings of a paper. A preset never changes: other settings of the same paper get another name.
+// preset is a name for the settings of a paper. A preset never changes: other settings of the same paper get another
+// name.
 type preset string
 
 const (

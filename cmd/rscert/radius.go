@@ -84,16 +84,17 @@ margin is then margin/(√2·L), if this radius is larger. If the run stopped th
 of an example early (--stop of certify), the certificate uses the share of alpha that
 the stopping rule assigns to this number of samples.
 
---sizes certifies again as if only n samples had been drawn. From scores, the command
-takes the first n samples. A file of votes holds only counts, so the command draws n of
-the votes of each example without replacement. Such a subsample is as good as n fresh
-votes. A certificate is sound if you fix n and the --seed before you see the votes, or if
-the operating system draws the seed once. --repeats K draws K subsamples, and the table
-shows the mean ± the standard deviation.
+--sizes certifies again as if only n samples had been drawn. If the input holds scores,
+the command takes the first n samples. A file of votes holds only counts, so the
+command draws n of the votes of each example without replacement. Such a subsample is
+as good as n fresh votes. A certificate is sound if you fix n and the --seed before you
+see the votes, or if the operating system draws the seed once. --repeats K draws K
+subsamples, and the table shows the mean ± the standard deviation.
 
-With several sizes, temperatures, combinations, margins or runs, the table has a row for
-each combination. --gain-over compares each row with the row of another method. --plot
-draws the rows: a panel for each size, temperature and run, and a line for each method.`,
+With several runs, sizes, temperatures, margins or values of --combine, the table has a
+row for each combination of these. --gain-over compares each row with the row of another
+method. --plot draws the rows: a panel for each size, temperature and run, and a line
+for each method.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -129,7 +130,7 @@ draws the rows: a panel for each size, temperature and run, and a line for each 
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
 	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example, each at most the number of the run")
 	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
-	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; like n, fix the seed before you see the votes; by default the operating system draws a seed, and --json records it")
+	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; fix --sizes and the seed before you see the votes; by default the operating system draws a seed, and --json records it")
 	radiiVar(f, &o.radii, "radii", "`radii` for which the table shows the certified accuracy; default: round numbers")
 	choiceVar(f, &o.by, "by", byRadius, scales, "`quantity` in the columns of the table: "+scales.Described())
 	f.BoolVar(&o.perClass, "per-class", false, "also print a table with one row per class for each method")
@@ -307,7 +308,7 @@ type radiusReport struct {
 	File    string            `json:"file"`
 	Seed    *uint64           `json:"seed,omitempty"` // of the subsamples
 	Methods []*comparison.Row `json:"methods"`
-	// If there are several rows, Note warns in one line against a choice by the results.
+	// Note is a warning in one line, given if there are several rows: do not choose a row by its results.
 	Note string `json:"note,omitempty"`
 }
 
@@ -358,7 +359,7 @@ func (r *radiusReport) summarize(o radiusOptions) error {
 	return nil
 }
 
-// swept reports whether rows differ by more than the method.
+// swept reports whether rows differ in anything besides the method.
 func (r *radiusReport) swept() bool {
 	return slices.ContainsFunc(r.Methods, func(row *comparison.Row) bool { return row.Setting != r.Methods[0].Setting })
 }

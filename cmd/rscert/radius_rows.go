@@ -156,7 +156,7 @@ func (r *radiusReport) writeConditions(w io.Writer) error {
 	return nil
 }
 
-// average names the column of averages.
+// average returns the title of the column of averages.
 func (r *radiusReport) average() string {
 	if r.Methods[0].ByMargin != nil {
 		return "average margin"

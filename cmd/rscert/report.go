@@ -69,11 +69,11 @@ If a run was audited ('rscert audit'), the summary also has its accuracy under a
 --html writes everything to a single page: the curves, a table of the examples with
 pictures of the inputs (--data), the parameters, and the meaning of each number.
 
-Two figures allow for chance. The interval of an accuracy covers the accuracy in the
-population from which the examples are drawn (Clopper–Pearson, at --level). The column
-"with probability" is a bound for these examples only. With probability 1 − delta, at
-most k of the certificates are wrong, where k follows from delta, alpha and the number
-of examples. The bound subtracts these k.
+Two kinds of numbers allow for chance. The interval of an accuracy covers the accuracy
+in the population from which the examples are drawn (Clopper–Pearson, at --level). The
+column "with probability" is a bound for these examples only. With probability 1 −
+delta, at most k of the certificates are wrong, where k follows from delta, alpha and
+the number of examples. The bound subtracts these k.
 
 With --group, the report also has the certified accuracy of each group of examples. The
 groups are the true classes (--group label), or they come from a file (--groups) that
@@ -145,7 +145,7 @@ therefore use delta/k for each of the k runs, and hold for all runs together.`,
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
 	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
-	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, where 'label' is the true class")
+	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, such as each true class (--group label)")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")

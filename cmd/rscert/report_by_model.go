@@ -27,7 +27,7 @@ type byModelOptions struct {
 func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
 	var within float64
 	f := cmd.Flags()
-	f.BoolVar(&o.wanted, "by-model", false, "compare models instead: for each radius a table with certified accuracy, average radius, CBS and CCE of each model and σ, the Pareto front, and rank correlations; --names names the model of each run")
+	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs: for each radius, print a table with the certified accuracy, average radius, CBS and CCE of each model and σ, the Pareto front, and rank correlations; --names gives the model of each run")
 	f.Float64Var(&within, "within", 0.03, "with --by-model, choose among the models whose certified accuracy is at most this `share` below the best one: the model with the smallest CCE, and the model with the smallest CBS (Emde et al. 2025)")
 	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of the model of each run, such as its method of training; --within then chooses one model of each family")
 	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show one row for each model: at each radius, its run with the largest certified accuracy")

@@ -47,8 +47,8 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which the runs record. The command passes every option before the -- to
-sbatch, except its own flags. Run the command on a machine that can submit jobs. The
+share one seed, which the runs record. The command passes to sbatch every option before
+the --, except its own flags. Run the command on a machine that can submit jobs. The
 model, the data, rscert and the run folder RUN must have the same paths on all
 machines.
 

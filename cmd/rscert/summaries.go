@@ -77,8 +77,8 @@ func writeStatements(w io.Writer, summaries []certify.Summary) {
 	}
 }
 
-// writeSummaryNotes prints a warning against a choice by the results, with the line 'more' if it is not empty, and the
-// claim of the certificates.
+// writeSummaryNotes prints a warning against a choice by the results, if there are several summaries. Then it prints
+// the line 'more', if this is not empty, and the claim of the certificates, if this is not the usual claim.
 func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
 	first := summaries[0]
 	if len(summaries) > 1 {

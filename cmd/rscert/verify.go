@@ -34,9 +34,9 @@ func newVerify(s streams) *cobra.Command {
 		Long: `This command checks a run from its folder alone. It checks the format and the checksum
 of every line, and it looks for missing, extra and duplicate examples. It checks that
 run.json is consistent in itself and with the noise table. It compares every
-certificate with its votes and, if the scores are saved, the bounds on the confidence
-with the scores. It reports whether the certificates are exact and sound, and whether
-the run repeated samples in other batches to compare the outputs.
+certificate with its votes. If the scores are saved, it also compares the bounds on the
+confidence with the scores. It reports whether the certificates are exact and sound, and
+whether the run repeated samples in other batches to compare the outputs.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares the new votes and scores with the saved ones bit for bit. This

@@ -247,7 +247,7 @@ func (s *Study) readWeights() error {
 	return nil
 }
 
-// maxWeight is the largest weight of a row. So the sum of all weights is finite.
+// maxWeight is the largest weight that a row may have. This limit keeps the sum of all weights finite.
 const maxWeight = 1e200
 
 // weigh gives the rows of a radius their weights. The argument 'all' holds the weights of all rows of the table. If it

@@ -38,7 +38,7 @@ type Options struct {
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
 	DECE       admm.DECEParams // settings of the solver dece
-	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; if 0, it gets none
+	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: of no step
 
 	// Progress, if not nil, is called at the start of each long search. Its arguments are the radius (nil if the table
 	// has none), the solver and the number of steps. Progress returns two functions. The search calls the first

@@ -130,12 +130,12 @@ func (r *Norms) add(d float64) {
 //	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              no bin that the sample cannot reach
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
-// A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
-// and a gradient ascent step of size ρ on each λ. The iteration starts with a = 1/M, q₁ = q₂ = a, g equal to the
-// clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each step ADMM projects a copy of
-// (a, z). The copy has each sample n in the reachable bin m with the largest a_nm, and z_nm clamped to the part of the
-// interval in this bin. The best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM
-// numbers.
+// A step consists of a gradient step for the assignments a, a gradient step for the confidences z, the closed forms of
+// eqs. (28)–(30) for q₁, q₂ and g, and a gradient ascent step of size ρ for each λ. The iteration starts with a = 1/M,
+// q₁ = q₂ = a, g equal to the clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each
+// step ADMM projects a copy of (a, z). The copy has each sample n in the reachable bin m with the largest a_nm, and
+// z_nm clamped to the part of the interval in this bin. The best such copy is the result (appendix G.1). A step takes
+// O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
 // no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
@@ -225,7 +225,9 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	s.reach = 0.5 // ‖q₂ − ½‖∞ for a binary a; for a = 1/M the norm is smaller, which would keep a near ½ if M is small
+	// This is ‖q₂ − ½‖∞ for binary assignments. The initial assignments 1/M have a smaller norm. If M is small, that
+	// norm would keep the assignments near ½.
+	s.reach = 0.5
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
 		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))
@@ -273,7 +275,7 @@ func (s *state) takeSigns() {
 	}
 }
 
-// assign makes the gradient step on a.
+// assign takes the gradient step for the assignments (the field 'a').
 func (s *state) assign(rho float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateA
@@ -311,8 +313,8 @@ func (s *state) assign(rho float64) {
 	s.square = square
 }
 
-// move completes a step: it takes the gradient step on z, solves eqs. (28)–(30) for q₁, q₂ and g, and updates the
-// multipliers λ. It returns the calibration error of the projected copy.
+// move completes a step: it takes the gradient step for the confidences z, solves eqs. (28)–(30) for q₁, q₂ and g, and
+// updates the multipliers λ. It returns the calibration error of the projected copy.
 func (s *state) move(rho, next float64) (ece float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateZ

@@ -121,7 +121,7 @@ type learningRate struct {
 	idle     int     // steps since then
 }
 
-// at returns the learning rate once the share t of the steps is done.
+// at returns the learning rate after the share t of all steps.
 func (l *learningRate) at(t float64) float64 {
 	if l.schedule == Cosine {
 		return l.rate * (1 + math.Cos(math.Pi*t)) / 2

@@ -155,7 +155,7 @@ func TestDECEMomentum(t *testing.T) {
 	p := mustProblem(t, []calib.Bounded{{Lower: 0, Upper: 1}, {Lower: 0, Upper: 1, Correct: true}}, nil, mustBins(t, 1))
 	s, z := newSoftBins(p), []float64{0.5, 0.4}
 	gaps := []float64{0, 0}
-	for range 2 { // one bin: the gradient is the sign of the gap Σ(c−z) for −1, so both confidences fall
+	for range 2 { // in one bin the gap Σ(c−z) is positive, so the gradient is −1 and both confidences fall
 		s.ascend(z, 0.01, 0.01, 0.5)
 		gaps = append(gaps, z[0])
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Start names the confidences from which a search begins.
+// Start says from which confidences a search begins.
 type Start int
 
 // These are the starts of a search.

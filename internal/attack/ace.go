@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Omega names the class whose probability an ACE attack changes. It is the ω in equation 2 of Emde et al. 2025.
+// Omega is the class whose probability an ACE attack changes. It is the ω in equation 2 of Emde et al. 2025.
 type Omega string
 
 // These are the two classes whose probability an ACE attack can change.

@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/grad"
 )
 
-// Method names an attack or a preset. Several names with commas between them name a sequence of attacks.
+// Method is the name of an attack or of a preset, or the names of several attacks, separated by commas. Several names
+// mean that the attacks run in sequence.
 type Method string
 
 // These are the attacks and the presets.

@@ -78,7 +78,7 @@ type Search struct {
 // Run attacks the examples. Their values must be in the box.
 func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	found := make([]Found, len(examples))
-	group := s.workers() * max(s.Classifier.Batch(), 1) // bounds the memory
+	group := s.workers() * max(s.Classifier.Batch(), 1) // limits the memory
 	for i := 0; i < len(examples); i += group {
 		j := min(i+group, len(examples))
 		if err := s.group(ctx, examples[i:j], found[i:j]); err != nil {

@@ -337,7 +337,7 @@ func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smo
 		return nil, err
 	}
 	votes := make([]int, s.Classifier.Classes())
-	const piece = 1 << 14 // bounds the memory
+	const piece = 1 << 14 // limits the memory
 	for first := 0; first < n; first += piece {
 		if err := s.count(ctx, input, stream, first, min(first+piece, n), votes); err != nil {
 			return nil, err

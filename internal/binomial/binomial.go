@@ -1,5 +1,5 @@
-// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. For a
-// certificate, it computes only enclosures (Span) and bounds that enclosures prove.
+// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
+// number that it computes for a certificate is an enclosure (Span), or a bound that an enclosure proves.
 //
 //   - LowerBound and UpperBound are the one-sided Clopper–Pearson bounds on the success probability. LowerSpan encloses
 //     the exact lower bound.

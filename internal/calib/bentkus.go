@@ -73,7 +73,7 @@ func (o oneStep) withShare(w float64) oneStep {
 	return o
 }
 
-// populationBentkus does the same as the method population for bin means, with Bentkus' inequality in place of
+// populationBentkus does what the method 'population' does for bin means, but with Bentkus' inequality in place of
 // Bennett's.
 func (o oneStep) populationBentkus(a float64) float64 {
 	return o.largest(a, func(c float64) float64 {

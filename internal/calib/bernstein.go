@@ -2,8 +2,8 @@ package calib
 
 import "math"
 
-// bernstein returns the radius, at level 1−δ, of the empirical Bernstein bound for the mean of n i.i.d. variables in an
-// interval of length width:
+// bernstein returns the radius, at level 1−δ, of the empirical Bernstein bound for the mean of n i.i.d. variables. The
+// variables lie in an interval whose length is the argument 'width'. The radius is
 //
 //	BB(n, δ, v) = √(2 v ln(3/δ)/n) + 3·width·ln(3/δ)/n
 //

@@ -7,8 +7,8 @@ import "math"
 //
 // It is BettingLower with X = σ(s)·w(s−y)/ΓW in place of σ(s)·(s−y). Given the earlier pairs, X ≥ −1 has the mean
 // E[σ(s)g(s)]/ΓW ≤ CE_Q/ΓW, where g is the function in WeightedVariation. So ΓW times the bound of BettingLower holds
-// for CE_Q. Weighting defines W, Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and the code
-// takes the w that makes X smallest. The wealth grows with X, so this choice can only lower the wealth.
+// for CE_Q. The type Weighting defines W, Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and
+// the code takes the w that makes X smallest. The wealth grows with X, so this choice can only lower the wealth.
 //
 // The function σ guesses the sign of s − η_Q(s). It uses the weighted sum of s−y over the earlier pairs of the bin,
 // divided by the root of the sum of squares. For Γ > 1, σ uses no weights. The reason is that σ must not depend on

@@ -371,7 +371,7 @@ func TestRemaindersHold(t *testing.T) {
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // makes η a single parabola, if the slope of η stays within b1
+			slope = -b2 * width / 8 // then η is a single parabola, if its slope stays within b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {

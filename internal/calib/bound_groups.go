@@ -4,8 +4,8 @@ import "context"
 
 // ComputeGroups computes the bounds for several groups of examples, each at Delta divided by the number of groups. So
 // the bounds of one kind hold for all groups together with probability ≥ 1 − Delta. If Joint is set, all bounds of all
-// kinds hold at once with this probability. Groups may overlap. Given which rows are in which group, the rows of a
-// group are independent draws from the group's population.
+// kinds hold at once with this probability. Groups may overlap. The bounds assume that, given which rows are in which
+// group, the rows of a group are independent draws from the group's population.
 func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]ErrorBounds, error) {
 	p.Params.Delta /= float64(len(groups))
 	var all []ErrorBounds
@@ -21,7 +21,7 @@ func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]Error
 
 // GroupBounds holds bounds on a figure of several groups, such as their largest calibration error.
 type GroupBounds struct {
-	Upper map[string]float64 // by sound method
+	Upper map[string]float64 // keyed by the name of the sound method
 	Lower float64
 }
 

@@ -20,8 +20,8 @@ type BoundPlan struct {
 
 // ErrorBounds are the results of a BoundPlan.
 type ErrorBounds struct {
-	Upper    map[string]Bound // by the name of the method
-	Lower    LowerBound       // by BoundPlan.Lower
+	Upper    map[string]Bound // keyed by the name of the method
+	Lower    LowerBound       // computed by the method BoundPlan.Lower
 	Weighted *LowerBound      // from WeightedLower, if a method uses the weights of all rows
 	Estimate float64          // from EstimateError, without a guarantee
 	Curve    []CurvePoint

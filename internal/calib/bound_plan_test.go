@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// planned returns a plan with one upper bound, and a sample for it.
+// The function 'planned' returns a plan with one upper bound, and a sample for it.
 func planned(t *testing.T) (BoundPlan, *Sample) {
 	t.Helper()
 	params := BoundParams{CrossFit: CrossFit{Delta: 0.06, Folds: 5, Seed: 3}, Variation: 1}
@@ -95,7 +95,7 @@ func TestBoundPlanErrors(t *testing.T) {
 func TestBoundPlanWithWeights(t *testing.T) {
 	plan, s := planned(t)
 	plan.Joint, plan.Params.Weighted = true, equalWeights(s)
-	plan.Methods = slices.Clone(plan.Methods) // not the array of BoundMethods
+	plan.Methods = slices.Clone(plan.Methods) // so that the test does not write to BoundMethods
 	for _, m := range BoundMethods {
 		if m.Assumption == BoundedWeightedVariation {
 			plan.Methods = append(plan.Methods, m)

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Assumption names what an upper bound on the calibration error assumes. Without an assumption, finite data give no
-// upper bound.
+// Assumption is what an upper bound on the calibration error assumes. Without an assumption, finite data give no upper
+// bound.
 type Assumption int
 
 // These assumptions concern P(y=1|s) or the scores.
@@ -60,7 +60,7 @@ var BoundMethods = []BoundMethod{
 		nadarayaWatson(SecondOrder), fitSmoother(SecondOrder)},
 	{"lipschitz", true, "sums the differences between scores and labels over bins of neighbouring scores", "ciosek2025 hoeffding1963", PerturbedScores, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }, fitBuckets},
-	{"ciosek-nw", false, "is nw as printed in the paper; its proof is wrong, and it can fail with a probability far above delta", "ciosek2025", PerturbedScores, false,
+	{"ciosek-nw", false, "is nw as printed in Ciosek et al. 2025; the proof there is wrong, and the bound can fail with a probability far above delta", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(Printed), fitSmoother(Printed)},
 }
 

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// draw returns n random pairs.
+// The function 'draw' returns n random pairs.
 func draw(n int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	s, y := make([]float64, n), make([]float64, n)
@@ -229,7 +229,7 @@ func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 					x, y := unpack(q)
 					w := max(0, 1-math.Pow((s-x)/sm.h, 2))
 					if kind == Printed {
-						w = math.Pow(w/kernelMass(x, sm.h), power) // TestKernelMass integrates it
+						w = math.Pow(w/kernelMass(x, sm.h), power) // TestKernelMass checks kernelMass by integration
 					}
 					sw += w
 					swy += w * float64(y)

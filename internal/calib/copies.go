@@ -27,9 +27,9 @@ func LooksCopied(s *Sample) bool {
 	return total.CDF(math.Ceil(within)) < level
 }
 
-// disagreements returns two sums over the sets of at least two equal scores. The sum within adds, for each set, the
-// share of the pairs of its rows whose labels differ. The sum across adds, for each set, the same share among the pairs
-// of a row of this set and a row of the set before it.
+// disagreements returns two sums over the sets of at least two equal scores. The sum 'within' adds, for each set, the
+// share of the pairs of its rows whose labels differ. The sum 'across' adds, for each set, the same share among the
+// pairs of a row of this set and a row of the set before it.
 func (s *Sample) disagreements() (within, across float64) {
 	before := math.NaN()
 	for a := 0; a < s.N(); {

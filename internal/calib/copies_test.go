@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// copied returns a sample of n rows, some of them copied.
+// The function 'copied' returns a sample of n rows, some of them copied.
 func copied(n, copies int, every int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	var scores, labels []float64

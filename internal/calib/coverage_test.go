@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// tooMany is the exact binomial test of the claim "fails with probability ≤ δ". It reports whether, under the claim, so
-// many failures or more have a probability below one in a million.
+// tooMany is the exact binomial test of the claim "fails with probability ≤ δ". It reports whether, under the claim,
+// this number of failures or a larger number has a probability below one in a million.
 func tooMany(failures, trials int, delta float64) bool {
 	return 1-distuv.Binomial{N: float64(trials), P: delta}.CDF(float64(failures-1)) < 1e-6
 }
@@ -60,7 +60,7 @@ type calibration struct {
 	name      string
 	eta       func(float64) float64
 	variation float64
-	bandwidth float64 // an h with |η′| ≤ b1 and |η″| ≤ b2 (see derivatives); 0 if η is not smooth
+	bandwidth float64 // an h with |η′| ≤ b1 and |η″| ≤ b2 (see the function 'derivatives'); 0 if η is not smooth
 }
 
 // For the smooth functions, the maxima of (|η′|, |η″|) are (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
@@ -194,7 +194,7 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 }
 
 // If all scores lie on a few atoms, the mean over random pairs (pairOverlap) is an unbiased estimate of Σc_i², because
-// its bound on the overlap Q is then exact. NadarayaWatson defines c_i and Q.
+// the bound of pairOverlap on the overlap Q is then exact. NadarayaWatson defines c_i and Q.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }

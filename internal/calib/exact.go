@@ -33,11 +33,11 @@ type Worst struct {
 //     → min(u, next edge). If it reaches no '−' bin, z = l is best.
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p. The pair stands for
-// the samples whose first bin lies in (p', p], because for these samples p is the first '+' bin from there on. The
-// contribution of the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror
-// image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins finds the best
-// signs; its state is the last '+' bin and the last '−' bin. One of these two is always the previous bin. The program
-// needs tables of counts and sums, which one pass over the samples makes.
+// the samples whose first bin lies in (p', p], because p is the first '+' bin at or after the first bin of these
+// samples. The contribution of the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−' bins is
+// the mirror image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins finds
+// the best signs; its state is the last '+' bin and the last '−' bin. One of these two is always the previous bin. The
+// program needs tables of counts and sums, which one pass over the samples makes.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
@@ -77,8 +77,8 @@ func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 	return Worst{w.meanUp(total, len(intervals)), bins, over}, nil
 }
 
-// reached holds sums over the correct samples, grouped by the first and the last bin that a sample reaches. A mirrored
-// copy holds these sums over the wrong samples.
+// The type 'reached' holds sums over the correct samples, grouped by the first and the last bin that a sample reaches.
+// A mirrored copy holds these sums over the wrong samples.
 type reached struct {
 	m     int
 	cell  []cell           // [M, M], by first and last bin
@@ -102,8 +102,8 @@ func (r *reached) add(n, first, last int, gain, loss uint64) {
 	r.start[first].AddProduct(n, gain)
 }
 
-// gains holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p' = −1 and p
-// = M stand for no bin.
+// The type 'gains' holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p'
+// = −1 and p = M stand for no bin.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
@@ -111,8 +111,8 @@ type gains struct {
 
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
-// gains returns a number for each pair p' < p: the contribution of the samples whose first bin is in (p', p], if p is
-// the only '+' bin in this range. If p is the first bin that a sample reaches, the sample gains 1 − l. If the sample
+// The method 'gains' returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p
+// is the only '+' bin in this range. If p is the first bin that a sample reaches, the sample gains 1 − l. If the sample
 // reaches p later, it gains gainOf[p] = 1 − e_p, where e_p is the lower edge of bin p. A sample that does not reach p
 // loses 1 − u.
 func (r *reached) gains(gainOf []uint64) gains {
@@ -194,7 +194,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	return best, over
 }
 
-// largest returns the maximum over j of sum[j] + step(j−1), and the j−1 that attains this maximum.
+// The function 'largest' returns the maximum over j of sum[j] + step(j−1), and the j−1 that attains this maximum.
 func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedpoint.Sum, at int) {
 	best, at = sum[0].Add(step(-1)), -1
 	for j := 1; j < len(sum); j++ {

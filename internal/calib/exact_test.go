@@ -20,7 +20,8 @@ func mustBins(t testing.TB, m int) Bins {
 	return b
 }
 
-// reaches reports whether the interval v reaches bin m. It follows the definition and does not use Index.
+// The function 'reaches' reports whether the interval v reaches bin m. It follows the definition and does not use
+// Index.
 func reaches(b Bins, v Bounded, m int) bool {
 	below := v.Lower < b.edge[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.edge[m]
@@ -133,7 +134,7 @@ func correctness(intervals []Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
 }
 
-// certified draws n predictions that resemble those of a certified classifier. They are confident where
+// The function 'certified' draws n predictions that resemble those of a certified classifier. They are confident where
 // they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []Bounded, clean []float64) {
 	samples, clean = make([]Bounded, n), make([]float64, n)
@@ -281,7 +282,7 @@ func FuzzCCE(f *testing.F) {
 		b := mustBins(t, 1+int(bins)%10)
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
-			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the next float.
+			// Many ends lie on edges, because 255 = 3·5·17. Bits of the first byte shift an end to the next float.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// perturbed draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The unperturbed score is the
-// probability that the label is 1.
+// The function 'perturbed' draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The unperturbed score
+// is the probability that the label is 1.
 func perturbed(n int) *calib.Sample {
 	random := rand.New(rand.NewPCG(1, 2))
 	kernel := calib.Sech{Bandwidth: 0.125, Seed: 3}

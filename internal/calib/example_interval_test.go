@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// weather has 1,000 forecasts of rain. It rained on 20 % of the days with the forecast 0.2 and on 60 % of the days with
-// 0.7.
+// weather returns 1,000 forecasts of rain. It rained on 20 % of the days with the forecast 0.2 and on 60 % of the days
+// with 0.7.
 func weather() *calib.Predictions {
 	var score []float64
 	var label []int

@@ -152,7 +152,7 @@ func TestFitOfFolds(t *testing.T) {
 		if len(points) != n {
 			t.Fatalf("%s: %d points", name, len(points))
 		}
-		for k := 37; k < n; k += 37 { // near 0, nw does not use some folds
+		for k := 37; k < n; k += 37 { // near 0, some folds of nw have no estimate
 			at, want := points[k].Score, 0.0
 			for fold := range p.Folds {
 				train := s.split(assigned, uint8(fold)).train
@@ -169,7 +169,8 @@ func TestFitOfFolds(t *testing.T) {
 	}
 }
 
-// stepAt returns the value at the nearest training score at or below s, or at the first one.
+// stepAt returns the value at the nearest training score at or below s, or the value at the first training score if s
+// is below all of them.
 func stepAt(d denoised, s float64) float64 {
 	below := 0
 	for i, p := range d.train {

@@ -13,7 +13,7 @@ import (
 // random numbers and the taut string with the package. (Other tests compare the taut string with enumeration and with
 // proxTV.) Coverage tests would not detect a wrong constant, because the bounds are slack.
 
-// same compares two numbers with a relative tolerance.
+// The function 'same' compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {
@@ -75,7 +75,7 @@ func TestBernsteinIsTheFormula(t *testing.T) {
 	same(t, "roundoff", meanRoundoff(1000), 4*1000*math.Pow(2, -53), 0)
 }
 
-// scored is a point of a sample.
+// The type 'scored' is a point of a sample.
 type scored struct{ score, label float64 }
 
 // foldOf splits a sample by hand into the points of fold k and the other points.
@@ -432,7 +432,7 @@ func printedTerms(train, valid []scored, delta, h, b1, b2 float64, r *splitMix) 
 			if d >= h {
 				continue
 			}
-			z := kernelMass(q.score, h) // TestKernelMass integrates it
+			z := kernelMass(q.score, h) // TestKernelMass checks kernelMass by integration
 			w := math.Exp(1.2 * math.Log((1-d*d/h/h)/z))
 			weights, labels, distances = append(weights, w), append(labels, q.label), append(distances, d)
 			total += w

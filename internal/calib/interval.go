@@ -15,7 +15,7 @@ type Estimate struct {
 	Method              IntervalMethod
 }
 
-// IntervalMethod names the method of an interval, and therefore tells how far to trust the interval.
+// IntervalMethod is the method by which an interval was computed. It tells how far to trust the interval.
 type IntervalMethod string
 
 const (
@@ -55,7 +55,8 @@ func deviation(n int, a, squares, logInverse float64) float64 {
 	return best
 }
 
-// shares returns max a_i and Σa_i²f(i)² over the examples, where a_i is the share of example i in the total weight.
+// The method 'shares' returns max a_i and Σa_i²f(i)² over the examples, where a_i is the share of example i in the
+// total weight.
 func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 	total := 0.0
 	for i := range p.Confidence {

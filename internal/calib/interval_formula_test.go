@@ -145,7 +145,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product exceeds 2/α at m = from
+	root := func(sign, from, to float64) float64 { // the product exceeds 2/α if m is the argument 'from'
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -393,7 +393,7 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int
-		weighted, ties bool // ties: many resampled means equal the mean
+		weighted, ties bool // 'ties' means that many resampled means are equal to the mean
 	}{{130, false, false}, {300, true, false}, {132, false, true}, {5000, true, false}} {
 		n, weighted := tt.n, tt.weighted
 		rng := rand.New(rand.NewPCG(44, uint64(n)))

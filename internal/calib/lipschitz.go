@@ -86,7 +86,7 @@ func (b *bucket) merge(right *bucket) {
 	b.label += right.label
 }
 
-// cells returns the fine cells that hold points, in order.
+// The method 'cells' returns the fine cells that hold points, in order.
 func (s *Sample) cells() []bucket {
 	var cells []bucket
 	last := -1

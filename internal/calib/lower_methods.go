@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// LowerMethod names a lower bound on the calibration error. No lower bound needs an assumption.
+// LowerMethod is a method that computes a lower bound on the calibration error. No lower bound needs an assumption.
 type LowerMethod int
 
 // These are the lower bounds.
@@ -19,7 +19,7 @@ const (
 var LowerMethods = choice.Of("lower bound", LowerBetting, LowerMixture).Describe(func(m LowerMethod) string {
 	return [...]string{
 		LowerBetting: "predicts the sign of s − P(y=1|s) from earlier pairs",
-		LowerMixture: "also averages over all signs of equal-count bins; much better if the scores crowd together, for example for rare events",
+		LowerMixture: "also averages over all combinations of signs, one sign for each bin of equal count; much better if the scores crowd together, for example for rare events",
 	}[m]
 })
 

@@ -67,7 +67,7 @@ func TestMeasureGroups(t *testing.T) {
 	}
 }
 
-// figures lists the metrics with an interval.
+// The function 'figures' lists the metrics with an interval.
 func figures(m Metrics) string {
 	return fmt.Sprint(m.Accuracy, m.ECE, m.AdaECE, m.MCE, m.Brier, m.NLL, m.PerClass.Brier, m.PerClass.ClasswiseECE, m.DebiasedL2, m.AUROC)
 }

@@ -93,7 +93,7 @@ func (s *Sample) mixSigns(delta float64) signMixture {
 
 // signBin holds ln Q_b(1) and ln Q_b(−1) of signMixture.
 type signBin struct {
-	level       uint8 // as in bin
+	level       uint8 // as in the type 'bin'
 	plus, minus float64
 }
 

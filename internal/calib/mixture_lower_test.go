@@ -119,7 +119,7 @@ func TestSignMixtureIsFair(t *testing.T) {
 	}
 }
 
-// There are two scores of rare events, and the rates of the two events are swapped, so CE is 0.005. All scores lie in
+// The scores are 0.001 and 0.006, but label 1 has the probabilities 0.006 and 0.001. So CE is 0.005. All scores lie in
 // the first of 128 bins, so BettingLower sees no error.
 func TestMixtureLowerOfRareEvents(t *testing.T) {
 	two := func(r *rand.Rand) float64 { return 0.001 + 0.005*float64(r.IntN(2)) }
@@ -138,7 +138,7 @@ func TestMixtureLowerOfRareEvents(t *testing.T) {
 			t.Errorf("mixture %v, betting %v", got.Value, bets.Value)
 		}
 	}
-	for _, l := range []pairLaw{pairLaws()[0], pairLaws()[3]} { // for other laws, the mean costs little
+	for _, l := range []pairLaw{pairLaws()[0], pairLaws()[3]} { // other laws cost MixtureLower little
 		s := draw(20_000, 1, l.draw, l.eta)
 		got, err1 := MixtureLower(s, 0.05, 1)
 		bets, err2 := BettingLower(s, 0.05, 1)

@@ -137,8 +137,8 @@ func (m *nullModel) addWaves(functions int) {
 	}
 }
 
-// observed returns the statistics of the data. They are infinite if an outcome has probability 0, because the sums of a
-// bin can hide such an outcome. No simulation contains such an outcome.
+// The method 'observed' returns the statistics of the data. They are infinite if an outcome has probability 0, because
+// the sums of a bin can hide such an outcome. No simulation contains such an outcome.
 func (m *nullModel) observed() nullStatistics {
 	sums, slopes := make([]float64, len(m.expected)), 0.0
 	for i, x := range m.sample.packed {
@@ -167,8 +167,8 @@ func (m *nullModel) simulate(r *splitMix, sums []float64) nullStatistics {
 	return m.statistics(sums, slopes)
 }
 
-// statistics returns the statistics of MonteCarloTest, where 'sums' holds the number of correct examples of each bin,
-// and 'slopes' is Σ(1−2c_i)·correct_i.
+// The method 'statistics' returns the statistics of MonteCarloTest, where 'sums' holds the number of correct examples
+// of each bin, and 'slopes' is Σ(1−2c_i)·correct_i.
 func (m *nullModel) statistics(sums []float64, slopes float64) (t nullStatistics) {
 	if m.scale > 0 {
 		t[0] = math.Abs(slopes-m.offset) / m.scale
@@ -196,8 +196,8 @@ type extremity struct {
 
 // jointRank returns the p-value of the data set 0 among all data sets: the share of data sets that are at least as
 // extreme. The smallest rank decides; the score decides between equal ranks. Without the score, each statistic would
-// put another data set first, and p could not be small for few data sets. The rank and the score treat all data sets
-// alike.
+// put a different data set first, and p could not be small for few data sets. The rank and the score treat all data
+// sets alike.
 func jointRank(statistics []nullStatistics) float64 {
 	all := make([]extremity, len(statistics))
 	for j := range all {

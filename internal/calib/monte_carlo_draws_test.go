@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// drawPredictions draws n predictions. The function 'law' draws a confidence, and eta returns the probability that the
-// prediction is correct.
+// drawPredictions draws n predictions. The function 'law' draws a confidence, and the function 'eta' returns the
+// probability that the prediction is correct.
 func drawPredictions(n int, seed uint64, law func(*rand.Rand) float64, eta func(float64) float64) *Predictions {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	p := &Predictions{}
@@ -161,8 +161,8 @@ func rejections(t *testing.T, n, trials int, law func(*rand.Rand) float64, eta f
 	return rejected
 }
 
-// errorsOfSign holds functions P(correct | s) for uniform scores s. The number is the least power of MonteCarloTest at
-// the level 0.05 for n = 1000.
+// errorsOfSign holds functions P(correct | s) for uniform scores s. The field 'want' is the least power of
+// MonteCarloTest at the level 0.05 for n = 1000.
 var errorsOfSign = []struct {
 	name string
 	eta  func(float64) float64

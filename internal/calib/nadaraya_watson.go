@@ -213,7 +213,7 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 	m.addTo(w, z, below)
 }
 
-// each calls f with the window of every point. The points must be in ascending order.
+// The method 'each' calls f with the window of every point. The points must be in ascending order.
 //
 // The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
 // cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), and the code
@@ -245,7 +245,7 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// forward adds training points of cell j to the window of each point s: the training points s_i ≤ s + reach.
+// The method 'forward' adds training points of cell j to the window of each point s: those with s_i ≤ s + reach.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -266,8 +266,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// backward adds training points of cell j to the window of each point s: the training points s_i > s if reach is 0,
-// otherwise the training points s_i ≥ s − reach.
+// The method 'backward' adds training points of cell j to the window of each point s: the training points s_i > s if
+// reach is 0, otherwise the training points s_i ≥ s − reach.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -344,7 +344,7 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 		}
 }
 
-// uses reports whether Repaired and SecondOrder use the smoother at the point p with the window w.
+// The method 'uses' reports whether Repaired and SecondOrder use the smoother at the point p with the window w.
 func (sm smoother) uses(p uint64, w *window, kappa float64) bool {
 	s, _ := unpack(p)
 	return w.usable() && w.squares() <= kappa && sm.errorBound(w) < max(s, 1-s)

@@ -93,7 +93,8 @@ func (o oneStep) sample(a float64, means bool) float64 {
 	})
 }
 
-// largest returns the largest c in [a, 1] with exponent(c) ≤ o.budget. The function 'exponent' must increase in c.
+// The method 'largest' returns the largest c in [a, 1] with exponent(c) ≤ o.budget. The function 'exponent' must
+// increase in c.
 func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	hi := min(1, math.Sqrt(o.brier))
 	if a >= hi || exponent(hi) < o.budget {

@@ -56,7 +56,7 @@ func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]Pa
 		unit := func(i int) float64 {
 			return clamp01((loss.of(first, i)-loss.of(second, i))/(2*loss.most) + 0.5)
 		}
-		const rounding = 1e-12 // of unit
+		const rounding = 1e-12 // rounding error of the mean of 'unit'
 		low, high := MeanInterval(n, unit, 1-level, seed)
 		d.Low = loss.most * (2*max(0, low-rounding) - 1)
 		d.High = loss.most * (2*min(1, high+rounding) - 1)

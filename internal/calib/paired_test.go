@@ -51,7 +51,7 @@ func TestComparePairedCovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		truth := -integrate(func(s float64) float64 { return (s - s*s) * (s - s*s) }) // of the Brier scores
+		truth := -integrate(func(s float64) float64 { return (s - s*s) * (s - s*s) }) // difference of the Brier scores
 		if truth < got[1].Low || truth > got[1].High {
 			missed++
 		}

@@ -69,7 +69,7 @@ func AUROCAfter(score, label []float64, k Sech, firstRow, repeats int, delta flo
 	if repeats > 1 {
 		out.SD = math.Sqrt(found.variance() * float64(repeats) / float64(repeats-1))
 	}
-	const rounding = 1e-9 // of the mean
+	const rounding = 1e-9 // rounding error of the mean
 	low, high := MeanInterval(len(pairs), func(p int) float64 { return clamp01((change[p] + 1) / 2) }, delta, k.Seed)
 	out.Low, out.High = max(-1, 2*low-1-rounding), min(1, 2*high-1+rounding)
 	return out, nil

@@ -20,7 +20,7 @@ type Predictions struct {
 	Classes     int
 	Label       []int
 
-	// Index names the example of each row. It is nil if unknown.
+	// Index holds the index of each row's example. It is nil if unknown.
 	Index []float64
 }
 

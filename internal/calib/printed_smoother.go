@@ -54,7 +54,7 @@ type printedPoint struct {
 	nearest         bool // no weight is positive
 }
 
-// each calls f for every point. The points must be in ascending order.
+// The method 'each' calls f for every point. The points must be in ascending order.
 func (t temperedSmoother) each(points []uint64, f func(i int, at printedPoint)) {
 	from := 0
 	for i, p := range points {
@@ -66,7 +66,7 @@ func (t temperedSmoother) each(points []uint64, f func(i int, at printedPoint)) 
 	}
 }
 
-// at returns η̂ and g at s. The atoms begin with the first one in the window.
+// The method 'at' returns η̂ and g at s. The atoms begin with the first one in the window.
 func (t temperedSmoother) at(s float64, atoms []atom) printedPoint {
 	var sum, labels, first, second, squares float64
 	for _, a := range atoms {
@@ -95,7 +95,7 @@ func printedValidation(valid, n int) int {
 	return min(valid, 15_000, max(5_000, n/20))
 }
 
-// printed returns the terms of Printed. It draws the validation points that it uses.
+// The method 'printed' returns the terms of Printed. It draws the validation points that it uses.
 func (t temperedSmoother) printed(valid []uint64, delta float64, r *splitMix) (terms, chosen Terms) {
 	valid = draws(valid, printedValidation(len(valid), len(valid)+len(t.train)), r)
 	var gap, smoothing moments

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Quantity names the event whose probability the confidence estimates.
+// Quantity is the event whose probability the confidence estimates.
 type Quantity int
 
 // These are the quantities of Predictions.

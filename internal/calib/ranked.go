@@ -11,7 +11,7 @@ import (
 // Ranked are predictions in ascending order of confidence.
 type Ranked struct {
 	p      *Predictions
-	packed []uint64 // without weights: bits of the confidence <<1 | correct, as in Sample
+	packed []uint64 // without weights: the confidences and Correct in the form of Sample.packed
 	order  []int    // with weights: the examples in ascending order of confidence
 }
 
@@ -56,7 +56,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	}
 	n := r.p.N()
 	out := make([]Bin, 0, min(bins, n))
-	bin, end, last := 0, 0, math.NaN() // the current bin ends at rank end, unless ties follow
+	bin, end, last := 0, 0, math.NaN() // the current bin ends at the rank 'end', unless ties follow
 	for k := range n {
 		c, correct, w := r.example(k)
 		if k >= end && c != last {
@@ -77,7 +77,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 // A step holds the weight of the right examples and the weight of the wrong examples at one confidence.
 type step struct{ confidence, right, wrong float64 }
 
-// steps calls f for each confidence in ascending order.
+// The method 'steps' calls f for each confidence in ascending order.
 func (r *Ranked) steps(f func(step)) {
 	var s step
 	for k := range r.p.N() {

@@ -42,7 +42,7 @@ func AnswersOf(p *Predictions) Answers {
 	return Answers{confidence, right}
 }
 
-// keep returns the answers to the examples whose value in the slice 'marks' equals the argument 'mark'.
+// The method 'keep' returns the answers to the examples whose value in the slice 'marks' equals the argument 'mark'.
 func (a Answers) keep(marks []bool, mark bool) (kept Answers) {
 	for i, m := range marks {
 		if m == mark {
@@ -52,10 +52,10 @@ func (a Answers) keep(marks []bool, mark bool) (kept Answers) {
 	return kept
 }
 
-// ascending holds ascending confidences.
+// The type 'ascending' holds ascending confidences.
 type ascending []float64
 
-// reaching returns the number of confidences that are at least τ.
+// The method 'reaching' returns the number of confidences that are at least τ.
 func (a ascending) reaching(tau float64) float64 {
 	below, _ := slices.BinarySearch(a, tau)
 	return float64(len(a) - below)
@@ -64,10 +64,10 @@ func (a ascending) reaching(tau float64) float64 {
 // share returns the share of the confidences that are at least τ. The share is NaN if there are no confidences.
 func (a ascending) share(tau float64) float64 { return a.reaching(tau) / float64(len(a)) }
 
-// RejectionCurve holds the errors of a classifier with a confidence threshold, for every threshold. If there are several
-// attacks, the curve keeps the worst case of each example. The worst case consists of two confidences: the highest
-// confidence of a wrong answer, and the highest confidence of any answer. No threshold needs more than these two numbers
-// to evaluate equation (2) of Stutz's article for several attacks.
+// RejectionCurve holds the errors of a classifier with a confidence threshold, for every threshold. If there are
+// several attacks, the curve keeps the worst case of each example. The worst case consists of two confidences: the
+// highest confidence of a wrong answer, and the highest confidence of any answer. These two numbers are enough to
+// evaluate equation (2) of Stutz's article for several attacks, at every threshold.
 type RejectionCurve struct {
 	attacked bool
 

@@ -56,7 +56,7 @@ func (w RowWeights) check(n int) error {
 	return nil
 }
 
-// of returns the weight of row i in units.
+// The method 'of' returns the weight of row i in units.
 func (w RowWeights) of(i int) int {
 	if w.units == nil {
 		return 1

@@ -182,7 +182,7 @@ func (s *Sample) split(fold []uint8, k uint8) split {
 // AUROC returns the probability that a random pair with label 1 has a larger score than a random pair with label 0. A
 // tie counts as one half (Mann–Whitney).
 func (s *Sample) AUROC() (float64, error) {
-	var pos, neg, wins float64 // wins counts each pair twice; all three are integers below 2⁵³
+	var pos, neg, wins float64 // 'wins' counts each pair twice; all three numbers are integers below 2⁵³
 	for i := 0; i < len(s.packed); {
 		var p, q float64
 		at := s.packed[i] >> 1

@@ -82,8 +82,8 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 	return s
 }
 
-// smooth takes the function with the cosine transform in the argument 'transform', and smooths it by the kernel of
-// width σ. It writes the values of the result at the nodes to dst.
+// The method 'smooth' takes the function with the cosine transform in the argument 'transform', and smooths it by the
+// kernel of width σ. It writes the values of the result at the nodes to dst.
 func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	for k, x := range transform {
 		f := math.Pi * float64(k) * sigma

@@ -18,7 +18,7 @@ func (s *Sample) Subsample(n int, seed uint64) *Sample {
 	return &Sample{draws(s.packed, n, newStream(seed, streamSubsample))}
 }
 
-// draws returns n of the points, in their order.
+// The function 'draws' returns n of the points, in their order.
 func draws(points []uint64, n int, r *splitMix) []uint64 {
 	out := make([]uint64, 0, n)
 	for i, p := range points {

@@ -107,7 +107,7 @@ func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (Temp
 		if !(next > lo && next < hi) {
 			next = math.Sqrt(lo) * math.Sqrt(hi)
 		}
-		if math.Abs(next-beta) <= 1e-12*beta { // quadratic convergence: next is as precise as the sums
+		if math.Abs(next-beta) <= 1e-12*beta { // quadratic convergence: 'next' is as precise as the sums
 			nll, _, _ := nllAt(logits, classes, label, next)
 			return TemperatureFit{1 / next, nll, false}, nil
 		}
@@ -116,7 +116,7 @@ func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (Temp
 	return TemperatureFit{}, errors.New("the temperature did not converge")
 }
 
-// separable reports whether every label has the largest logit of its row.
+// The function 'separable' reports whether every label has the largest logit of its row.
 func separable(logits []float64, classes int, label []int) bool {
 	for i, y := range label {
 		row := logits[i*classes : (i+1)*classes]

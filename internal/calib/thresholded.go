@@ -2,15 +2,16 @@ package calib
 
 import "math"
 
-// Uncertified is an example without a certified prediction at the radius of an attack.
+// An Uncertified is an example without a certified prediction at the radius of an attack.
 type Uncertified struct {
 	Lower, Upper float64 // bounds on the mean score of the label
 	Confidence   float64 // confidence without attack; NaN if unknown
 	Correct      bool    // the prediction without attack is correct
 }
 
-// Thresholded counts answers under an attack within a radius. As in Stutz et al. 2020, the classifier answers only with
-// a confidence of at least Tau. The counts here are certified. The confidence is the mean score of the answered class.
+// A Thresholded counts answers under an attack within a radius. As in Stutz et al. 2020, the classifier answers only
+// with a confidence of at least Tau. The counts here are certified. The confidence is the mean score of the answered
+// class.
 type Thresholded struct {
 	Tau float64
 	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is

@@ -82,8 +82,8 @@ func (cf CrossFit) partShare() float64 { return cf.Delta / float64(cf.Folds) / 4
 // is exact in float64.
 func dyadicAbove(x float64) float64 { return math.Ceil(x*(1<<20)) / (1 << 20) }
 
-// denoised is η̂ on training points. The j-th training point, counted from 1, has the value of the first piece with end
-// ≥ j.
+// The type 'denoised' is η̂ on training points. The j-th training point, counted from 1, has the value of the first
+// piece with end ≥ j.
 type denoised struct {
 	train []uint64
 	path  []piece

@@ -113,7 +113,7 @@ func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	return out, nil
 }
 
-// put adds row i, with the bounds v, to the rows of its radius.
+// The method 'put' adds row i, with the bounds v, to the rows of its radius.
 func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	confidence := math.NaN()
 	if b.Confidence != nil {
@@ -151,10 +151,10 @@ func (b BoundRows) radius(i int) float64 {
 	if b.Radius == nil {
 		return 0
 	}
-	return b.Radius[i] + 0 // turns −0 into 0
+	return b.Radius[i] + 0 // +0 turns −0 into 0
 }
 
-// row checks row i and returns its bounds.
+// The method 'row' checks row i and returns its bounds.
 func (b BoundRows) row(i int) (Bounded, error) {
 	v := Bounded{Lower: b.Lower[i], Upper: b.Upper[i], Correct: b.Correct[i] == 1}
 	if err := v.Check(); err != nil {

@@ -57,7 +57,7 @@ const (
 
 // A labelGroup holds the labels of neighbouring scores.
 type labelGroup struct {
-	level     uint8 // as in bin
+	level     uint8 // as in the type 'bin'
 	n, labels float64
 }
 

@@ -87,8 +87,8 @@ func NewWeightedSample(score, label, weight []float64, known Weighting) (*Weight
 // top returns ΓW, an upper limit of w.
 func (s *WeightedSample) top() float64 { return s.bound * s.sensitivity }
 
-// each calls the function 'visit' for the pairs at the positions from, …, to−1. Its argument 'share' is ŵ/W, and its
-// argument 'residual' is s−y.
+// The method 'each' calls the function 'visit' for the pairs at the positions from, …, to−1. The arguments of 'visit'
+// are ŵ/W and s−y.
 func (s *WeightedSample) each(from, to int, visit func(share, residual float64)) {
 	for i := from; i < to; i++ {
 		score, label := unpack(s.packed[i])

@@ -8,15 +8,15 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// binary holds the data of a problem with two classes: class k, and all other classes together.
+// The type 'binary' holds the data of a problem with two classes: class k, and all other classes together.
 type binary struct {
 	input Input
 	s, d  []float64 // probability and log-odds of the class
 	is    []bool
 }
 
-// ordered returns the examples as predictions. The confidences are in [0, 1] and increase with x, the variable of
-// StepCurve.
+// The method 'ordered' returns the examples as predictions. The confidences are in [0, 1] and increase with x, the
+// variable of StepCurve.
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {
@@ -184,8 +184,9 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. Before the elimination, solve adds a
-// small number to the diagonal of h. This number changes the Newton steps but not the limit to which they converge.
+// The function 'solve' solves hx = g for a small positive semidefinite h by Gaussian elimination. Before the
+// elimination, it adds a small number to the diagonal of h. This number changes the Newton steps but not the limit to
+// which they converge.
 func solve(h, g []float64) []float64 {
 	n := len(g)
 	a, x := append([]float64(nil), h...), append([]float64(nil), g...)
@@ -267,7 +268,7 @@ func fitHistogram(d Data, o Options) (m Map, err error) {
 	return m, err
 }
 
-// finite reports whether all parameters are finite numbers.
+// The method 'finite' reports whether all parameters are finite numbers.
 func (m Map) finite() bool {
 	all := append(append([]float64(nil), m.Weight...), m.Bias...)
 	for _, p := range m.Platt {

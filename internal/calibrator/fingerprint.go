@@ -43,7 +43,7 @@ func (d Data) Fingerprint() Fingerprint {
 
 func hexadecimal(h uint64) string { return fmt.Sprintf("%016x", h) }
 
-// hashes returns a hash of the outputs of each row.
+// The method 'hashes' returns a hash of the outputs of each row.
 func (d Data) hashes() []uint64 {
 	out := make([]uint64, d.N())
 	var text []byte
@@ -61,7 +61,7 @@ func (d Data) hashes() []uint64 {
 
 // Shared is the result of a comparison of some rows with other rows.
 type Shared struct {
-	Rows, Of int // Of is the number of the rows; Rows of them occur among the other rows
+	Rows, Of int // the field Of counts the rows, and the field Rows counts those that occur among the other rows
 	// ByChance is false if chance hardly explains why so many rows occur in both files. The test has the level 10⁻⁶. It
 	// compares the number of these rows with the number of rows that occur more than once within each file.
 	ByChance bool

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// rowsOf draws n rows of outputs. If the argument 'levels' is positive, the outputs take only so many different values.
+// rowsOf draws n rows of outputs. If the argument 'levels' is positive, the outputs take only this number of different
+// values.
 func rowsOf(n, columns, levels int, seed uint64) Data {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := Data{Input: Logits, Columns: columns, Classes: max(2, columns)}
@@ -27,7 +28,7 @@ func concat(a, b Data) Data {
 	return a
 }
 
-// repeated returns the given number of copies of the rows of d.
+// The function 'repeated' returns the given number of copies of the rows of d.
 func repeated(d Data, copies int) Data {
 	d.Values = slices.Repeat(d.Values, copies)
 	return d
@@ -138,7 +139,7 @@ func TestSharedRows(t *testing.T) {
 	}
 }
 
-// resampled draws n rows with replacement.
+// The function 'resampled' draws n rows with replacement.
 func resampled(d Data, n int, seed uint64) Data {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	out := Data{Columns: d.Columns}

@@ -52,7 +52,7 @@ type mapGraph struct {
 	*graph.Builder
 }
 
-// floats adds a constant of float64 values, rounded to float32.
+// The method 'floats' adds a constant of float64 values, rounded to float32.
 func (g *mapGraph) floats(x []float64, dims ...int64) string {
 	rounded := make([]float32, len(x))
 	for i, v := range x {
@@ -68,7 +68,7 @@ func overColumns() []*onnxpb.AttributeProto {
 	return []*onnxpb.AttributeProto{graph.IntsAttribute("axes", []int64{1}), graph.IntAttribute("keepdims", 1)}
 }
 
-// columns selects the given columns of a matrix.
+// The method 'columns' selects the given columns of a matrix.
 func (g *mapGraph) columns(matrix string, which ...int64) string {
 	return g.Node("Gather", []string{matrix, g.Ints(which...)}, graph.IntAttribute("axis", 1))
 }
@@ -83,7 +83,7 @@ func (g *mapGraph) finish(op string, attributes []*onnxpb.AttributeProto, inputs
 	g.Nodes[len(g.Nodes)-1].Output[0] = GraphOutput
 }
 
-// multinomial adds the nodes of Map.multinomial.
+// The method 'multinomial' adds the nodes of Map.multinomial.
 func (g *mapGraph) multinomial() {
 	z := GraphInput
 	switch {
@@ -110,7 +110,7 @@ func (g *mapGraph) multinomial() {
 	g.finish("Softmax", []*onnxpb.AttributeProto{graph.IntAttribute("axis", 1)}, z)
 }
 
-// classwise adds the nodes of Map.classwise.
+// The method 'classwise' adds the nodes of Map.classwise.
 func (g *mapGraph) classwise() {
 	if g.m.Classes == 2 {
 		p := g.curve(0, 1)
@@ -126,8 +126,8 @@ func (g *mapGraph) classwise() {
 	g.finish("Where", nil, g.Op("Greater", sum, g.float(0)), g.Op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds adds the nodes that compute the probability s and the log-odds d of class k, and returns their names. For logits
-// the name of s is empty, because the curves then need only d.
+// The method 'odds' adds the nodes that compute the probability s and the log-odds d of class k, and returns their
+// names. For logits the name of s is empty, because the curves then need only d.
 func (g *mapGraph) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.Op("Min", g.Op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {
@@ -181,8 +181,8 @@ func (g *mapGraph) curve(i, k int) string {
 	return g.Op("Add", pick(c.Value), g.Op("Mul", pick(c.Slope), along))
 }
 
-// count adds nodes that compare x with each number in the slice 'at'. For each row, the nodes count the numbers for
-// which the comparison is true.
+// The method 'count' adds nodes that compare x with each number in the slice 'at'. For each row, the nodes count the
+// numbers for which the comparison is true.
 func (g *mapGraph) count(comparison, x string, at []float64) string {
 	reached := g.Cast(g.Op(comparison, x, g.floats(at, 1, int64(len(at)))), graph.Float32)
 	return g.Node("ReduceSum", []string{reached, g.Ints(1)}, graph.IntAttribute("keepdims", 1))

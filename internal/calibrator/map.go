@@ -142,7 +142,7 @@ func Parse(content []byte) (Map, error) {
 	return m, m.check()
 }
 
-// curves returns the number of curves: 1 for two classes, and otherwise one for each class.
+// The method 'curves' returns the number of curves: 1 for two classes, and otherwise one for each class.
 func (m Map) curves() int {
 	if m.Classes == 2 {
 		return 1
@@ -255,7 +255,7 @@ func (m Map) Intervals(values []float64) (p0, p1 []float64) {
 	return p0, p1
 }
 
-// logits computes the logits z of a row, or the numbers by which the field Before replaces them.
+// The method 'logits' computes the logits z of a row, or the numbers by which the field Before replaces them.
 func (m Map) logits(z, row []float64) {
 	defer m.Before.apply(z)
 	switch {
@@ -272,13 +272,13 @@ func (m Map) logits(z, row []float64) {
 	}
 }
 
-// multinomial writes softmax(zW + b) to p, for the logits z, the weights W and the biases b.
+// The method 'multinomial' writes softmax(zW + b) to p, for the logits z, the weights W and the biases b.
 func (m Map) multinomial(p, z []float64) {
 	m.affine(p, z)
 	copy(p, calib.Softmax(p, m.Classes, 1))
 }
 
-// affine writes zW + b to p, for the logits z, the weights W and the biases b.
+// The method 'affine' writes zW + b to p, for the logits z, the weights W and the biases b.
 func (m Map) affine(p, z []float64) {
 	k := m.Classes
 	for j := range k {
@@ -296,7 +296,7 @@ func (m Map) affine(p, z []float64) {
 	}
 }
 
-// classwise maps each class separately and normalises the results.
+// The method 'classwise' maps each class separately and normalises the results.
 func (m Map) classwise(p, row []float64) {
 	if m.Classes == 2 {
 		s, d := odds(m.Input, m.Columns, row, 1)
@@ -319,7 +319,7 @@ func (m Map) classwise(p, row []float64) {
 	}
 }
 
-// odds returns the probability s of class k and its log-odds d against all other classes.
+// The function 'odds' returns the probability s of class k and its log-odds d against all other classes.
 func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 	if input == Probabilities {
 		s = row[min(k, columns-1)]

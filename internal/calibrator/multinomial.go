@@ -128,11 +128,11 @@ func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 var errUnbounded = errors.New("the likelihood has no maximum: the probabilities separate the labels, or a class has no label; " +
 	"take structured-matrix, penalise all weights, or take more data")
 
-// unbounded reports whether the loss seems to have no minimum. This can happen only if weights on the diagonal have no
-// penalty, because they can then grow for ever. The argument x is the best point that was found, and 'lowest' is the
-// loss at x. The loss is convex, so it grows at least in proportion to the distance from a minimum. Far along a
-// direction without a minimum, the loss hardly changes. Such a direction changes all weights on the diagonal, or only
-// the weight of a class without labels.
+// The method 'unbounded' reports whether the loss seems to have no minimum. This can happen only if weights on the
+// diagonal have no penalty, because they can then grow for ever. The argument x is the best point that was found, and
+// 'lowest' is the loss at x. The loss is convex, so it grows at least in proportion to the distance from a minimum. Far
+// along a direction without a minimum, the loss hardly changes. Such a direction changes all weights on the diagonal,
+// or only the weight of a class without labels.
 func (l likelihood) unbounded(x []float64, lowest float64) bool {
 	if l.ridge.diagonal > 0 {
 		return false
@@ -198,7 +198,7 @@ func (l likelihood) penalty(j int) (weight, centre float64) {
 	return l.ridge.off, 0
 }
 
-// diagonal returns the index of the weight from class k to class k.
+// The method 'diagonal' returns the index of the weight from class k to class k.
 func (l likelihood) diagonal(k int) int {
 	if l.weights == l.d.Classes {
 		return k

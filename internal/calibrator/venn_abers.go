@@ -93,7 +93,8 @@ func vennAbers(x []float64, is []bool) VennAbersCurve {
 // 1.
 type point struct{ count, ones float64 }
 
-// below reports whether p lies on or below the line through a and b. The point b must be to the right of a.
+// The method 'below' reports whether p lies on or below the line through a and b. The point b must be to the right of
+// a.
 func (p point) below(a, b point) bool {
 	return (p.ones-a.ones)*(b.count-a.count) <= (b.ones-a.ones)*(p.count-a.count)
 }

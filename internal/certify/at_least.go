@@ -21,9 +21,9 @@ type claim struct {
 	margin float64
 }
 
-// proved returns a bound with at least the given margin if the exact margin search can prove such a bound. If the
-// bonferroni margin is large enough, the bound is the bonferroni margin. Otherwise the bound is slightly above the
-// given margin, because margins in files are rounded down. The search's method 'prove' decides whether this bound
+// The method 'proved' returns a bound with at least the given margin if the exact margin search can prove such a bound.
+// If the bonferroni margin is large enough, the bound is the bonferroni margin. Otherwise the bound is slightly above
+// the given margin, because margins in files are rounded down. The search's method 'prove' decides whether this bound
 // holds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {

@@ -43,7 +43,7 @@ func TestCertifyAtLeast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			quick, _ := NewVoteCertifier(p) // does not share the cached bounds of the certifier 'full'
+			quick, _ := NewVoteCertifier(p) // 'quick' does not share the cached bounds of 'full'
 			got, err := quick.CertifyAtLeast(v, want.Margin)
 			if err != nil {
 				t.Fatal(err)

@@ -125,9 +125,9 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports whether the code can drop interval i. The argument e bounds the capital K at the lower end of the
-// interval: K is below 2^e. The argument 'left' is the number of remaining samples. hopeless returns true if e <
-// giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
+// The method 'hopeless' reports whether the code can drop interval i. The argument e bounds the capital K at the lower
+// end of the interval: K is below 2^e. The argument 'left' is the number of remaining samples. The method returns true
+// if e < giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
@@ -146,7 +146,7 @@ func chernoffFraction(m, d float64) float64 {
 	if m == 0 || d >= math.Log(1/m) {
 		return chernoffCap
 	}
-	lo, hi := 0.0, 1.0 // brackets c
+	lo, hi := 0.0, 1.0 // lo and hi enclose c
 	for range 50 {
 		c := (lo + hi) / 2
 		x := m + c*(1-m)
@@ -179,7 +179,7 @@ type wager struct {
 	left, right scaled
 }
 
-// scaled is the positive number f·2^e.
+// The type 'scaled' is the positive number f·2^e.
 type scaled struct {
 	f float64
 	e int

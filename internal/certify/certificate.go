@@ -81,7 +81,7 @@ type Certificate struct {
 	Norm   law.Norm `json:"norm"`
 	Margin float64  `json:"margin"` // certified lower bound, rounded down
 	Method string   `json:"method"`
-	// MarginKind names the scale of Margin.
+	// MarginKind is the scale of Margin.
 	MarginKind MarginKind `json:"margin_kind"`
 	// Lipschitz is a known Lipschitz constant of the smoothed classifier; 0 if none was given. The radius may depend on
 	// this constant.
@@ -98,10 +98,10 @@ type Certificate struct {
 	Stop StopRule `json:"stop,omitzero"`
 	// Sound is false for methods that are kept only to reproduce a paper. They can fail with a probability above Alpha.
 	Sound bool `json:"sound"`
-	// Arithmetic names the noise for which the certificate holds.
+	// Arithmetic says for which noise the certificate holds.
 	Arithmetic Arithmetic `json:"arithmetic"`
-	// Precision names the number format in which the model was computed. The certificate holds for the model computed
-	// in this format.
+	// Precision is the number format in which the model was computed. The certificate holds for the model computed in
+	// this format.
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
@@ -122,9 +122,9 @@ type Certificate struct {
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim
-	// Contest names the comparison that proves the claim, if several comparisons can prove it. The names are t=1, t=2,
-	// … for a claim with TopK ≥ 2, and class, silence or group for the mode NoneSafe (see contest.go). The field Bounds
-	// then holds bounds on the two sides of this comparison.
+	// Contest is the name of the comparison that proves the claim, if several comparisons can prove it. The names are
+	// t=1, t=2, … for a claim with TopK ≥ 2, and class, silence or group for the mode NoneSafe (see contest.go). The
+	// field Bounds then holds bounds on the two sides of this comparison.
 	Contest string `json:"contest,omitempty"`
 	// Composition says how the certificates of several runs were composed, and Members lists the certificates on which
 	// the claim rests. Both fields are empty for a certificate of one run.
@@ -141,7 +141,8 @@ func (c Certificate) AsStated(stated Certificate) Certificate {
 	return c
 }
 
-// NormTitle names the norm of radii, for example "L2". For radii in units of each column's scale it is "scaled L2".
+// NormTitle returns the name of the norm of radii, for example "L2". For radii in units of each column's scale, the
+// name is "scaled L2".
 func NormTitle(n law.Norm, scaled bool) string {
 	if scaled {
 		return "scaled " + n.Title()

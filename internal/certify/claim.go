@@ -100,7 +100,7 @@ func (c Claim) Accuracy() string {
 	return "certified accuracy"
 }
 
-// Short names the claim in a few words, for example "top 3".
+// Short returns the claim in a few words, for example "top 3".
 func (c Claim) Short() string {
 	short := "answer"
 	if c.Ranked() {
@@ -128,7 +128,7 @@ func (c Claim) Qualifiers() string {
 	return text
 }
 
-// complete returns an error if the claim is invalid. It replaces a TopK of 1 by 0.
+// The method 'complete' returns an error if the claim is invalid. It replaces a TopK of 1 by 0.
 func (c *Claim) complete() error {
 	_, err := NoneModes.Parse(string(c.None))
 	switch {

@@ -43,7 +43,7 @@ func (c Combine) String() string { return string(c) }
 // Sound reports whether the failure probability of c is at most α for every classifier.
 func (c Combine) Sound() bool { return combines.sound(c) }
 
-// separate reports whether c bounds the mean score of A by itself.
+// The method 'separate' reports whether c bounds the mean score of A by itself.
 func (c Combine) separate() bool {
 	return c == BonferroniScores || c == BonferroniClassScores || c == Taylor
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// levels returns two targets. The Level of the first target is below its Alpha. The Alpha of the second target equals
-// the Level of the first. The two targets have equal bounds and differ only in the α that certificates state.
+// The function 'levels' returns two targets. The Level of the first target is below its Alpha. The Alpha of the second
+// target equals the Level of the first. The two targets have equal bounds and differ only in the α that certificates
+// state.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled

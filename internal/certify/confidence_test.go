@@ -52,7 +52,7 @@ func (s stepModel) score(u float64) float64 {
 	return level
 }
 
-// smoothed returns z(δ) at u = 0.
+// The method 'smoothed' returns z(δ) at u = 0.
 func (s stepModel) smoothed(delta, sigma float64) float64 {
 	z := s.levels[0]
 	for k, e := range s.edges {
@@ -64,8 +64,8 @@ func (s stepModel) smoothed(delta, sigma float64) float64 {
 
 var confidenceRadii = []float64{0, 0.1, 0.25, 0.5}
 
-// bounds draws samples from the model and returns the bounds at all radii, including radii at which the class is not
-// certified.
+// The method 'bounds' draws samples from the model and returns the bounds at all radii, including radii at which the
+// class is not certified.
 func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n int) []ConfidenceBound {
 	t.Helper()
 	sigma := c.params.Sigma

@@ -29,8 +29,8 @@ type ballot struct {
 func (v Votes) selected() ballot  { return ballot{v.Counts0, v.None0, v.N0} }
 func (v Votes) estimated() ballot { return ballot{v.Counts, v.None, v.N} }
 
-// rivals returns the votes of all classes other than a. In the mode NoneAnswer, the samples without an answer count as
-// one more rival.
+// The method 'rivals' returns the votes of all classes other than a. In the mode NoneAnswer, the samples without an
+// answer count as one more rival.
 func (b ballot) rivals(a int, none NoneMode) []int64 {
 	var all []int64
 	for class, c := range b.counts {
@@ -104,7 +104,7 @@ func (c Claim) rankContest(v Votes, a int) contest {
 		for u := range c.TopK {
 			left := slices.Clone(votes)
 			for _, i := range order[:min(u, len(order))] {
-				left[i] = 0 // removes the rival from the sum of the largest counts
+				left[i] = 0 // this removes the rival from the sum of the largest counts
 			}
 			slices.Sort(left)
 			t := c.TopK - u
@@ -119,8 +119,8 @@ func (c Claim) rankContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// favourite chooses a contest by the selection samples, and returns this contest with the counts of the estimation
-// samples. The function 'tests' lists the possible contests for a ballot. favourite chooses the contest with the
+// The function 'favourite' chooses a contest by the selection samples, and returns this contest with the counts of the
+// estimation samples. The function 'tests' lists the possible contests for a ballot. It chooses the contest with the
 // largest estimated margin (see the method 'suggested'), or the first such contest in a tie.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
@@ -135,17 +135,17 @@ func favourite(v Votes, tests func(ballot) []contest) contest {
 	return tests(v.estimated())[best]
 }
 
-// suggested estimates the margin of a contest from n selection samples. It uses confidence bounds with the failure
-// probability ¼ instead of frequencies, so the estimate is finite even if a frequency is 0 or 1. The estimate must not
-// depend on the estimation samples, not even on their number.
+// The method 'suggested' estimates the margin of a contest from n selection samples. It uses confidence bounds with the
+// failure probability ¼ instead of frequencies, so the estimate is finite even if a frequency is 0 or 1. The estimate
+// must not depend on the estimation samples, not even on their number.
 func (x contest) suggested(n int64) float64 {
 	const level = 0.25
 	s := ranks{quantiles: quantiles{law.Gaussian}, t: x.t}
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// clearest returns the factor t of the contest that has the largest margin if all votes are for A. If this margin is
-// Q(p_1) − Q(p_2), the result is 0.
+// The method 'clearest' returns the factor t of the contest that has the largest margin if all votes are for A. If this
+// margin is Q(p_1) − Q(p_2), the result is 0.
 func (c Claim) clearest() float64 {
 	if !c.Ranked() {
 		return 0

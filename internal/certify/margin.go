@@ -111,8 +111,8 @@ func (s *search) node(q1, q2 float64) node {
 	return node{[3]float64{q1, q2, 1 - q1 - q2}, s.logP(q1, q2)}
 }
 
-// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(X1 ≥ t(X2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
-// for any k, where t is the step function of the event.
+// The method 'crude' returns an upper bound on ln P_q(event) from a few binomial tails: P(X1 ≥ t(X2)) ≤ P(X2 ≤ k) +
+// P(X1 ≥ t(k+1)) for any k, where t is the step function of the event.
 func (e *event) crude(q1, q2 float64) float64 {
 	n := float64(e.order.n)
 	mean, sd := n*q2, math.Sqrt(n*q2*(1-q2))
@@ -222,7 +222,7 @@ func (s *search) value(f frontier, u float64) float64 {
 	return s.logP(q1, q2)
 }
 
-// last returns a number slightly below the y at which the frontier ends.
+// The method 'last' returns a number slightly below the y at which the frontier ends.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)

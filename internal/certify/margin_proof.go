@@ -12,16 +12,16 @@ import (
 // It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
 // corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
 // frontier. Second, between the ends, a polygon lies above the frontier. The vertices of the polygon are points c_0,
-// c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents at c_i and c_{i+1}. Such a
-// polygon exists because q1 is concave in q2. For each point of the frontier, one edge has a point with the same q2.
-// This point of the edge has a larger q1 and therefore a larger probability.
+// c_1, … on the frontier, and a point V between each c_i and c_{i+1}. Each V is above the tangents at its two
+// neighbours. Such a polygon exists because q1 is concave in q2. For each point of the frontier, one edge has a point
+// with the same q2. This point of the edge has a larger q1 and therefore a larger probability.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
-// ((a+b)e^u2 + a)/(1−a). By this equation u1 is a convex function of u2. So the straight line between the ends in
-// natural parameters has, at the same u2, an equal or larger u1. The point on this line has a larger q1 and smaller q2
-// and q3, and therefore a larger probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends
-// of the edge and 0 ≤ t ≤ 1. On this line Hölder's inequality bounds the probability by the probabilities at A and B
-// (see bridge).
+// ((a+b)e^u2 + a)/(1−a). By this equation u1 is a convex function of u2. Draw the straight line between the ends in
+// natural parameters. At each u2, the u1 of this line is at least the u1 of the edge. So the point on this line has a
+// larger q1 and smaller q2 and q3, and therefore a larger probability. The points of this line are q ∝ A^{1−t}·B^t,
+// where A and B are the ends of the edge and 0 ≤ t ≤ 1. On this line Hölder's inequality bounds the probability by the
+// probabilities at A and B (see bridge).
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -110,15 +110,15 @@ func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
 }
 
-// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. In theory a and b are never negative, but
-// rounding of the ends can make them negative.
+// The function 'convex' reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. In theory a and b are never
+// negative, but rounding of the ends can make them negative.
 func convex(A, B node) bool {
 	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// reachable approximates the largest distance between two nodes for which ln P rises by at most the argument 'gap' on
-// the line between them. The argument 'trend' is the change of ln P per unit of distance.
+// The function 'reachable' approximates the largest distance between two nodes for which ln P rises by at most the
+// argument 'gap' on the line between them. The argument 'trend' is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)

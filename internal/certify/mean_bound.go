@@ -13,8 +13,8 @@ const (
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
 	PrPlEB MeanBound = "prpl-eb"
-	// Chernoff always bets the same fraction of its capital, which is fixed before sampling. Its bound is at least the
-	// bound of Hoeffding 1963, Theorem 1, minus a small loss from the grid (betting.go).
+	// Chernoff always bets the same fraction of its capital. This fraction is fixed before sampling. The bound is at
+	// least the bound of Hoeffding 1963, Theorem 1, minus a small loss from the grid (betting.go).
 	Chernoff MeanBound = "chernoff"
 	// STaR computes each bet from the factor by which the capital must still grow to reach 1/α (Voráček & Orabona 2025;
 	// betting.go).
@@ -60,7 +60,7 @@ func (b *MeanBound) UnmarshalText(text []byte) error { return meanBounds.parse(t
 type lowerMean interface {
 	// add takes the next sample.
 	add(x float64)
-	// lower returns the bound after the n announced samples.
+	// The method 'lower' returns the bound after the n announced samples.
 	lower() float64
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactBetting computes the betting bound directly from its formula, where c is the larger of ¾ and chernoffFraction.
-// It keeps all samples. For one m at a time it computes the capital, and compares the capital with 1/α after every
-// block. It finds the bound by bisection over m.
+// exactBetting computes the betting bound directly from its formula. The constant c in this formula is the larger of ¾
+// and chernoffFraction. exactBetting keeps all samples. For one m at a time it computes the capital, and compares the
+// capital with 1/α after every block. It finds the bound by bisection over m.
 func exactBetting(samples []float64, alpha float64) float64 {
 	n := float64(len(samples))
 	rejects := func(m float64) bool {
@@ -85,7 +85,7 @@ func bernoulli(p float64) func(*rand.Rand) float64 {
 	}
 }
 
-// prepared is a bound on a mean for fixed n and α. The function 'start' begins a new sequence of samples.
+// The type 'prepared' is a bound on a mean for fixed n and α. The function 'start' begins a new sequence of samples.
 type prepared struct {
 	n     int64
 	start func() lowerMean

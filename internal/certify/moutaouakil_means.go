@@ -2,7 +2,7 @@ package certify
 
 import "math"
 
-// This file holds the two bounds on a mean of Moutaouakil 2024 as printed. No proof covers the printed formulas, so the
+// This file holds two bounds on a mean, as Moutaouakil 2024 prints them. No proof covers the printed formulas, so the
 // bounds count as not sound. They are kept to reproduce the paper. The sound bounds are bernstein and prplEB.
 
 // startMoutaouakilBernstein starts the bound of Proposition 2,
@@ -14,17 +14,17 @@ func startMoutaouakilBernstein(n int64, alpha float64) func() lowerMean {
 	return func() lowerMean { return &bernstein{n: n, log: math.Log(1 / alpha)} }
 }
 
-// moutaouakilSequence is the lower end of Proposition 3,
+// moutaouakilSequence is the lower end of the confidence sequence in Proposition 3,
 //
 //	Σλ_iX_i/Σλ_i − √([2 ln(2/a) + Σ v_iψ_E(λ_i)]/Σλ_i),
 //	v_i = 4(X_i−μ̂_i)², ψ_E(λ) = −(ln(1−λ)+λ)/4, λ_t = min(√(2 ln(2/a)/(σ̂²_{t−1}·t·ln(1+t))), ½),
 //
-// with μ̂_t and σ̂²_t as in prplEB. The paper says that a one-sided bound at level 1−α takes a = α/2. It allows the
-// running intersection. Like prplEB, the code evaluates the bound only at every prplBlock-th t and at the end.
+// with μ̂_t and σ̂²_t as in prplEB. The paper says that a one-sided bound at level 1−α takes a = α/2. The paper allows
+// the running intersection. Like prplEB, the code evaluates the bound only at every prplBlock-th t and at the end.
 //
-// Waudby-Smith & Ramdas 2024, Theorem 2, has no square root, ln(2/a) in place of 2 ln(2/a), and μ̂_{i−1} in place of
-// μ̂_i. The proof needs μ̂_{i−1}, because μ̂_i depends on X_i. The square root makes the bound much wider than prplEB: at
-// n = 100 and α = 0.001 the half width is at least 0.57.
+// Theorem 2 of Waudby-Smith & Ramdas 2024 differs in three ways: it has no square root, it has ln(2/a) instead of 2
+// ln(2/a), and it has μ̂_{i−1} instead of μ̂_i. The proof needs μ̂_{i−1}, because μ̂_i depends on X_i. The square root
+// makes the bound much wider than prplEB: at n = 100 and α = 0.001 the half width is at least 0.57.
 type moutaouakilSequence struct {
 	n       int64
 	log     float64 // ln(2/a)

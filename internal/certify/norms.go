@@ -45,7 +45,7 @@ func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	return RoundDown(nudgeDown(radius * factor)), nil
 }
 
-// changed returns the radius in L0, the number of coordinates that may change.
+// The method 'changed' returns the radius in L0, the number of coordinates that may change.
 func (s Space) changed(from law.Norm, radius float64) (float64, error) {
 	if !(s.Span > 0) {
 		return 0, fmt.Errorf("a radius in %s implies none in %s where a value can change without limit", from.Title(), law.L0.Title())

@@ -33,7 +33,7 @@ func TestRadiusIn(t *testing.T) {
 					t.Fatal(err)
 				}
 				// The test scales both perturbations so that their length in the norm 'to' is the result of RadiusIn.
-				// Then the longer of their lengths in the norm 'from' must be 3.1 (the constant radius).
+				// Then the longer of their lengths in the norm 'from' must be 3.1 (the constant 'radius').
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)

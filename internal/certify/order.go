@@ -66,7 +66,7 @@ type event struct {
 	order  *order
 	level  float64                 // T of the observed outcome
 	strict bool                    // exclude outcomes at this level
-	member func(x1, x2 int64) bool // if not nil, member decides whether an outcome is in the event, and level is unused
+	member func(x1, x2 int64) bool // if not nil, it decides whether an outcome is in the event, and 'level' is unused
 
 	known map[int64]*eventPage
 }
@@ -78,7 +78,7 @@ func newEvent(o *order, a, b int64) *event {
 	return &event{order: o, level: o.enclose(a).Lower + o.enclose(o.n-b).Lower, known: make(map[int64]*eventPage)}
 }
 
-// holds reports whether the outcome (x1, x2) is in the event.
+// The method 'holds' reports whether the outcome (x1, x2) is in the event.
 func (e *event) holds(x1, x2 int64) bool {
 	if e.member != nil {
 		return e.member(x1, x2)

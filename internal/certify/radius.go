@@ -23,7 +23,7 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.unrounded(margin)))
 }
 
-// unrounded returns the radius of a margin > 0, before rounding. A first margin has a second valid radius,
+// The method 'unrounded' returns the radius of a margin > 0, before rounding. A first margin has a second valid radius,
 // margin/(√2·L), if L is known (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has
 // length √2). L is a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which of
 // the two radii is larger does not depend on the samples, so the method may return the larger radius.

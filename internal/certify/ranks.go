@@ -2,9 +2,9 @@ package certify
 
 import "math"
 
-// ranks is the scale of a contest with a factor t. q1 and q2 are the probabilities of the two events of the contest. F
-// and Q are the distribution function and the quantile function of the law. The claim of the contest holds within the
-// distance ρ if
+// The type 'ranks' is the scale of a contest with a factor t. q1 and q2 are the probabilities of the two events of the
+// contest. F and Q are the distribution function and the quantile function of the law. The claim of the contest holds
+// within the distance ρ if
 //
 //	t·F(Q(q1)−ρ) > F(Q(q2)+ρ).
 //
@@ -22,8 +22,9 @@ type ranks struct {
 	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil if there is no cache
 }
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). If the factor 'safety' is above 1, the
-// result 'true' is correct in spite of rounding errors. If this factor is below 1, the result 'false' is correct.
+// The method 'stays' reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). If the factor 'safety' is
+// above 1, the result 'true' is correct in spite of rounding errors. If this factor is below 1, the result 'false' is
+// correct.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

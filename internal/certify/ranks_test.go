@@ -122,10 +122,10 @@ func contestRadius(p, q, t float64) float64 {
 	return lo
 }
 
-// For every (p_A, p_S, t) there is a classifier for which no larger radius is valid. Its input is one real number. The
-// classifier answers A on the left part of the line. On the right part S it answers one of t classes. At the distance
-// of the radius, A and the t classes are all equally probable. At a slightly smaller distance, A is more probable than
-// the least probable of the t classes.
+// For every (p_A, p_S, t) there is a classifier for which no radius above the theorem's radius is valid. Its input is
+// one real number. The classifier answers A on the left part of the line. On the right part S it answers one of t
+// classes. At the distance of the radius, A and the t classes are all equally probable. At a slightly smaller distance,
+// A is more probable than the least probable of the t classes.
 func TestRanksAreTight(t *testing.T) {
 	for _, c := range []struct{ a, s, t float64 }{{.8, .15, 2}, {.5, .4, 3}, {.25, .6, 5}, {.9, .05, 1}, {.95, .02, .5}} {
 		rho := (&ranks{quantiles: quantiles{law.Gaussian}, t: c.t}).margin(c.a, 1-c.s) / 2
@@ -444,8 +444,8 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// If the claim is a rank, sampling can stop early. The certificate then uses only the share of α of the checkpoint
-// where sampling stopped.
+// If the claim is a rank, sampling can stop early. The certificate then uses only the share of α that belongs to the
+// checkpoint where sampling stopped.
 func TestStoppingForRanks(t *testing.T) {
 	p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 1, Class: Label, Claim: Claim{TopK: 3}}}
 	s := mustStop(t, p, "radius>=1", 100000)

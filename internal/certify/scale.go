@@ -6,7 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64. The code states bounds on rounding errors as multiples of unit.
+// The constant 'unit' is the unit round-off of float64. The code states bounds on rounding errors as multiples of
+// 'unit'.
 const unit = 0x1p-53
 
 // A scale is the function Q of a margin Q(p_A) − Q(p_B). F is the inverse of Q. For the first margin, Q is the
@@ -20,7 +21,7 @@ type scale interface {
 	margin(a, b float64) float64
 	// oneSided returns a lower bound on the margin for p_A ≥ p > ½, p_B ≤ 1−p.
 	oneSided(p float64) float64
-	// widest approximates the largest margin, Q(1) − Q(0).
+	// The method 'widest' approximates the largest margin, Q(1) − Q(0).
 	widest() float64
 
 	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On the frontier, q1 is
@@ -42,7 +43,7 @@ func (t Target) scale() scale {
 	return quantiles{t.additive()}
 }
 
-// probabilities is the scale Q(p) = p.
+// The type 'probabilities' is the scale Q(p) = p.
 type probabilities struct{}
 
 func (probabilities) low(p float64) float64      { return p }
@@ -68,7 +69,7 @@ func (probabilities) reach(margin, q1 float64) float64 {
 	return math.Sqrt(math.Max(0, q1-margin-8*unit)) * (1 - 4*unit)
 }
 
-// quantiles is the scale of a law, with scale parameter 1.
+// The type 'quantiles' is the scale of a law, with scale parameter 1.
 type quantiles struct{ law.Additive }
 
 func (q quantiles) low(p float64) float64      { return law.Low(q.Additive, p) }

@@ -2,8 +2,8 @@ package certify
 
 import "testing"
 
-// The certificates of a target with a scale for each column have Scaled = true. Such a target refuses votes under noise
-// with one scale, and it refuses parameters that would give the radius another unit.
+// The certificates of a target with a scale for each column have Scaled = true. Such a target refuses votes that were
+// sampled under noise with a single scale. It also refuses parameters that would give the radius another unit.
 func TestScaledTarget(t *testing.T) {
 	target := Target{Alpha: .001, Sigma: 1, Class: Label, Scaled: true}
 	votes := Votes{N: 100, Counts: []int64{100, 0}, Scaled: true, Quantisation: .01}

@@ -110,7 +110,7 @@ func (p *ConfidenceParams) complete() error {
 	return nil
 }
 
-// String names the method with its bound or band, for example standard+betting.
+// String returns the name of the method, with its bound or band, for example standard+betting.
 func (p ConfidenceParams) String() string {
 	if p.Method == ConfidenceCDF {
 		return p.Method.String() + "+" + p.Band.String()

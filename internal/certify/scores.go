@@ -148,7 +148,7 @@ type ScoreAccumulator struct {
 
 	class  int // A; −1 until the selection is over
 	rivals []rival
-	lower  lowerMean // for X^A, for combinations that bound it separately
+	lower  lowerMean // bounds the mean of X^A, if the combination bounds it separately
 	// intervals bound the mean score of A and, if the label is another class, the mean score of the label.
 	intervals []classInterval
 }
@@ -459,7 +459,7 @@ func (a *ScoreAccumulator) bound() marginBound {
 }
 
 // sampleSlack covers two errors of a weighted sample (X^A − rX^B + r)/(1 + r). First, the computation has four
-// roundings, each with a relative error of unit. Second, X^A + X^B can be up to 1 + 2·unit instead of 1.
+// roundings, each with a relative error of at most 'unit'. Second, X^A + X^B can be up to 1 + 2·unit instead of 1.
 const sampleSlack = 16 * unit
 
 // boundRival bounds the margin against one rival.

@@ -162,7 +162,7 @@ func TestScoreCoverage(t *testing.T) {
 	}
 }
 
-// For this model the combination taylor nearly always certifies a margin above the true margin. Its certificates say
+// For this model the combination 'taylor' nearly always certifies a margin above the true margin. Its certificates say
 // that it is not sound.
 func TestTaylorIsNotSound(t *testing.T) {
 	s := scoreModels[len(scoreModels)-1]

@@ -21,7 +21,7 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 	for ; len(logits) >= m; logits, probs = logits[m:], probs[m:] {
 		most := logits[0]
 		for _, z := range logits[1:m] {
-			most = max(most, z) // NaN if any z is
+			most = max(most, z) // NaN if any z is NaN
 		}
 		if z := float64(most); math.IsNaN(z) || math.IsInf(z, 0) {
 			clear(probs[:m])
@@ -57,12 +57,13 @@ func Confidence(logits []float32, temperature float64) float64 {
 func IsNone(row []float32) bool {
 	most := row[0]
 	for _, z := range row[1:] {
-		most = max(most, z) // NaN if any z is
+		most = max(most, z) // NaN if any z is NaN
 	}
 	return most-most != 0
 }
 
-// ClearNone sets rows of probabilities [k·m] without an answer to zeros, as Softmax does for logits.
+// ClearNone writes zeros to each row of the probabilities [k·m] that has no answer (IsNone), as Softmax does for
+// logits.
 func ClearNone(probs []float32, m int) {
 	for ; len(probs) >= m; probs = probs[m:] {
 		if IsNone(probs[:m]) {

@@ -13,7 +13,7 @@ package certify
 type splitTangent struct {
 	first    []float64 // the first samples; its capacity is k
 	start    func(first []float64) *tangent
-	*tangent // nil until first is full
+	*tangent // nil until 'first' is full
 }
 
 func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent {

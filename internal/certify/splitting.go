@@ -28,7 +28,7 @@ import (
 // difference of the known counts minus W − n.
 const Splitting VoteMethod = "splitting"
 
-// completeSplitting does the work of complete for the method Splitting.
+// completeSplitting does the work of the method 'complete' for the method Splitting.
 func (p *VoteParams) completeSplitting() error {
 	name := law.Splitting.Name()
 	switch {
@@ -67,7 +67,7 @@ func (t Target) Certifiable(v Votes) error {
 	return v.Certifiable(t.Class)
 }
 
-// split returns the certificate of v by the method Splitting.
+// The method 'split' returns the certificate of v by the method Splitting.
 func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 	p, left := c.params, c.width-v.N
 	switch {
@@ -157,11 +157,11 @@ func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 	return &Stopping{certifier: c, rule: rule, steps: steps}, nil
 }
 
-// nextSplitting does the work of Next for the method Splitting. Let lead be the minimum over j of N_A − N_j − [j < A]
-// among the known evaluations. Let left be the number of unknown evaluations, and let S be the rule's radius in steps.
-// The certified radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left < 2S. Each
-// further evaluation changes lead − left and lead + left by at most 2. So a decision needs a least number of further
-// evaluations, which nextSplitting computes.
+// nextSplitting does the work of Next for the method Splitting. Let 'lead' be the minimum over j of N_A − N_j − [j < A]
+// among the known evaluations. Let 'left' be the number of unknown evaluations, and let S be the rule's radius in
+// steps. The certified radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left <
+// 2S. Each further evaluation changes lead − left and lead + left by at most 2. So a decision needs at least a certain
+// number of further evaluations. nextSplitting computes this number.
 func (s *Stopping) nextSplitting(v Votes) (int64, error) {
 	left := s.certifier.width - v.N
 	lead := int64(0)

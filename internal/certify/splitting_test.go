@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// splitParams returns the parameters of law Splitting with W evaluations on a lattice of step 1/255.
+// splitParams returns the parameters of the law Splitting with W evaluations on a lattice of step 1/255.
 func splitParams(w int) certify.VoteParams {
 	return certify.VoteParams{Target: certify.Target{
 		Law: law.Of(law.Splitting), Sigma: float64(w) / 510, Step: big.NewRat(1, 255), Arithmetic: certify.Exact,
@@ -319,8 +319,8 @@ func TestSplittingStopsAtTheDecision(t *testing.T) {
 	}
 }
 
-// decided returns the least n for which all continuations of the first n evaluations agree on S ≥ steps. It tries the
-// extreme continuations: all further evaluations for one class, or without an answer.
+// The function 'decided' returns the least n for which all continuations of the first n evaluations agree on S ≥ steps.
+// It tries the extreme continuations: all further evaluations for one class, or without an answer.
 func decided(votes func(int64) certify.Votes, w, steps int64) int64 {
 	reaches := func(v certify.Votes, more int64, to int) bool {
 		counts := append([]int64{}, v.Counts...)

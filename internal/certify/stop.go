@@ -115,8 +115,9 @@ const (
 	checkpointRatio = 1.5
 	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
-	// hopeless is the failure probability of the upper bounds by which Stopping decides that more samples are useless.
-	// If such a bound fails, rscert draws too few or too many samples, but every certificate stays valid.
+	// The constant 'hopeless' is the failure probability of the upper bounds by which Stopping decides that more
+	// samples are useless. If such a bound fails, rscert draws too few or too many samples, but every certificate stays
+	// valid.
 	hopeless = 0.001
 )
 
@@ -178,8 +179,8 @@ func (s *Stopping) add(counts []int64, share float64) {
 	}
 }
 
-// geometric returns the numbers a, a·ρ, a·ρ², … below the argument 'end'. Here a is the argument 'from', and ρ is the
-// checkpointRatio.
+// The function 'geometric' returns the numbers a, a·ρ, a·ρ², … below the argument 'end'. Here a is the argument 'from',
+// and ρ is the checkpointRatio.
 func geometric(from, end int64) (counts []int64) {
 	for n := float64(from); int64(n) < end; n *= checkpointRatio {
 		counts = append(counts, int64(n))
@@ -280,8 +281,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// enough reports whether sampling ends with this certificate. This decision needs no guarantee, because the certificate
-// holds wherever sampling ends.
+// The method 'enough' reports whether sampling ends with this certificate. This decision needs no guarantee, because
+// the certificate holds wherever sampling ends.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {
@@ -294,9 +295,9 @@ func (s *Stopping) enough(cert Certificate, o observation) bool {
 	return lower >= (1-s.rule.value)*upper
 }
 
-// largest approximates the largest radius that sampling up to the budget could certify. It returns the smaller of two
-// radii. The first is an upper confidence bound on the radius. The second is the radius that would be certified if all
-// remaining votes were for the class.
+// The method 'largest' approximates the largest radius that sampling up to the budget could certify. It returns the
+// smaller of two radii. The first is an upper confidence bound on the radius. The second is the radius that would be
+// certified if all remaining votes were for the class.
 func (s *Stopping) largest(o observation) float64 {
 	p, q := s.certifier.params, s.certifier.scale
 	last := s.checkpoints[len(s.checkpoints)-1]

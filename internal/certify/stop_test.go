@@ -97,7 +97,7 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 	}
 }
 
-// The certificate of a stopped example uses the share of α of its checkpoint.
+// The certificate of a stopped example uses the share of α that belongs to the checkpoint where sampling stopped.
 func TestStoppedVotesAreCertifiedByTheirShare(t *testing.T) {
 	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.5", 100000)
 	v := Votes{N: s.Checkpoints()[2].N}

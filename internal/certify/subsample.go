@@ -70,7 +70,7 @@ func remove(counts []int64, total, n int64, words *rand.ChaCha8) []int64 {
 	return drawn
 }
 
-// below draws a uniform whole number from 0 to n−1 (Lemire 2019, Algorithm 5).
+// The function 'below' draws a uniform whole number from 0 to n−1 (Lemire 2019, Algorithm 5).
 func below(n uint64, words *rand.ChaCha8) uint64 {
 	high, low := bits.Mul64(words.Uint64(), n)
 	if low < n {

@@ -30,8 +30,8 @@ type survivalBand struct {
 	band   []bandPoint
 }
 
-// thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are densest near 0 and 1,
-// where the quantile function Q is steep and most scores of confident models lie.
+// The variable 'thresholds' holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are densest
+// near 0 and 1, where the quantile function Q is steep and most scores of confident models lie.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)

@@ -28,7 +28,7 @@ type table[M named, F any] struct {
 	entries []entry[M, F]
 }
 
-// named is a method identified by its name.
+// The type 'named' is a method identified by its name.
 type named interface {
 	~string
 	fmt.Stringer
@@ -76,7 +76,7 @@ func (t *table[M, F]) list() choice.List[M] {
 // parse parses a name. Empty text means "not given".
 func (t *table[M, F]) parse(text []byte, to *M) error { return t.list().Unmarshal(text, to) }
 
-// complete replaces an absent name by the default, and checks a given name.
+// The method 'complete' replaces an absent name by the default, and checks a given name.
 func (t *table[M, F]) complete(name *M) error {
 	e, err := t.find(*name)
 	if err == nil {
@@ -85,7 +85,7 @@ func (t *table[M, F]) complete(name *M) error {
 	return err
 }
 
-// sound reports whether the name is known and its method is sound.
+// The method 'sound' reports whether the name is known and its method is sound.
 func (t *table[M, F]) sound(name M) bool {
 	e, err := t.find(name)
 	return err == nil && e.sound

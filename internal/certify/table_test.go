@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// names returns all methods of a table.
+// The function 'names' returns all methods of a table.
 func names[M ~string](rows []Row[M]) []M {
 	var out []M
 	for _, r := range rows {

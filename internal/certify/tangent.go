@@ -19,8 +19,8 @@ import (
 // term of second order in S_0 − S. The upper bound follows in the same way from the concave function g₊(p) = F(Q(p) +
 // R/σ).
 //
-// S_0 is the survival function of the selection samples' scores. The count includes κ additional samples on either side
-// of every threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows
+// S_0 is the survival function of the selection samples' scores. S_0 counts κ additional samples on either side of
+// every threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows
 // the range of slopes of ψ. A narrow range is better if there are few estimation samples. With fewer selection samples
 // the bound is wider, but still valid. Domain: R ≥ 0, σ > 0.
 //
@@ -36,7 +36,7 @@ type tangentAt struct {
 	low, high tangentSide
 }
 
-// tangentSide holds ψ/ψ(1) and C (see tangent) for one side of the interval.
+// tangentSide holds ψ/ψ(1) and C (see the type 'tangent') for one side of the interval.
 type tangentSide struct {
 	slope    []float64 // slope of ψ in each cell
 	base     []float64 // ψ at the cell's lower end
@@ -152,8 +152,8 @@ func newTangentSide(l law.Additive, s0 []float64, shift float64) tangentSide {
 	return t
 }
 
-// If ψ(1) is below flat, the code treats ψ as 0. Then ψ has underflowed or is far below tangentSlack, which happens at
-// radii of tens of σ.
+// If ψ(1) is below 'flat', the code treats ψ as 0. Then ψ has underflowed or is far below tangentSlack, which happens
+// at radii of tens of σ.
 const flat = 1e-200
 
 func (t *tangentSide) value(j int, x float64) float64 {

@@ -28,7 +28,7 @@ type Target struct {
 	// or mean scores. It is 0 if no constant is known. Only the first margin uses Lipschitz.
 	Lipschitz  float64
 	Arithmetic Arithmetic // arithmetic of the noise
-	// Precision names the number format in which the model was computed. The format is part of the model. Precision is
+	// Precision is the number format in which the model was computed. The format is part of the model. Precision is
 	// empty if the format is unknown.
 	Precision string
 	Claim
@@ -41,7 +41,8 @@ type Target struct {
 	Step *big.Rat
 }
 
-// additive returns the additive law of a complete target. Only the target of the method Splitting has no additive law.
+// The method 'additive' returns the additive law of a complete target. Only the target of the method Splitting has no
+// additive law.
 func (t Target) additive() law.Additive {
 	l, err := t.Law.Additive()
 	if err != nil {
@@ -50,7 +51,7 @@ func (t Target) additive() law.Additive {
 	return l
 }
 
-// complete fills in defaults and checks the fields that are given.
+// The method 'complete' fills in defaults and checks the fields that are given.
 func (t *Target) complete() error {
 	_, err := law.Choices().Parse(string(t.Law))
 	if err := errors.Join(err, marginKinds.complete(&t.Margin), classes.complete(&t.Class), t.Claim.complete()); err != nil {
@@ -82,8 +83,8 @@ func (t *Target) complete() error {
 	return nil
 }
 
-// accepts returns an error unless the votes come from the target's classifier under the target's kind of noise. Old
-// files lack the key reject_below, so votes without this key are not an error.
+// The method 'accepts' returns an error unless the votes come from the target's classifier under the target's kind of
+// noise. Old files lack the key reject_below, so votes without this key are not an error.
 func (t Target) accepts(v Votes) error {
 	switch {
 	case v.Scaled != t.Scaled:
@@ -161,9 +162,9 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	return cert
 }
 
-// steps returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the certificate
-// has no class, if radii are not in L1, or if the inputs do not lie on a lattice. The reported radius is below the
-// radius of the theorem, so the certificate holds for every perturbation of this number of steps.
+// The method 'steps' returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the
+// certificate has no class, if radii are not in L1, or if the inputs do not lie on a lattice. The reported radius is
+// below the radius of the theorem, so the certificate holds for every perturbation of this number of steps.
 func (t Target) steps(cert Certificate) *int64 {
 	if t.Step == nil || cert.Norm != law.L1 || cert.Prediction == Abstained || cert.Quantisation != 0 || cert.Unbounded {
 		return nil
@@ -246,7 +247,7 @@ func (k MarginKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText parses the name of a MarginKind.
 func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse(text, k) }
 
-// Arithmetic names the noise for which a certificate holds (docs/results.md).
+// Arithmetic says for which noise a certificate holds (docs/results.md).
 type Arithmetic int
 
 const (

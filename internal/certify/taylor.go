@@ -2,10 +2,10 @@ package certify
 
 import "math"
 
-// The combination taylor bounds the second margin as printed in Moutaouakil 2024, §5.3. The method replaces Φ⁻¹ by its
-// Taylor polynomial Φ_M⁻¹ at ½, because the polynomial is bounded on [0,1]. The method first tests at α/2 that the mean
-// of X^A is above ½. Then it bounds the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) from below at α/2. If the test fails, the
-// method falls back to Bonferroni. This implementation runs Bonferroni at the remaining α/2.
+// The combination 'taylor' bounds the second margin as printed in Moutaouakil 2024, §5.3. The method replaces Φ⁻¹ by
+// its Taylor polynomial Φ_M⁻¹ at ½, because the polynomial is bounded on [0,1]. The method first tests at α/2 that the
+// mean of X^A is above ½. Then it bounds the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) from below at α/2. If the test
+// fails, the method falls back to Bonferroni. This implementation runs Bonferroni at the remaining α/2.
 //
 // The method is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean
 // of Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X. So the method overestimates the margin from which the radius follows.
@@ -24,7 +24,7 @@ func probitTaylor(p float64) float64 {
 	return math.Sqrt(math.Pi/2) * z * (1 + s*(math.Pi/12+s*(7*math.Pi*math.Pi/480+s*127*math.Pi*math.Pi*math.Pi/40320)))
 }
 
-// taylorSample returns the rescaled sample for the scores a of A and b of its strongest rival.
+// taylorSample returns the rescaled sample for the score a of A and the score b of A's strongest rival.
 func taylorSample(a, b float64) float64 {
 	top := 2 * probitTaylor(1)
 	return min(max((probitTaylor(a)-probitTaylor(b)+top)/(2*top), 0), 1)

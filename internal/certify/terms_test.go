@@ -17,7 +17,7 @@ import (
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
-// near reports whether two numbers are equal within a relative error of 1e-6.
+// The function 'near' reports whether two numbers are equal within a relative error of 1e-6.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
 
 // clopperPearsonLow returns BetaInv(α; x, n−x+1).
@@ -82,7 +82,7 @@ func TestConfidenceTerms(t *testing.T) {
 		t.Errorf("the certificate's α is %v", cert.Alpha)
 	}
 
-	// For cdf, the sums run over the thresholds of a band for S(s) = P(f_A ≥ s).
+	// For the method 'cdf', the sums run over the thresholds of a band for S(s) = P(f_A ≥ s).
 	atLeast := func(s float64) (k int64) {
 		for _, v := range x {
 			if v >= s {
@@ -122,7 +122,8 @@ func TestConfidenceTerms(t *testing.T) {
 	check("binomial, lower", lower, wantLower)
 	check("binomial, upper", upper, wantUpper)
 
-	// For tangent, the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that the method chose.
+	// For the method 'tangent', the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that the method
+	// chose.
 	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
 		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
 	feed(t, a, selection, rows)
@@ -294,8 +295,8 @@ func TestMeanBoundTerms(t *testing.T) {
 	}
 }
 
-// The test computes the bounds from votes with gonum's beta quantile. The method bonferroni bounds the class and the
-// runner-up at α/2 each. The method clopper-pearson bounds the class alone, at α.
+// The test computes the bounds from votes with gonum's beta quantile. The method 'bonferroni' bounds the class and the
+// runner-up at α/2 each. The method 'clopper-pearson' bounds the class alone, at α.
 func TestVoteTerms(t *testing.T) {
 	const n, a, b, alpha = 500, 420, 50, 0.01
 	v := Votes{Label: 0, N: n, Counts: []int64{a, b, n - a - b}}
@@ -384,8 +385,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 	}
 }
 
-// The combination bonferroni-classes bounds every class by itself at α/m. The runner-up is class 2. In most rows class
-// 1 has a higher score than class 2, but the mean score of class 2, and so its upper bound, is larger.
+// The combination 'bonferroni-classes' bounds every class by itself at α/m. The runner-up is class 2. In most rows
+// class 1 has a higher score than class 2, but the mean score of class 2, and so its upper bound, is larger.
 func TestBonferroniClassTerms(t *testing.T) {
 	const n, alpha = 400, 0.02
 	var rows []float32

@@ -100,7 +100,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 // tooSmall is a logarithm. The code bounds terms whose logarithm is smaller, instead of computing them.
 const tooSmall = -600
 
-// last returns the largest x2 of the summation.
+// The method 'last' returns the largest x2 of the summation.
 func (e *event) last(q2 float64) int64 {
 	n := e.order.n
 	mean := float64(n) * q2
@@ -113,9 +113,9 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// first returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns t(x2), the
-// logarithm of this term, and the error of the logarithm. If there is no such x2, it returns −1 for x2. For all larger
-// x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is a guess of t.
+// The method 'first' returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns
+// t(x2), the logarithm of this term, and the error of the logarithm. If there is no such x2, it returns −1 for x2. For
+// all larger x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -146,17 +146,17 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	return lo, t, logp, err
 }
 
-// upperTail returns an upper bound on the sum over all x2 above start. The arguments are w = P(X2 = start) and s =
+// upperTail returns an upper bound on the sum over all x2 above 'start'. The arguments are w = P(X2 = start) and s =
 // S(start).
 func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {
 	case start < top:
-		return math.Exp(tooSmall) * float64(n) // bounds the whole sum above start
+		return math.Exp(tooSmall) * float64(n) // bounds the whole sum above 'start'
 	case start == n:
 		return 0
 	}
-	// The result mass·s bounds P(X2 > start)·S(start): above start, the masses of X2 fall by ratios < 1 and sum to at
+	// The result mass·s bounds P(X2 > start)·S(start): above 'start', the masses of X2 fall by ratios < 1 and sum to at
 	// most 1.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
@@ -173,7 +173,7 @@ func (e *event) lowerTail(k int64, q2 float64) float64 {
 }
 
 // withoutRest returns an upper bound on the probability of the event for q1 = 1−q2. Then x1 = n−x2, so the event is
-// t(x2) ≤ n−x2. This inequality holds for all x2 up to a largest value.
+// t(x2) ≤ n−x2. This inequality holds for all x2 up to a certain value.
 func (e *event) withoutRest(q2 float64) float64 {
 	n := e.order.n
 	lo, hi := int64(-1), n+1

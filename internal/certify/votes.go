@@ -11,8 +11,8 @@ import (
 // be certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example. Up to this number, float64 holds counts exactly, and
-// products of two counts with enough precision.
+// MaxVotes is the largest number of samples of an example. Up to this number, float64 represents counts exactly. It
+// represents products of two counts with enough precision.
 const MaxVotes = 1 << 40
 
 // Validate returns an error if v is invalid. The error names the invalid key of votes.jsonl.
@@ -159,7 +159,7 @@ type ranking struct {
 	alpha float64
 }
 
-// once holds a result that one goroutine computes while other goroutines wait for it.
+// The type 'once' holds a result that one goroutine computes while other goroutines wait for it.
 type once struct {
 	sync.Once
 	bound marginBound
@@ -244,7 +244,8 @@ func (c *VoteCertifier) ranksOf(o observation) *ranks {
 	return &ranks{quantiles: quantiles{c.params.additive()}, t: o.t, ends: make(map[float64][2]float64)}
 }
 
-// beaten reports whether the rival has at least t times as many votes as the winner, where t is the contest's factor.
+// The method 'beaten' reports whether the rival has at least t times as many votes as the winner, where t is the
+// contest's factor.
 func (o observation) beaten() bool {
 	if o.t == 0 {
 		return o.a <= o.b

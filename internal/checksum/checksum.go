@@ -150,8 +150,8 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function 'compare' checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare returns the state of the checksum in 'cell'. The text is the concatenation of 'parts', and 'sum' is the CRC
-// of the text, started from s.
+// compare returns the state of the checksum in 'cell'. The text is the concatenation of 'parts', and 'sum' is its CRC.
+// This CRC starts from s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {

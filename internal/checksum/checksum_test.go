@@ -90,8 +90,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// flips calls the function 'check' with every text that differs from the argument 'text' in one bit. It returns the
-// number of these texts.
+// The function 'flips' calls the function 'check' with every text that differs from the argument 'text' in one bit. It
+// returns the number of these texts.
 func flips(text []byte, check func(flipped []byte, at int)) (n int) {
 	for i := range text {
 		for bit := range 8 {

@@ -33,8 +33,8 @@ func seed(first uint16) Seed {
 
 func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 
-// AppendJSON returns the line with "check" added as its last key. The value is the CRC of the text before the comma
-// that precedes this key, started from s. The argument 'line' is a JSON object with at least one key, without its
+// AppendJSON returns the line with "check" added as its last key. The value is a CRC that starts from s. It covers the
+// text before the comma that precedes this key. The argument 'line' is a JSON object with at least one key, without its
 // newline.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
@@ -42,9 +42,9 @@ func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 // wrong checksum if it recognises the checksum's form.
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
-// AppendCSV returns the row with an added last cell: the CRC of the header, a newline and the row, started from s. The
-// argument 'header' is the first line of the file. Its last column must already be Column. Neither argument ends with a
-// newline.
+// AppendCSV returns the row with an added last cell: a CRC that starts from s and covers the header, a newline and the
+// row. The argument 'header' is the first line of the file. Its last column must already be Column. Neither argument
+// ends with a newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }
@@ -92,9 +92,9 @@ var byTop = func() (all [256]byte) {
 	return all
 }()
 
-// back inverts crc32.Update: from the CRC after a text, it returns the CRC before the text. A step of the CRC replaces
-// the register r by r>>8 ^ table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies
-// the table entry, and the table entry identifies byte(r).
+// The function 'back' inverts crc32.Update: from the CRC after a text, it returns the CRC before the text. A step of
+// the CRC replaces the register r by r>>8 ^ table[byte(r)^b], where b is a byte of the text. The highest byte of the
+// result identifies the table entry, and the table entry identifies byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

@@ -16,7 +16,7 @@ type List[T fmt.Stringer] struct {
 }
 
 // Of returns a List of values. The method String of a value gives its name. The argument 'kind', for example
-// "precision", names the values in errors.
+// "precision", is what errors call the values.
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }

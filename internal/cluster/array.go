@@ -20,8 +20,8 @@ import (
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
 // run folder RUN. The folder holds the Array as array.json, the script array.sh, the shards' run folders part0, part1…
-// and the logs. In the array of a sweep, each task runs one shard of one point, and its folder part0, part1… is the
-// folder of a sweep.
+// and the logs. In the array of a sweep, each task runs one shard of one point. The folder of a task (part0, part1…) is
+// then the folder of a sweep.
 type Array struct {
 	Shards  int      `json:"shards"`           // number of shards of the run or, in a sweep, of each point
 	Points  []string `json:"points,omitempty"` // names of the points of a sweep; empty for a single run
@@ -75,7 +75,7 @@ func (a *Array) run(task int) string {
 	return filepath.Join(a.Part(task), a.Points[task/a.Shards])
 }
 
-// describe names the shard of a task.
+// describe returns the name of a task's shard, for messages.
 func (a *Array) describe(task int) string {
 	if len(a.Points) == 0 {
 		return fmt.Sprintf("shard %d", task)
@@ -83,7 +83,7 @@ func (a *Array) describe(task int) string {
 	return fmt.Sprintf("task %d (%s, shard %d)", task, a.Points[task/a.Shards], task%a.Shards)
 }
 
-// Noun names what the tasks run: the shards of a run, or the tasks of a sweep.
+// Noun returns the word for what the array runs: the shards of a run, or the tasks of a sweep.
 func (a *Array) Noun() string {
 	if len(a.Points) == 0 {
 		return "shards"
@@ -198,7 +198,8 @@ func (a *Array) Resume(other *Array) error {
 	return a.Save()
 }
 
-// Text returns the script of a task. A task has the number of its shard, even in an array with only some of the tasks.
+// Text returns the script of a task. The number of a task determines its shard, even in an array with only some of the
+// tasks.
 func (a *Array) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -247,7 +248,8 @@ func (a *Array) choice() []string {
 	}
 }
 
-// tasks returns the value of sbatch's --array for the given shards, or for all shards if the argument is nil.
+// The method 'tasks' returns the value of sbatch's --array for the given shards, or for all shards if the argument is
+// nil.
 func (a *Array) tasks(shards []int) string {
 	list := fmt.Sprintf("0-%d", a.Tasks()-1)
 	if len(shards) > 0 {
@@ -259,7 +261,7 @@ func (a *Array) tasks(shards []int) string {
 	return list
 }
 
-// ranges formats numbers as a list of ranges, such as 0-3,5.
+// The function 'ranges' formats numbers as a list of ranges, such as 0-3,5.
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)

@@ -173,7 +173,7 @@ func (j IndexedJob) Merge() Manifest {
 	return m
 }
 
-// tasks returns the number of pods. In a sweep, pod number t runs shard t mod Shards of point ⌊t/Shards⌋.
+// The method 'tasks' returns the number of pods. In a sweep, pod number t runs shard t mod Shards of point ⌊t/Shards⌋.
 func (j IndexedJob) tasks() int { return j.Shards * max(1, j.Points) }
 
 // part returns the run folder of a shard, without the shard's number.
@@ -203,5 +203,5 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 }
 
-// literal escapes a word so that Kubernetes expands no $(VARIABLE) in it.
+// The function 'literal' escapes a word so that Kubernetes expands no $(VARIABLE) in it.
 func literal(word string) string { return strings.ReplaceAll(word, "$", "$$") }

@@ -107,7 +107,7 @@ type environment struct {
 	err    error
 }
 
-// optional returns the number in a variable, and whether the variable is set.
+// The method 'optional' returns the number in a variable, and whether the variable is set.
 func (e *environment) optional(name string) (int, bool) {
 	if _, set := e.lookup(name); !set {
 		return 0, false

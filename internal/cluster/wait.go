@@ -74,7 +74,7 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	return left, nil
 }
 
-// tasks returns each shard's latest task.
+// The method 'tasks' returns each shard's latest task.
 func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
 	last := make([]int, a.Tasks()) // latest job of each shard, counted from 1
 	for j, job := range jobs {
@@ -100,7 +100,7 @@ func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, 
 	return latest, nil
 }
 
-// watched is the state of a shard.
+// The type 'watched' is the state of a shard.
 type watched struct {
 	extent  runfolder.Extent
 	task    Task

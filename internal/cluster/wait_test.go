@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// scripted is a queue whose tasks have given states: one state for each query.
+// The type 'scripted' is a queue whose tasks have given states: one state for each query.
 type scripted struct {
 	states    map[int][][]Task // key: shard; states of its task for each submission
 	attempt   map[int]int      // number of submissions of a shard
@@ -57,8 +57,8 @@ var (
 	gone     = Task{}
 )
 
-// watching makes a Watch over an array of shards whose tasks have the given states. Each shard has 2 examples. The
-// function 'done' returns the number of examples in the shard's folder.
+// The function 'watching' makes a Watch over an array of shards whose tasks have the given states. Each shard has 2
+// examples. The function 'done' returns the number of examples in the shard's folder.
 func watching(t *testing.T, retries int, done func(shard int) int, states map[int][][]Task) (*Watch, *scripted, *Array, *[]string) {
 	q := &scripted{states: states, attempt: map[int]int{}, asked: map[string]int{}}
 	a := &Array{Shards: len(states), Out: filepath.Join(t.TempDir(), "run")}

@@ -79,8 +79,8 @@ func (c *Calibrator) Predictor(labels int) (*Predictor, error) {
 	return p, nil
 }
 
-// nth returns copies of the points, each with only its t-th largest score, or with −∞ if t exceeds the number of
-// scores.
+// The function 'nth' returns copies of the points, each with only its t-th largest score, or with −∞ if t exceeds the
+// number of scores.
 func nth(points []Point, t int64) []Point {
 	points = slices.Clone(points)
 	for i, p := range points {
@@ -99,7 +99,7 @@ type part struct {
 	points []Point
 }
 
-// parts splits the examples into the cells of the guarantee.
+// The method 'parts' splits the examples into the cells of the guarantee.
 func (p *Predictor) parts(points []Point) []part {
 	switch p.Guarantee {
 	case Label:
@@ -125,7 +125,7 @@ func (p *Predictor) parts(points []Point) []part {
 	return []part{{points: points}}
 }
 
-// thresholds computes the threshold τ̂ for a part of the calibration examples.
+// The type 'thresholds' computes the threshold τ̂ for a part of the calibration examples.
 type thresholds struct {
 	*Design
 	credits     polynomial // w(0), …, w(m) for weights, otherwise nil
@@ -164,7 +164,8 @@ func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	return rank, Hex(ranked(points, rank))
 }
 
-// ranked takes the first score of each point, and returns the score with the given rank. The smallest score has rank 1.
+// The function 'ranked' takes the first score of each point, and returns the score with the given rank. The smallest
+// score has rank 1.
 func ranked(points []Point, rank int64) float64 {
 	s := make([]float64, len(points))
 	for i, p := range points {
@@ -210,12 +211,12 @@ func (t *thresholds) trainingRank(n int64) int64 {
 	return low
 }
 
-// weighted returns τ̂ for a Design with weights. When τ falls to a score of an example, the count of the example rises
-// by 1. So the sum of the theorem falls by the difference of two neighbouring weights. The sum and its limit are
-// integers in units of 2⁻³².
+// The method 'weighted' returns τ̂ for a Design with weights. When τ falls to a score of an example, the count of the
+// example rises by 1. So the sum of the theorem falls by the difference of two neighbouring weights. The sum and its
+// limit are integers in units of 2⁻³².
 //
-// An adversary who replaces an example can lower the loss of this example by at most w(m) − w(0). So weighted adds this
-// number to the sum for each replaced example. With one threshold per class, this also covers replaced labels.
+// An adversary who replaces an example can lower the loss of this example by at most w(m) − w(0). So the method adds
+// this number to the sum for each replaced example. With one threshold per class, this also covers replaced labels.
 //
 // The rank is 1 plus the number of examples whose score is below τ̂. The method returns the rank only for m = m′ = 1.
 // In this case the rank does not depend on the data, and a query misses exactly if its score is below τ̂.

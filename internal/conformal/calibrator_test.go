@@ -358,7 +358,7 @@ func TestPredictorFile(t *testing.T) {
 	}
 }
 
-// harmless returns the changes that cannot make a Predictor wrong.
+// The function 'harmless' returns the changes that cannot make a Predictor wrong.
 func harmless(p Predictor) []string {
 	list := []string{}
 	if p.Rule == Clean {

@@ -81,7 +81,7 @@ func (s *pairSearch) claim(t, need int64) pairClaim {
 	return pairClaim{newTarget(s.law, s.shift, s.draws, need, s.queries), s.m, t}
 }
 
-// better reports whether the pair, if it is proved, is better than the best pair so far.
+// The method 'better' reports whether the pair, if it is proved, is better than the best pair so far.
 func (s *pairSearch) better(p countPair) bool {
 	if s.best.t == 0 {
 		return true
@@ -97,7 +97,7 @@ func (s *pairSearch) gap(p countPair) float64 {
 	return s.law.Quantile(float64(p.t)/float64(s.m+1)) - s.law.Quantile(float64(p.need)/float64(s.draws+1))
 }
 
-// outward returns the numbers from first to last, ordered by their distance from centre.
+// The function 'outward' returns the numbers from 'first' to 'last', ordered by their distance from 'centre'.
 func outward(centre, first, last int64) []int64 {
 	order := []int64{centre}
 	for d := int64(1); d <= max(centre-first, last-centre); d++ {

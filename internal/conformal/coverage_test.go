@@ -19,8 +19,8 @@ type exampleLaw struct {
 	p      func(kind, level int) float64
 }
 
-// laws returns laws of examples for which the rules are compared: homogeneous and mixed, with scores from Gaussian,
-// heavy-tailed, bimodal and almost deterministic laws.
+// The function 'laws' returns laws of examples for which the rules are compared: homogeneous and mixed, with scores
+// from Gaussian, heavy-tailed, bimodal and almost deterministic laws.
 func laws() []exampleLaw {
 	const levels = 240
 	tau := func(level int) float64 { return -8 + 14*float64(level)/levels }
@@ -73,8 +73,8 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument 'counts' is the
-// distribution of an example's count.
+// The method 'reaches' returns the probability that the sum of the theorem is within (n+1)a, if the argument 'counts'
+// is the distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
 	if len(p.Weights) == 0 {
@@ -130,7 +130,7 @@ func atLeast(n, k int, p float64) float64 {
 	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
 }
 
-// designs returns the rules for the comparison: a = 0.1, ρ = 1, n = 99.
+// The function 'designs' returns the rules for the comparison: a = 0.1, ρ = 1, n = 99.
 func designs(t *testing.T) map[string]*Predictor {
 	t.Helper()
 	attack := Attack{Radius: 0.5, Scale: 0.5}
@@ -152,7 +152,7 @@ func designs(t *testing.T) map[string]*Predictor {
 	return list
 }
 
-// calibrated returns a Predictor that is calibrated on n examples. Its thresholds do not matter.
+// The function 'calibrated' returns a Predictor that is calibrated on n examples. Its thresholds do not matter.
 func calibrated(t *testing.T, d *Design, n int) *Predictor {
 	t.Helper()
 	c := d.Calibrator()

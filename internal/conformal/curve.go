@@ -7,13 +7,14 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64.
+// The constant 'unit' is the unit round-off of float64.
 const unit = 0x1p-53
 
-// least is the smallest probability above 0 that the bounds on F use. It is far above the subnormal numbers.
+// The constant 'least' is the smallest probability above 0 that the bounds on F use. It is far above the subnormal
+// numbers.
 const least = 1e-300
 
-// farthest is the largest |z| for which the proofs evaluate F(z).
+// The constant 'farthest' is the largest |z| for which the proofs evaluate F(z).
 const farthest = 35
 
 // A target is the right side (H∘g)^Q of the theorem's condition. Probabilities are written p = F(z), where F is the
@@ -34,7 +35,8 @@ func newTarget(l law.Additive, shift float64, draws, need, queries int64) target
 func down(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
 func up(x float64) float64   { return math.Nextafter(x, math.Inf(1)) }
 
-// low returns a lower bound on F(z). For z < −farthest it returns 0, and for z > farthest a lower bound on F(farthest).
+// The method 'low' returns a lower bound on F(z). For z < −farthest it returns 0, and for z > farthest a lower bound on
+// F(farthest).
 func (g target) low(z float64) float64 {
 	if z < -farthest {
 		return 0
@@ -46,7 +48,7 @@ func (g target) low(z float64) float64 {
 	return p * (1 - e)
 }
 
-// high returns an upper bound on F(z), at most 1.
+// The method 'high' returns an upper bound on F(z), at most 1.
 func (g target) high(z float64) float64 {
 	if math.IsInf(z, 1) {
 		return 1

@@ -30,7 +30,7 @@ type Params struct {
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
-	Draws            int64   // m′: draws per query; 0 means 1 for Weights, RCP1, Clean and without noise, and otherwise DefaultDraws
+	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for noisy Count, otherwise 1
 	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, but at least DefaultDegree for Weights
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best
@@ -89,7 +89,7 @@ type Design struct {
 // RangeRanks is the number of ranks that OwnRange costs: one for each end of the range.
 const RangeRanks = 2
 
-// lost returns the number of ranks that replaced examples and the range of the data cost.
+// lost returns the number of ranks that are lost because of replaced examples and because of OwnRange.
 func (d *Design) lost() int64 {
 	lost := int64(d.Poisoned)
 	if d.OwnRange {

@@ -218,8 +218,8 @@ type CertifiedSize struct {
 	Alpha float64 `json:"alpha"` // failure probability of Upper
 }
 
-// certified returns the certified size, or nil if there are no queries. Upper is the empirical Bernstein bound of
-// Maurer and Pontil 2009, Theorem 4, for variables in [0, most]:
+// The method 'certified' returns the certified size, or nil if there are no queries. Upper is the empirical Bernstein
+// bound of Maurer and Pontil 2009, Theorem 4, for variables in [0, most]:
 //
 //	mean + √(2V·ln(2/α)/n) + 7·most·ln(2/α)/(3(n−1)),  V the sample variance.
 func (s *sizeBound) certified(alpha float64) *CertifiedSize {

@@ -237,8 +237,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// If a class has probability p at a clean input, B_W(p) must be at least the probability that an attack can give the
-// class. It must not be far above this probability.
+// Suppose that a class has the probability p at a clean input. B_W(p) must be at least the largest probability with
+// which an attack can put this class into a set. It must not be far above that probability.
 func TestSizeWeights(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 20}, {Rule: Weights, Draws: 1, CalibrationDraws: 16, Degree: 8}, {Rule: Count, Draws: 8, CalibrationDraws: 30}, {Rule: RCP1},

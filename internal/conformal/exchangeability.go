@@ -73,8 +73,8 @@ func (v *Evaluation) TooManyMisses() (p float64, known bool) {
 	return min(1, least*float64(len(v.Exchangeability))), len(v.Exchangeability) > 0
 }
 
-// unenlarged reports whether the rule treats a query like a calibration example. Then misses have the distribution that
-// Exchangeability states.
+// The method 'unenlarged' reports whether the rule treats a query like a calibration example. Then misses have the
+// distribution that Exchangeability states.
 func (d *Design) unenlarged() bool {
 	same := d.M == d.QueryM && d.T == d.QueryT || d.M == 1 && d.QueryM == 1
 	return same && d.Attack.queries() == 1 && d.Rule != BinCP && !d.OwnRange
@@ -94,7 +94,7 @@ func compareMisses(queries, misses, k, n int64) Exchangeability {
 	return x
 }
 
-// suspicious is the p-value below which the field Meaning reports a violated assumption.
+// The constant 'suspicious' is the p-value below which the field Meaning reports a violated assumption.
 const suspicious = 0.01
 
 func (x Exchangeability) meaning() string {

@@ -2,19 +2,19 @@ package conformal
 
 import "github.com/rscert/rscert/internal/choice"
 
-// Guarantee says which probability of a miss is at most a.
+// Guarantee says which probability of a miss is at most the level a.
 type Guarantee string
 
 const (
-	// Marginal means that P(Y ∉ C(X′)) is at most a, over calibration examples and queries together.
+	// Marginal means that P(Y ∉ C(X′)) is at most the level a, over calibration examples and queries together.
 	Marginal Guarantee = "marginal"
-	// Training means that P(Y ∉ C(X′)) given the calibration examples is at most a, with probability at least 1 − δ
-	// over these examples.
+	// Training means that P(Y ∉ C(X′)) given the calibration examples is at most the level a, with probability at least
+	// 1 − δ over these examples.
 	Training Guarantee = "training"
-	// Label means that P(Y ∉ C(X′) | Y = y) is at most a for every class y. It uses one threshold per class.
+	// Label means that P(Y ∉ C(X′) | Y = y) is at most the level a for every class y. It uses one threshold per class.
 	Label Guarantee = "label"
-	// Group means that P(Y ∉ C(X′) | group) is at most a for every group of queries. It uses one threshold per group.
-	// The group must be known for each query, and an attack must not change it.
+	// Group means that P(Y ∉ C(X′) | group) is at most the level a for every group of queries. It uses one threshold
+	// per group. The group must be known for each query, and an attack must not change it.
 	Group Guarantee = "group"
 )
 

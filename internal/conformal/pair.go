@@ -31,8 +31,8 @@ const (
 	refuted
 )
 
-// lower returns the inequality for the end where p is close to 0. It follows from P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and
-// H(g) ≥ P(Bin(m′, g) = t′).
+// The method 'lower' returns the inequality for the end where p is close to 0. It follows from P(Bin(m, p) ≥ t) ≤
+// C(m,t)·p^t and H(g) ≥ P(Bin(m′, g) = t′).
 func (c pairClaim) lower() end {
 	return end{
 		law: c.law, shift: c.shift,
@@ -40,8 +40,9 @@ func (c pairClaim) lower() end {
 	}
 }
 
-// upper returns the inequality for the end where p is close to 1. It concerns the complements u = 1−p and v = 1−g(p).
-// It follows from 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤ Q·(1−H) ≤ Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
+// The method 'upper' returns the inequality for the end where p is close to 1. It concerns the complements u = 1−p and
+// v = 1−g(p). It follows from 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤ Q·(1−H) ≤
+// Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
 func (c pairClaim) upper() end {
 	return end{
 		law: c.law, shift: c.shift,
@@ -89,7 +90,7 @@ func (c pairClaim) refutedCoarsely() bool {
 	return false
 }
 
-// middle attempts to prove the claim for the z in [from, to].
+// The method 'middle' attempts to prove the claim for the z in [from, to].
 func (c pairClaim) middle(from, to float64) verdict {
 	if !(from < to) {
 		return proved
@@ -117,8 +118,8 @@ func (c pairClaim) middle(from, to float64) verdict {
 	return proved
 }
 
-// holds reports whether the inequality is proved for every z in [l, r]. It is enough to prove the inequality for the
-// probabilities or for their complements.
+// The method 'holds' reports whether the inequality is proved for every z in [l, r]. It is enough to prove the
+// inequality for the probabilities or for their complements.
 func (c pairClaim) holds(l, r float64) bool {
 	if binomial.Tail(c.m, c.t, c.high(r)).Upper <= c.floor(l) {
 		return true
@@ -126,8 +127,8 @@ func (c pairClaim) holds(l, r float64) bool {
 	return binomial.Tail(c.m, c.m-c.t+1, c.low(-r)).Lower >= c.missCeiling(l)
 }
 
-// fails reports whether the inequality is false at z by more than rounding. Only the choice of a pair depends on this
-// result, not the proof of the pair.
+// The method 'fails' reports whether the inequality is false at z by more than rounding. Only the choice of a pair
+// depends on this result, not the proof of the pair.
 func (c pairClaim) fails(z float64) bool {
 	b := binomial.Tail(c.m, c.t, c.low(z)).Lower
 	h := math.Pow(binomial.Tail(c.draws, c.need, c.high(z-c.shift)).Upper, float64(c.queries))
@@ -168,8 +169,8 @@ func (e end) start() (x float64, ok bool) {
 	return 0, false
 }
 
-// holds reports whether the inequality is proved at x. It demands a margin far above the rounding errors of the terms.
-// The rounding error of a term is a few unit round-offs times its absolute value.
+// The method 'holds' reports whether the inequality is proved at x. It demands a margin far above the rounding errors
+// of the terms. The rounding error of a term is a few unit round-offs times its absolute value.
 func (e end) holds(x float64) bool {
 	bounds := target{law: e.law}
 	s, sHigh, b := bounds.low(x), bounds.high(x), bounds.high(up(x+e.shift))
@@ -201,10 +202,10 @@ func logChoose(n, k int64) float64 {
 // hazardLimit returns a number c such that k·λ(x) ≤ k′·λ(x+ρ) for all x with x+ρ ≤ c, where λ = f/F is the reversed
 // hazard rate of the law. The result 'ok' is false if there is no such number.
 //
-//   - ρ = 0: every x, if k ≤ k′.
+//   - ρ = 0: if k ≤ k′, the inequality holds for every x.
 //   - Gaussian: let κ = k′/k > 1. We have −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953). So λ(x) ≤ λ(x+ρ) + ρ. The right
 //     side is at most κ·λ(x+ρ) if λ(x+ρ) ≥ ρ/(κ−1). By the bound on λ(y), this holds if x+ρ ≤ −ρ/(κ−1).
-//   - Laplace: λ = 1 on the negative numbers, so every x+ρ ≤ 0 if k ≤ k′.
+//   - Laplace: λ = 1 on the negative numbers. So if k ≤ k′, the inequality holds for x+ρ ≤ 0.
 //   - Uniform: λ(x) = 1/(1+x) is unbounded at the end of the interval, so no such number exists.
 func hazardLimit(l law.Additive, shift float64, k, kBig int64) (limit float64, ok bool) {
 	switch {

@@ -38,7 +38,7 @@ func (b polynomial) weights() []float64 {
 	return w
 }
 
-// lowered returns the polynomial minus a slack of units/2³².
+// The method 'lowered' returns the polynomial minus a slack of units/2³².
 func (b polynomial) lowered(units int64) polynomial {
 	c := make(polynomial, len(b))
 	for k, u := range b {
@@ -47,9 +47,9 @@ func (b polynomial) lowered(units int64) polynomial {
 	return c
 }
 
-// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py from numbers x and y.
-// Both have absolute values of at most W, the largest |w(k)|. The step rounds 1−p, two products and a sum, so it adds
-// an error of at most 4W·unit. Later steps do not magnify an error, because they take means.
+// The method 'high' returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py from
+// numbers x and y. Both have absolute values of at most W, the largest |w(k)|. The step rounds 1−p, two products and a
+// sum, so it adds an error of at most 4W·unit. Later steps do not magnify an error, because they take means.
 func (b polynomial) high(p float64, scratch []float64) float64 {
 	x := scratch[:len(b)]
 	for k, u := range b {
@@ -65,7 +65,7 @@ func (b polynomial) high(p float64, scratch []float64) float64 {
 	return (x[0] + 5*float64(len(b))*unit*most) / unitWeight
 }
 
-// mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see population).
+// mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see the type 'population').
 func (b polynomial) mean(c float64) float64 {
 	sum := 0.0
 	for _, u := range b {
@@ -74,7 +74,7 @@ func (b polynomial) mean(c float64) float64 {
 	return ((1-2*c)*float64(b[b.degree()]) + 2*c*sum/float64(len(b))) / unitWeight
 }
 
-// elevated returns the weights of degree m ≥ d of the same polynomial, rounded down:
+// The method 'elevated' returns the weights of degree m ≥ d of the same polynomial, rounded down:
 //
 //	w_m(N) = Σ_k w_d(k)·C(N,k)·C(m−N,d−k)/C(m,d),
 //
@@ -105,14 +105,14 @@ func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
 
-// valid reports whether B_w ≤ (H∘g)^Q is proved.
+// The method 'valid' reports whether B_w ≤ (H∘g)^Q is proved.
 func (b polynomial) valid(g target) bool {
 	return b.trivial(g) || b.search(g, func(bound, seen float64) bool { return bound <= 0 || seen > 0 }) <= 0
 }
 
-// trivial reports whether there is no attack, Q = 1, the degree is m′, and each weight w(k) is at most 1{k ≥ t′}. Then
-// B_w ≤ H, because B_v = H for the weights v(k) = 1{k ≥ t′}. A search cannot prove an inequality between equal
-// functions.
+// The method 'trivial' reports whether there is no attack, Q = 1, the degree is m′, and each weight w(k) is at most 1{k
+// ≥ t′}. Then B_w ≤ H, because B_v = H for the weights v(k) = 1{k ≥ t′}. A search cannot prove an inequality between
+// equal functions.
 func (b polynomial) trivial(g target) bool {
 	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
 		return false
@@ -171,7 +171,7 @@ func (s *search) add(l, r float64) {
 	s.seen = math.Max(s.seen, value-s.floor(r))
 }
 
-// cells is a heap with the largest bound first.
+// The type 'cells' is a heap with the largest bound first.
 type cells []cell
 
 func (c cells) Len() int           { return len(c) }

@@ -23,7 +23,7 @@ const (
 // Rules lists all rules, the default first.
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
-		Auto:    "the rule count if rscert can prove its guarantee, otherwise the rule weights",
+		Auto:    "the rule 'count' if rscert can prove its guarantee, otherwise the rule 'weights'",
 		Count:   "calibration counts an example as covered if at least t of its m scores reach the threshold",
 		Weights: "each number of such scores, 0 to m, has a weight from a linear program; for few draws per query",
 		RCP1:    "one draw per example and query; for comparison",

@@ -85,9 +85,9 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// slackened returns the weights b minus a slack, and the slack. The returned weights are valid. The slack exceeds the
-// least possible slack by about twice the tolerance. Because of this margin, the method 'valid' can later prove the
-// result more easily. The slack is never negative.
+// The function 'slackened' returns the weights b minus a slack, and the slack. The returned weights are valid. The
+// slack exceeds the least possible slack by about twice the tolerance. Because of this margin, the method 'valid' can
+// later prove the result more easily. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*unitWeight {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/unitWeight, -leastWeight)
@@ -110,7 +110,7 @@ func (r row) excess(x []float64) float64 {
 	return sum
 }
 
-// peaks returns the rows at local maxima of the excess that are above a tolerance.
+// The function 'peaks' returns the rows at local maxima of the excess that are above a tolerance.
 func peaks(rows []row, x []float64) []row {
 	const tolerance = 1e-7
 	var found []row

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// means holds, for each degree, ∫B_w dπ for rho = 1 and c = 0.05. Another program computed the values. That program
-// subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
+// The map 'means' holds ∫B_w dπ for each degree, with rho = 1 and c = 0.05. Another program computed the values. That
+// program subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
 func TestWeightsReference(t *testing.T) {
@@ -32,8 +32,8 @@ func TestWeightsReference(t *testing.T) {
 	}
 }
 
-// The operating point c rises with the degree, so better weights let more examples have small p. For degree 1 the best
-// weights are the line of RCP1, and the maximum is 1−a at c = 1−β.
+// The operating point c rises with the degree: with better weights, more examples may have a small p. For degree 1 the
+// best weights are the line of RCP1, and the maximum is 1−a at c = 1−β.
 func TestOperatingPoint(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)

@@ -117,8 +117,8 @@ func predictorOf(sets []Set) *conformal.Predictor {
 	return p
 }
 
-// A cell identifies a threshold of a predictor: by the class for the guarantee label, or by the group for the guarantee
-// group.
+// A cell identifies a threshold of a predictor: by the class for the guarantee 'label', or by the group for the
+// guarantee 'group'.
 type cell struct {
 	label int
 	group string

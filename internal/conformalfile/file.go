@@ -125,7 +125,7 @@ func proviso(a certify.Arithmetic, elsewhere bool) string {
 	return "; for idealised noise, not for the floats that were run"
 }
 
-// ID names the predictor: 16 hex digits that depend on the whole content of the file.
+// ID returns the ID of the predictor: 16 hex digits that depend on the whole content of the file.
 func (f *File) ID() string { return f.id }
 
 // Encode returns the text of the file, with a checksum.

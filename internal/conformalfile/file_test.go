@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// fitted returns a predictor of three classes that was fitted on scores 0.01, 0.02, …, 0.99.
+// The function 'fitted' returns a predictor of three classes that was fitted on scores 0.01, 0.02, …, 0.99.
 func fitted(t testing.TB, miss float64) *File {
 	t.Helper()
 	design, err := conformal.NewDesign(conformal.Params{
@@ -310,8 +310,8 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// Queries that are off the lattice of the calibration examples are not exchangeable with them, and no rank of a threshold
-// bounds how often they miss.
+// Queries that are off the lattice of the calibration examples are not exchangeable with these examples. So the rank of
+// a threshold does not bound how often such queries miss.
 func TestEvaluateMoved(t *testing.T) {
 	second := strings.Replace(line, `"index":1`, `"index":2`, 1)
 	for text, want := range map[string]bool{
@@ -332,7 +332,8 @@ func FuzzReadSets(f *testing.F) {
 	f.Add(line)
 	f.Add(strings.Replace(line, `"guarantee":"marginal"`, `"guarantee":"label"`, 1))
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) < 1<<12 && !strings.Contains(strings.ToLower(text), "certified_counts") { // whose bound takes seconds
+		// The bound from certified counts takes seconds.
+		if len(text) < 1<<12 && !strings.Contains(strings.ToLower(text), "certified_counts") {
 			_, _ = Evaluate(writeSets(t, text), .05)
 		}
 	})

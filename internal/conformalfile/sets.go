@@ -28,7 +28,8 @@ type Set struct {
 	// Set lists the classes in ascending order, and Size counts them.
 	Set  []int `json:"set"`
 	Size int   `json:"size"`
-	// Counts holds, for each class, the number of the Draws scores that reach the class's threshold.
+	// Counts holds, for each class, how many of its scores reach the class's threshold. Each class has as many scores
+	// as there are draws (Draws).
 	Counts []int64 `json:"counts"`
 	Draws  int64   `json:"draws"`
 	// CertifiedCounts are the counts of M draws for the certified size. They are absent if no certified size was
@@ -310,8 +311,8 @@ type condition struct {
 	value any
 }
 
-// fixed returns the conditions that all sets of a predictor share. Other conditions, such as the radius, can differ
-// between sets, because rounding may move an input, and because a file may join the sets of several calls.
+// The method 'fixed' returns the conditions that all sets of a predictor share. Other conditions, such as the radius,
+// can differ between sets, because rounding may move an input, and because a file may join the sets of several calls.
 func (c Conditions) fixed() []condition {
 	return []condition{
 		{"rule", c.Rule}, {"law", c.Law.String()}, {"sigma", c.Scale}, {"norm", c.Norm}, {"poison_radius", c.Poison}, {"poisoned", c.Poisoned},

@@ -180,7 +180,7 @@ func (l *latin1) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// labels sets the fields 'labels', 'format' and 'labelAt' of d from a batch.
+// The method 'labels' sets the fields 'labels', 'format' and 'labelAt' of d from a batch.
 func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	var have []string
 	for _, l := range pickledLabels {
@@ -215,7 +215,7 @@ func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	return fmt.Errorf("%s: has data but no labels, fine_labels or coarse_labels", b.path)
 }
 
-// cells returns the labels as written, from a list or an array.
+// The method 'cells' returns the labels as written, from a list or an array.
 func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells []cell, err error) {
 	var labels []int
 	switch v := v.(type) {

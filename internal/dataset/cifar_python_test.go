@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// pickled returns the content of a file in testdata/pickle. A real Python wrote these files.
+// The function 'pickled' returns the content of a file in testdata/pickle. A real Python wrote these files.
 func pickled(t testing.TB, name string) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(testFile(t, "pickle/"+name+".gz")))
@@ -26,8 +26,8 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons returns the names of the files in testdata/pickle that hold the given content. Several versions of Python
-// wrote these files, each by several protocols.
+// The function 'pythons' returns the names of the files in testdata/pickle that hold the given content. Several
+// versions of Python wrote these files, each by several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")
@@ -224,7 +224,7 @@ func TestPickledNames(t *testing.T) {
 	}
 }
 
-// replaced replaces a part of the data. This part must occur exactly once.
+// The function 'replaced' replaces a part of the data. This part must occur exactly once.
 func replaced(t testing.TB, data []byte, old, new string) []byte {
 	t.Helper()
 	if n := bytes.Count(data, []byte(old)); n != 1 {

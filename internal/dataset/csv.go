@@ -73,7 +73,7 @@ type csvTable struct {
 	cells  []cells   // cells of each watched column
 }
 
-// rows returns the number of rows.
+// The method 'rows' returns the number of rows.
 func (t *csvTable) rows() int { return len(t.lines) }
 
 // row returns the values of row i.
@@ -86,7 +86,7 @@ type cell struct {
 	column int     // position of the field's first byte in the line, counted from 1; 0 if unknown
 }
 
-// cells holds the cells of one column. Each cell takes 20 bytes plus its text.
+// The type 'cells' holds the cells of one column. Each cell takes 20 bytes plus its text.
 type cells struct {
 	texts   []byte // texts of all cells, one after another
 	ends    []int  // end of each text in 'texts'
@@ -103,7 +103,7 @@ func (c *cells) add(text string, number float64, column int) {
 
 func (c *cells) len() int { return len(c.ends) }
 
-// at returns the cell of row i.
+// The method 'at' returns the cell of row i.
 func (c *cells) at(i int) cell {
 	start := 0
 	if i > 0 {
@@ -211,8 +211,8 @@ func (t *csvTable) addValue(value, miss float32) {
 	}
 }
 
-// narrow returns the float32 nearest to the decimal in the argument 'field'. The argument v is the float64 nearest to
-// this decimal. If the decimal is a short integer, v equals this integer.
+// The function 'narrow' returns the float32 nearest to the decimal in the argument 'field'. The argument v is the
+// float64 nearest to this decimal. If the decimal is a short integer, v equals this integer.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
@@ -301,8 +301,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and at least one is above 1. It returns an error if a value is not
-// finite. Only a watched column can contain such a value.
+// The method 'scaled' reports whether all values are bytes and at least one is above 1. It returns an error if a value
+// is not finite. Only a watched column can contain such a value.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

@@ -56,11 +56,11 @@ type Dataset struct {
 	root        string      // folder that contains the class folders
 	folders     int         // number of class folders if the labels follow from their order; 0 if the data give the labels
 	warnings    []warning.Warning
-	// values fills dst with example i. Its errors name the location in the data.
+	// The function 'values' fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
-	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. The
-	// result 'named' says whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
-	// if the file holds float32 or bytes.
+	// The function 'roundings' fills dst with a bound on |number in the file − value| for each value of example i, in
+	// any order. The result 'named' says whether every number is a usual spelling of its float32 (isNamed). The field
+	// roundings is nil if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
 	labelAt func(i int) string
@@ -111,8 +111,8 @@ func (d *Dataset) dropLabels() {
 	d.addNote("without labels")
 }
 
-// unplaced is the function labelAt for data without labels. Errors never contain its result, because only data with
-// labels can have a wrong label.
+// The function 'unplaced' is the function labelAt for data without labels. Errors never contain its result, because
+// only data with labels can have a wrong label.
 func unplaced(int) string { return "no label" }
 
 // checkExample returns an error if the memory is too small for one example and for the intermediate forms of the

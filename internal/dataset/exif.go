@@ -112,10 +112,11 @@ func tiffOrientation(tiff []byte) int {
 	return 0
 }
 
-// turned reports whether turning an image of this orientation upright exchanges height and width.
+// The function 'turned' reports whether an image of this orientation exchanges its height and width when it is turned
+// upright.
 func turned(orientation int) bool { return orientation >= 5 }
 
-// turn turns an image [C,H,W] of this orientation upright and writes the result to dst.
+// turn writes an image [C,H,W] of this orientation to dst, turned upright.
 func turn(dst, src []float32, channels, height, width, orientation int) {
 	h, w := height, width
 	if turned(orientation) {

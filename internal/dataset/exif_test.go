@@ -47,8 +47,8 @@ func withExif(file, exif []byte) []byte {
 	return slices.Concat(file[:header], chunk, file[header:])
 }
 
-// sides lists two sides of the upright image for each orientation: the side where the stored image's row 0 is, and the
-// side where its column 0 is (Exif 2.32, section 4.6.4, table 6).
+// The variable 'sides' lists two sides of the upright image for each orientation: the side where the stored image's row
+// 0 is, and the side where its column 0 is (Exif 2.32, section 4.6.4, table 6).
 var sides = [][2]string{1: {"top", "left"}, {"top", "right"}, {"bottom", "right"}, {"bottom", "left"},
 	{"left", "top"}, {"right", "top"}, {"right", "bottom"}, {"left", "bottom"}}
 

@@ -17,8 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// contents gives random access to a file. A read returns the same bytes as the first read at the same offset, or an
-// error.
+// The type 'contents' gives random access to a file. A read returns the same bytes as the first read at the same
+// offset, or an error.
 type contents interface {
 	io.ReaderAt
 	io.Closer
@@ -212,8 +212,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pieces is the content of a file in memory, cut into parts. Memory grows with the number of bytes that were read, not
-// with the length that a header states. A new part needs no copy of the earlier parts.
+// The type 'pieces' is the content of a file in memory, cut into parts. Memory grows with the number of bytes that were
+// read, not with the length that a header states. A new part needs no copy of the earlier parts.
 type pieces [][]byte
 
 const pieceSize = 1 << 24

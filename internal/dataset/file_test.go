@@ -28,7 +28,7 @@ type source struct {
 	files  map[string][]byte
 	open   string
 	inputs string
-	// held means that Open holds the whole dataset in memory.
+	// The field 'held' means that Open holds the whole dataset in memory.
 	held bool
 }
 
@@ -87,7 +87,7 @@ func (s source) write(t *testing.T) (open, inputs string) {
 	return filepath.Join(dir, s.open), filepath.Join(dir, s.inputs)
 }
 
-// examples reads all examples. It also returns the errors of the examples that cannot be read.
+// The function 'examples' reads all examples. It also returns the errors of the examples that cannot be read.
 func examples(d *Dataset) (values [][]float32, errs []error) {
 	for i := range d.Len() {
 		e, err := d.Example(i)
@@ -178,7 +178,7 @@ func TestChangedAfterOpen(t *testing.T) {
 	}
 }
 
-// forget drops the block in memory, so that the next read looks at the file.
+// The method 'forget' drops the block in memory, so that the next read looks at the file.
 func (c *checkedFile) forget() { c.in = -1 }
 func (f *idxFile) forget() {
 	if c, ok := f.contents.(*checkedFile); ok {
@@ -296,7 +296,8 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// zeros compresses the bytes in 'head', followed by n zero bytes. Zero bytes shrink by a factor of about 1000.
+// The function 'zeros' compresses the bytes in 'head', followed by n zero bytes. Zero bytes shrink by a factor of about
+// 1000.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -336,8 +337,8 @@ func zeroMember(t testing.TB, n int64) []byte {
 	return b.Bytes()
 }
 
-// Open must refuse small files that unpack to large files, or that claim to do so, before they take memory. With
-// GOMEMLIMIT at 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
+// Some small files unpack to large files, or claim to do so. Open must refuse such files before it takes memory for
+// them. With GOMEMLIMIT at 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const large = 96 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))

@@ -21,8 +21,8 @@ type format struct {
 	ownLabels bool // the files hold their labels, so Options.Labels is refused
 }
 
-// formats returns the formats that Open recognises by the name of the file. Open tries any other file as a pickle, and
-// then as IDX.
+// The function 'formats' returns the formats that Open recognises by the name of the file. Open tries any other file as
+// a pickle, and then as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
@@ -203,7 +203,8 @@ func cifarIn(path string) (string, error) {
 	return "", nil
 }
 
-// remedyInFolder returns the remedy for the first file in a folder that needs one. It returns nil if no file needs one.
+// remedyInFolder goes through the files of a folder. It returns the remedy for the first file that needs one, or nil if
+// no file needs one.
 func remedyInFolder(dir string) *remedy {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

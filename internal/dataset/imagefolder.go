@@ -217,8 +217,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	return o, nil
 }
 
-// unnatural returns the first two neighbouring names that are not in the order of the numbers at their ends, for
-// example class10 before class2. It returns "" if there are no such neighbours.
+// The function 'unnatural' returns the first two neighbouring names that are not in the order of the numbers at their
+// ends, for example class10 before class2. It returns "" if there are no such neighbours.
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")

@@ -24,7 +24,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// encoded is an image that is not yet decoded, with the information in its header.
+// The type 'encoded' is an image that is not yet decoded, with the information in its header.
 type encoded struct {
 	name  string
 	label int
@@ -247,7 +247,7 @@ func (f *encoded) decode(dst []float32, channels int, opt Options) error {
 	return opt.apply(dst, values, channels, f.height, f.width)
 }
 
-// upright fills dst with the upright image, [C,H,W].
+// The method 'upright' fills dst with the upright image, [C,H,W].
 func (f *encoded) upright(dst []float32, img image.Image, format string, channels int) {
 	if f.orientation <= 1 {
 		pixelValues(dst, img, format, channels)

@@ -124,7 +124,7 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
-// notOtherColumns names, for messages, the other columns that sound like labels. It returns "" if there are no such
+// notOtherColumns lists the other columns that sound like labels, for messages. It returns "" if there are no such
 // columns.
 func notOtherColumns(header []string, column int) string {
 	var others []string
@@ -243,9 +243,9 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns 0 if the first column is an index that counts the rows, such as pandas writes, and −1 if the
-// table has no index. If the first column has the name of an index but does not count the rows, indexColumn returns an
-// error, because such a column holds neither an index nor input values.
+// indexColumn returns 0 if the first column is an index that counts the rows, as in tables that pandas writes. It
+// returns −1 if the table has no index. If the first column has the name of an index but does not count the rows,
+// indexColumn returns an error, because such a column holds neither an index nor input values.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -257,7 +257,7 @@ func (t *csvTable) indexColumn() (int, error) {
 		t.path, t.lines[0], quote.Field(t.header[0]))
 }
 
-// counts reports whether the values of column k are 0, 1, 2, … or 1, 2, 3, ….
+// The method 'counts' reports whether the values of column k are 0, 1, 2, … or 1, 2, 3, ….
 func (t *csvTable) counts(k int) bool {
 	first := t.row(0)[k]
 	for i := range t.rows() {
@@ -310,9 +310,9 @@ type candidate struct {
 	distinct int
 }
 
-// rivals reports whether the last column, c, looks at least as much like labels as the first column does. If there are
-// enough rows, labels have no gaps (dense) and take far fewer values than a pixel. If the last column belongs to an
-// image, it may take all values of a byte.
+// The method 'rivals' reports whether the last column, c, looks at least as much like labels as the first column does.
+// If there are enough rows, labels have no gaps (dense) and take far fewer values than a pixel. If the last column
+// belongs to an image, it may take all values of a byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has 256 values, about 20 times as many as there are labels of 10 classes
 	if !c.whole || c.distinct < 2 {
@@ -448,8 +448,8 @@ func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	return labels, nil
 }
 
-// hot returns the position of the 1 among n values. It returns an error unless exactly one value is 1 and all others
-// are 0.
+// The function 'hot' returns the position of the 1 among n values. It returns an error unless exactly one value is 1
+// and all others are 0.
 func hot(n int, value func(int) float64) (int, error) {
 	one := -1
 	for j := range n {

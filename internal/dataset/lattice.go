@@ -149,11 +149,11 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 }
 
 // LatticeChanges is the largest possible number of examples that change the lattice. An example changes the lattice if
-// all other examples have a lattice that is not the lattice of all examples. There are four ways to change the lattice,
-// and at most one example for each way. First, all other examples lie on k/255. Second, all other examples lie on
-// k/65535. Third, on k/2ᵉ, only this example needs the finest step or has odd spellings. Fourth, only this example has
-// a value that is too many steps from 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the
-// last two examples changes the lattice.
+// the lattice of the other examples differs from the lattice of all examples. There are four ways to change the
+// lattice, and at most one example for each way. First, all other examples lie on k/255. Second, all other examples lie
+// on k/65535. Third, on k/2ᵉ, only this example needs the finest step or has odd spellings. Fourth, only this example
+// has a value that is too many steps from 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of
+// the last two examples changes the lattice.
 const LatticeChanges = 4
 
 // recognise reads all values, unless they are bytes.
@@ -238,7 +238,7 @@ func (r *recogniser) lattice() Lattice {
 	return l
 }
 
-// on reports whether all values lie on l.
+// The method 'on' reports whether all values lie on the lattice l.
 func (r *recogniser) on(l Lattice) bool {
 	switch l.Kind {
 	case ByteLattice:

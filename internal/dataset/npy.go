@@ -60,7 +60,8 @@ func (a *array) noLabels() ([]int, error) {
 	return make([]int, a.Shape[0]), nil
 }
 
-// labels returns the labels in the array. The array holds class numbers [N] or [N,1], or one-hot rows [N,C].
+// The method 'labels' returns the labels in the array. The array holds class numbers [N] or [N,1], or one-hot rows
+// [N,C].
 func (a *array) labels() ([]int, error) {
 	columns := 1
 	if len(a.Shape) == 2 {
@@ -178,7 +179,7 @@ func (x *array) examples() (e *arrayExamples, channelsLast bool) {
 	return e, channelsLast
 }
 
-// values fills dst with example i.
+// The method 'values' fills dst with example i.
 func (e *arrayExamples) values(i int, dst []float32) error {
 	data, err := e.example(i)
 	if err != nil {
@@ -187,8 +188,8 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 	return e.convert(dst, data, i*e.stride)
 }
 
-// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the file. The
-// result 'named' reports whether every x is a usual spelling of its float32 (isNamed).
+// The method 'roundings' fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the
+// file. The result 'named' reports whether every x is a usual spelling of its float32 (isNamed).
 func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
 	data, err := e.example(i)
 	if err != nil {
@@ -275,7 +276,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	return a, f, nil
 }
 
-// hold reads at most 'length' bytes of r into memory.
+// The function 'hold' reads at most 'length' bytes of r into memory.
 func hold(r io.Reader, length int64) (pieces, error) {
 	if err := memory.Check(length); err != nil {
 		return nil, fmt.Errorf("%w; numpy.savez and numpy.save keep it on the disk, uncompressed and in C order", err)

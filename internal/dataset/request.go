@@ -45,7 +45,7 @@ func (l Lattice) Holds(values []float32) bool {
 // maxRequestPixels limits an image of a request, because a small file can hold a large image.
 const maxRequestPixels = 1 << 24
 
-// decoding is a lock that limits memory: the program decodes only one image of a request at a time.
+// The variable 'decoding' is a lock that limits memory: the program decodes only one image of a request at a time.
 var decoding = make(chan struct{}, 1)
 
 // DecodeImage reads an image in the same way as Open reads an image of a folder, with the Resize and Crop of opt. It

@@ -15,7 +15,7 @@ import (
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
-// resizing describes Resize and Crop, for messages.
+// The method 'resizing' describes Resize and Crop, for messages.
 func (o Options) resizing() string {
 	text := ""
 	if !o.Resize.IsZero() {
@@ -30,8 +30,8 @@ func (o Options) resizing() string {
 	return text
 }
 
-// resized returns the size after Resize. If Resize is one number, this number is the shorter side. The longer side
-// follows in proportion, rounded down.
+// The method 'resized' returns the size after Resize. If Resize is one number, this number is the shorter side. The
+// longer side follows in proportion, rounded down.
 func (o Options) resized(h, w int) (int, int) {
 	switch r := o.Resize; {
 	case r.IsZero():
@@ -117,9 +117,9 @@ func (d *Dataset) resize(opt Options) error {
 	return nil
 }
 
-// FitChannels converts images of bytes between one and three channels to fit the model. From one to three channels, it
-// repeats the grey channel, which may also have 16 bits. From three channels to one, it computes Pillow's L = (19595·R
-// + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
+// FitChannels converts images of bytes between one and three channels to fit the model. To make three channels from
+// one, it repeats the grey channel, which may also have 16 bits. To make one channel from three, it computes Pillow's L
+// = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
 func (d *Dataset) FitChannels(channels int) bool {
 	if len(d.shape) != 3 {
 		return false

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// rounding returns upper bounds on ‖x − float32(x)‖ in L2 and in L1, for the numbers x of example i in the file.
+// The method 'rounding' returns upper bounds on ‖x − float32(x)‖ in L2 and in L1, for the numbers x of example i in the
+// file.
 func (d *Dataset) rounding(i int) (l2, l1 float64, err error) {
 	if d.roundings == nil {
 		return 0, 0, nil

@@ -63,7 +63,7 @@ func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err
 	return d, nil
 }
 
-// closers closes several files together.
+// The type 'closers' closes several files together.
 type closers []io.Closer
 
 // Close closes all files.

@@ -86,7 +86,7 @@ func split(text []byte) (digits uint64, p power) {
 	return digits, p
 }
 
-// times returns n times the power.
+// The method 'times' returns n times the power.
 func (p power) times(n *big.Int) *big.Rat {
 	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(p.exponent, -p.exponent))), nil)
 	r := new(big.Rat).SetInt(scale)
@@ -100,7 +100,7 @@ func (p power) times(n *big.Int) *big.Rat {
 	return r
 }
 
-// wide is an integer of 128 bits. It has room for the sum of 10^21 numbers of 17 digits.
+// The type 'wide' is an integer of 128 bits. It has room for the sum of 10^21 numbers of 17 digits.
 type wide struct{ high, low uint64 }
 
 func (w *wide) add(x uint64) {

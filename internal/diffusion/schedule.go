@@ -18,7 +18,7 @@ import (
 // Schedule holds ᾱ_t for t = 0, 1, …. These numbers are in (0, 1) and decrease.
 type Schedule []float64
 
-// steps is the number of timesteps of the named schedules.
+// The constant 'steps' is the number of timesteps of the named schedules.
 const steps = 1000
 
 // Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4). In this

@@ -59,7 +59,7 @@ func Resolve(path string) (string, error) {
 		}
 		if !filepath.IsAbs(to) {
 			dir, _ := filepath.Split(path)
-			to = dir + to // uncleaned, because in a/.. the folder a may be a link
+			to = dir + to // not cleaned, because in the path "a/.." the folder "a" may be a link
 		}
 		path = to
 	}

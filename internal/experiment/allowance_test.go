@@ -10,7 +10,7 @@ import (
 
 // In the worst pair of inputs, each coordinate of the first input is just below a rounding border, and the same
 // coordinate of the second input is just above this border. The inputs nearly agree, but their lattice points differ by
-// a step in every coordinate. The allowance must cover this pair, but must hardly exceed what this pair requires.
+// a step in every coordinate. The allowance must cover this pair. It must not be much larger than this pair requires.
 func TestAllowanceIsTheWorstPair(t *testing.T) {
 	for _, tt := range []struct {
 		law  law.Law

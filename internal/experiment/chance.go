@@ -52,15 +52,15 @@ func judgeAccuracy(predicted, labels []int, m int) Finding {
 	return Finding{AspectAccuracy, Fine, param.Textf("%s; chance is %.3g %%", said, 100*chance)}
 }
 
-// upper returns P(Bin(n, p) ≥ k).
+// The function 'upper' returns P(Bin(n, p) ≥ k).
 func upper(n, k int, p float64) float64 { return binomial.Tail(int64(n), int64(k), p).Upper }
 
-// lower returns P(Bin(n, p) ≤ k) = P(Bin(n, 1−p) ≥ n−k).
+// The function 'lower' returns P(Bin(n, p) ≤ k) = P(Bin(n, 1−p) ≥ n−k).
 func lower(n, k int, p float64) float64 { return binomial.Tail(int64(n), int64(n-k), 1-p).Upper }
 
-// differences compares the model with a classifier that always answers the class 'common'. The result 'lost' counts the
-// examples that only this classifier gets right, and the result 'gained' counts the examples that only the model gets
-// right.
+// The function 'differences' compares the model with a classifier that always answers the class 'common'. The result
+// 'lost' counts the examples that only this classifier gets right, and the result 'gained' counts the examples that
+// only the model gets right.
 func differences(predicted, labels []int, common int) (lost, gained int64) {
 	for i, k := range predicted {
 		switch {

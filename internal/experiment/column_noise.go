@@ -139,7 +139,7 @@ func (n *noise) describeColumns() runfolder.Noise {
 	return r
 }
 
-// columnsText describes the noise of columns for the line that certify prints.
+// columnsText describes the noise of columns for the line that 'certify' prints.
 func (n *noise) columnsText() string {
 	quantised, exact := 0, 0
 	for _, c := range n.parts {

@@ -250,7 +250,7 @@ func (c columns) find(name string) int {
 	return -1
 }
 
-// numbered reports whether the columns have no names of their own, so that their numbers serve as names.
+// The method 'numbered' reports whether the columns have no names of their own, so that their numbers serve as names.
 func (c columns) numbered() bool {
 	return c.names[0] == "column 0" || c.names[0] == "channel 0"
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// models returns the copies of the model, one for each device, or nil if the model is not loaded yet.
+// The method 'models' returns the copies of the model, one for each device, or nil if the model is not loaded yet.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil
@@ -14,7 +14,7 @@ func (e *Experiment) models() []*onnx.Model {
 	return append([]*onnx.Model{e.model}, e.replicas...)
 }
 
-// Device returns one Device that names all devices of the experiment.
+// Device returns one Device that stands for all devices of the experiment.
 func (e *Experiment) Device() onnx.Device { return onnx.DeviceOf(e.models()...) }
 
 // Library is the ONNX Runtime library that the experiment has opened.
@@ -30,8 +30,8 @@ func (e *Experiment) GPUs() (names []string) {
 	return names
 }
 
-// parallel estimates how many batches run simultaneously. The number is one per thread on the CPU, and one per device
-// otherwise.
+// The method 'parallel' estimates how many batches run simultaneously. The number is one per thread on the CPU, and one
+// per device otherwise.
 func (e *Experiment) parallel() int {
 	if e.model.Device() == onnx.CPU {
 		return e.threads

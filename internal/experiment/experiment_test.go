@@ -56,7 +56,7 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// quick returns the spec of an experiment that opens quickly.
+// The function 'quick' returns the spec of an experiment that opens quickly.
 func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	seed := uint64(5)
 	s := spec.Spec{
@@ -69,7 +69,7 @@ func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	return s
 }
 
-// said records the messages to the user.
+// The type 'said' records the messages to the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {

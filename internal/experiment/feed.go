@@ -35,16 +35,16 @@ func (e *Experiment) Values(position int) (dataset.Example, error) {
 // Shape is the shape of an example.
 func (e *Experiment) Shape() []int { return e.data.Shape() }
 
-// Noisy returns the noisy inputs for arbitrary values, for example of a perturbed example. If DataLattice returns a
-// lattice, the values must be on it.
+// Noisy returns the noisy inputs for arbitrary values, for example the values of a perturbed example. If DataLattice
+// returns a lattice, the values must be on it.
 func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	input, _, err := e.noise.input(values)
 	return input, err
 }
 
 // DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on this
-// lattice. It returns false if the classifier accepts any numbers. This is the case for noise in floats, and if the
-// classifier itself rounds its inputs to a lattice.
+// lattice. It returns false if the classifier accepts any numbers. The classifier accepts any numbers if the noise is
+// in floats, or if the classifier itself rounds its inputs to a lattice.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

@@ -37,7 +37,7 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 // BytesGiven is the change that a run records if its model receives bytes.
 const BytesGiven = "values are given as 255·x"
 
-// changes lists, for run.json, the edits of the model's graph and the changes of the model's inputs.
+// The method 'changes' lists the edits of the model's graph and the changes of the model's inputs, for run.json.
 func (e *Experiment) changes() []string {
 	changes := e.model.Changes()
 	if e.noise.bytes {

@@ -46,7 +46,8 @@ func judgeOrder(predicted, labels []int) Finding {
 	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
 }
 
-// better reports whether, under the relabelling, most answers are right and clearly more answers are right than before.
+// The method 'better' reports whether, under the relabelling, most answers are right and clearly more answers are right
+// than before.
 func (r relabelling) better(predicted, labels []int) bool {
 	var lost, gained int64
 	right, now := agreement(predicted, labels, r)
@@ -109,7 +110,7 @@ func agreement(predicted, labels []int, r relabelling) (before, after int) {
 	return before, after
 }
 
-// halves divides the examples into two halves. Each half has every other example of each label.
+// The function 'halves' divides the examples into two halves. Each half has every other example of each label.
 func halves(labels []int) (first, second []int) {
 	seen := map[int]int{}
 	for i, label := range labels {
@@ -131,8 +132,9 @@ func pick(from, at []int) []int {
 	return to
 }
 
-// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of a label
-// and an answer, the most frequent pair first. It skips a pair if an earlier pair already took the label or the answer.
+// The function 'suggested' returns the one-to-one relabelling that the confusion matrix suggests. It goes through the
+// pairs of a label and an answer, the most frequent pair first. It skips a pair if an earlier pair already took the
+// label or the answer.
 func suggested(predicted, labels []int) relabelling {
 	type pair struct{ label, answer int }
 	counts := map[pair]int{}
@@ -155,9 +157,9 @@ func suggested(predicted, labels []int) relabelling {
 	return r
 }
 
-// judgeClasses compares the largest label with the number m of the model's classes. The set-up is suspect if the model
-// has at least four times as many classes as the data and most answers are above the largest label. The model's outputs
-// may then not be scores of classes.
+// judgeClasses compares the largest label with the number m of the model's classes. The set-up is suspect if two
+// conditions hold: the model has at least four times as many classes as the data, and most answers are above the
+// largest label. The model's outputs may then not be scores of classes.
 func judgeClasses(predicted, labels []int, m int) Finding {
 	low, high := slices.Min(labels), slices.Max(labels)
 	said := param.Textf("the model has %d classes; the labels of %d examples go from %d to %d", m, len(labels), low, high)

@@ -41,8 +41,8 @@ const (
 	lookTime     = 20 * time.Second
 )
 
-// looked holds the examples of a Look, and the model's answers without noise. If the time runs out before all examples
-// are classified, the slice 'predicted' is shorter than the other slices.
+// The type 'looked' holds the examples of a Look, and the model's answers without noise. If the time runs out before
+// all examples are classified, the slice 'predicted' is shorter than the other slices.
 type looked struct {
 	positions []int // positions in the data
 	labels    []int

@@ -143,10 +143,10 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
-// This amount is the distance between the example's values and the values in the data file, plus the largest distance
-// by which the conversion can move a perturbed example. For data on a lattice, the result is 0, because float32
-// determines their values exactly.
+// The method 'reading' returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
+// an example. This amount is the distance between the example's values and the values in the data file, plus the
+// largest distance by which the conversion can move a perturbed example. For data on a lattice, the result is 0,
+// because float32 determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
@@ -159,7 +159,8 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return n.moved(example) + n.data.ReadingRounding(n.law.Norm(), len(example.Values))
 }
 
-// moved returns the distance between the values of an example and the numbers in the data file, in the norm of the law.
+// The method 'moved' returns the distance between the values of an example and the numbers in the data file, in the
+// norm of the law.
 func (n *noise) moved(example dataset.Example) float64 {
 	if n.law.Norm() == law.L1 {
 		return example.RoundingL1
@@ -167,8 +168,8 @@ func (n *noise) moved(example dataset.Example) float64 {
 	return example.Rounding
 }
 
-// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If the field
-// 'rounds' is set, the amount is the distance that the values moved.
+// The method 'integers' rounds values to lattice points, and returns the amount by which this reduces every radius. If
+// the field 'rounds' is set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -187,7 +188,7 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 // lattice.
 func toInt32(k int) int32 { return int32(min(max(k, math.MinInt32), math.MaxInt32)) }
 
-// largest returns the largest absolute value at the model's input without noise.
+// The method 'largest' returns the largest absolute value at the model's input without noise.
 func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
@@ -225,7 +226,7 @@ func (n *noise) describe() runfolder.Noise {
 	}
 }
 
-// String describes the noise in the line that certify prints.
+// String describes the noise in the line that 'certify' prints.
 func (n *noise) String() string {
 	switch {
 	case n.columns != nil:
@@ -246,8 +247,8 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels returns the values of mean or std for the channels. Without values it returns the argument 'absent'.
-// Otherwise it returns an error unless there is one value, or one value per channel.
+// The function 'channels' returns the values of mean or std for the channels. Without values it returns the argument
+// 'absent'. Otherwise it returns an error unless there is one value, or one value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil

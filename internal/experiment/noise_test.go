@@ -18,8 +18,8 @@ import (
 // alternate.
 var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
-// arranged returns the model's input for an example. The input's value at the position d is the example's value at the
-// position Perm[d].
+// The function 'arranged' returns the model's input for an example. The input's value at the position d is the
+// example's value at the position Perm[d].
 func arranged(example []float32) []float32 {
 	in := make([]float32, len(example))
 	channelsLast.Arrange(in, example)

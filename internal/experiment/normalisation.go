@@ -31,7 +31,7 @@ func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normali
 	return n, nil
 }
 
-// noiseless returns a normalisation without noise.
+// The function 'noiseless' returns a normalisation without noise.
 func noiseless(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation, err error) {
 	n.Arrangement = a
 	if n.mean, err = spread(param.Mean, p.Mean, 0, a, inputLen); err != nil {
@@ -58,7 +58,7 @@ func spread(of param.Name, values []float64, absent float64, a graph.Arrangement
 	return to, nil
 }
 
-// clean returns the model's input for an example without noise.
+// The method 'clean' returns the model's input for an example without noise.
 func (n normalisation) clean(example []float32) []float32 {
 	in := make([]float32, len(n.mean))
 	n.feed(in, example)

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placed loads one model per device into an experiment for which placeNoise has not run yet.
+// The function 'placed' loads one model per device into an experiment for which placeNoise has not run yet.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())

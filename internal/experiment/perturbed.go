@@ -37,7 +37,7 @@ func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.I
 	return input, steps * step * (1 + 0x1p-50), nil
 }
 
-// points returns the integers of the lattice points nearest to the values.
+// The method 'points' returns the integers of the lattice points nearest to the values.
 func (n *noise) points(values []float32) []int32 {
 	step, _ := n.step.Float64()
 	points := make([]int32, len(values))

@@ -100,7 +100,7 @@ func drawRGB(values []float32, shape []int) image.Image {
 	return picture
 }
 
-// plain prepares noise in the units of the data, without normalisation.
+// The method 'plain' prepares noise in the units of the data, without normalisation.
 func (n *noise) plain(l law.Law, sigma float64) error {
 	n.channel = func(int) int { return 0 }
 	return n.prepare(l, sigma, []float64{0}, []float64{1})

@@ -104,8 +104,8 @@ func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Ti
 	return found, nil
 }
 
-// compared counts right answers. The result 'right' counts the right answers for the data as given, and the result
-// 'now' counts the right answers under a reading.
+// The function 'compared' counts right answers. The result 'right' counts the right answers for the data as given, and
+// the result 'now' counts the right answers under a reading.
 func compared(x looked, answers []int) (right, now int) {
 	n := len(answers)
 	right, _ = agreement(x.predicted[:n], x.labels[:n], nil)
@@ -113,8 +113,8 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// better reports whether clearly more answers are right under a reading. The argument 'readings' is the number of
-// readings that are tested.
+// The function 'better' reports whether clearly more answers are right under a reading. The argument 'readings' is the
+// number of readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
 	for i, k := range answers {
@@ -128,8 +128,8 @@ func better(x looked, answers []int, readings int) bool {
 	return gained > lost && float64(readings)*binomial.McNemar(lost, gained) < readingLevel
 }
 
-// answers returns the model's answers under a reading. At the deadline, it stops and returns the answers that it has so
-// far.
+// The method 'answers' returns the model's answers under a reading. At the deadline, it stops and returns the answers
+// that it has so far.
 func (e *Experiment) answers(ctx context.Context, x looked, r reading, deadline time.Time) ([]int, error) {
 	var failed error
 	fill := func(i int, to []float32) {
@@ -147,13 +147,13 @@ func (e *Experiment) answers(ctx context.Context, x looked, r reading, deadline 
 	return votes, err
 }
 
-// rearranged returns the experiment's normalisation for another arrangement of the values.
+// The method 'rearranged' returns the experiment's normalisation for another arrangement of the values.
 func (e *Experiment) rearranged(a graph.Arrangement) normalisation {
 	return e.normalised(a, e.noise.mean, e.noise.std)
 }
 
-// normalised returns a normalisation with the given mean and std. Each of them holds one value, or one value per
-// channel.
+// The method 'normalised' returns a normalisation with the given mean and std. Each of them holds one value, or one
+// value per channel.
 func (e *Experiment) normalised(a graph.Arrangement, mean, std []float64) normalisation {
 	n := normalisation{Arrangement: a}
 	for j := range e.model.InputLen() {
@@ -189,7 +189,7 @@ var usualScales = []struct {
 	{"the model takes MNIST's normalisation", []float64{.1307}, []float64{.3081}, 1},
 }
 
-// readings lists other scales of the data, and other orders of an image's channels, rows and columns.
+// The method 'readings' lists other scales of the data, and other orders of an image's channels, rows and columns.
 func (e *Experiment) readings(x looked) []reading {
 	if e.noise.bytes || e.denoiser != nil || e.Spec.Scaled() {
 		return nil // the model takes bytes, a denoiser prepares its inputs, or each column has its own scale
@@ -216,7 +216,7 @@ func (e *Experiment) readings(x looked) []reading {
 	return append(all, e.imageReadings()...)
 }
 
-// commas writes numbers as a parameter takes them: 0.5,0.25.
+// The function 'commas' writes numbers as a parameter takes them: 0.5,0.25.
 func commas(numbers []float64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
 }

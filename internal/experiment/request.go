@@ -56,7 +56,7 @@ func (e *Experiment) mayRound(values []float32, round bool) error {
 	return nil
 }
 
-// requests returns a data set that stands in for the inputs of requests.
+// The method 'requests' returns a data set that stands in for the inputs of requests.
 func (e *Experiment) requests() (*dataset.Dataset, error) {
 	r := e.Spec.Requests
 	low, high := float32(0), float32(1)

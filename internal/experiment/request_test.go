@@ -59,7 +59,7 @@ func TestRequest(t *testing.T) {
 		name  string
 		value float32
 		round bool
-		want  string // empty: accepted
+		want  string // part of the error; empty if the value is accepted
 	}{
 		{"on the lattice", 7. / 255, false, ""}, {"off it", .5, false, "a value here is not"}, {"rounded", .5, true, ""},
 		{"NaN", float32(math.NaN()), true, "finite"}, {"infinite", float32(math.Inf(-1)), true, "finite"}, {"clamped", 1e30, true, ""},

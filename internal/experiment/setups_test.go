@@ -93,7 +93,7 @@ func (s images) valued(change func(v float32) float32) images {
 	return s.moved(s.shape, func(image []float32, j int) float32 { return change(image[j]) })
 }
 
-// moved returns images of another shape. Value j of an image is from(image, j).
+// The method 'moved' returns images of another shape. Value j of a new image is the result of from(image, j).
 func (s images) moved(shape []int, from func(image []float32, j int) float32) images {
 	values := make([][]float32, len(s.values))
 	for i, image := range s.values {
@@ -117,7 +117,7 @@ func (s images) labelled(change func(i, label int) int) images {
 	return to
 }
 
-// first returns the first n images.
+// The method 'first' returns the first n images.
 func (s images) first(n int) images { return images{s.shape, s.values[:n], s.labels[:n]} }
 
 // flatHWC returns the images [C,H,W] as flat rows, pixel by pixel.
@@ -156,7 +156,7 @@ func look(t *testing.T, model string, s images, changes ...func(*spec.Spec)) ([]
 	return lookAt(t, model, s.save(t), changes...)
 }
 
-// lookAt does the same as look, for data in a file.
+// lookAt does the same as the function 'look', for data in a file.
 func lookAt(t *testing.T, model, data string, changes ...func(*spec.Spec)) ([]Finding, float64) {
 	t.Helper()
 	p := quick(data, func(p *spec.Spec) { p.Model, p.Sigma, p.ModelLayout = model, 0.5, true })

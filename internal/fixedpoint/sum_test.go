@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// rational returns a/2⁶³ as a fraction. It uses math/big and no arithmetic of the package.
+// The function 'rational' returns a/2⁶³ as a fraction. It uses math/big and no arithmetic of the package.
 func rational(a Sum) *big.Rat {
 	r := new(big.Rat).SetInt64(a.hi)
 	r.Mul(r, new(big.Rat).SetFloat64(0x1p64))

@@ -107,8 +107,9 @@ func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
 
-// editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs of the copy.
-// They must not change a node or a tensor in place, because the copy shares its nodes and tensors with the model.
+// The function 'editable' returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs
+// of the copy. They must not change a node or a tensor in place, because the copy shares its nodes and tensors with the
+// model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{
 		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,

@@ -85,7 +85,7 @@ func nodeLabels(n *onnxpb.NodeProto) (labels []string) {
 // initialLabels returns the labels in the initializer of the given name, which holds strings or integers. It returns
 // nil if the graph has no initializer of this name.
 func initialLabels(g *onnxpb.GraphProto, name string) (labels []string) {
-	const stringsField = 6 // of TensorProto
+	const stringsField = 6 // number of the field string_data in TensorProto
 	for _, t := range g.Initializer {
 		switch {
 		case t.GetName() != name:
@@ -113,7 +113,7 @@ func stringsOf(a *onnxpb.AttributeProto) []string {
 	return unknownStrings(a, field)
 }
 
-// unknownStrings returns the strings in a field of the message that rscert's onnx.proto omits.
+// unknownStrings returns the strings in a field of the message. This field is missing in rscert's onnx.proto.
 func unknownStrings(m proto.Message, field protowire.Number) (texts []string) {
 	for rest := []byte(m.ProtoReflect().GetUnknown()); len(rest) > 0; {
 		number, wire, n := protowire.ConsumeField(rest)

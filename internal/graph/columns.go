@@ -130,9 +130,9 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; if the file has no header line, its columns are taken in this order", List(inputs)))
 }
 
-// match returns, for each column, the index of the input whose name equals the column's name. The argument 'same'
-// compares two names. match succeeds only if 'same' pairs every column with exactly one input, and every input with
-// exactly one column.
+// The function 'match' returns, for each column, the index of the input whose name equals the column's name. The
+// argument 'same' compares two names. match succeeds only if 'same' pairs every column with exactly one input, and
+// every input with exactly one column.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {

@@ -151,7 +151,7 @@ func scoresLike(o TensorInfo) bool {
 	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
 }
 
-// lone reports whether the model's file declares one number per sample for the output.
+// The function 'lone' reports whether the model's file declares one number per sample for the output.
 func lone(o TensorInfo) bool {
 	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
 }

@@ -191,8 +191,9 @@ func isStep(in TensorInfo) bool {
 	return false
 }
 
-// agree reports whether the sizes of a and b are compatible. In each dimension the two sizes must be equal, or at least
-// one of them must be free. In the second dimension, the size of b is first multiplied by the argument 'channels'.
+// The function 'agree' reports whether the sizes of a and b are compatible. In each dimension the two sizes must be
+// equal, or at least one of them must be free. In the second dimension, the size of b is first multiplied by the
+// argument 'channels'.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false

@@ -101,8 +101,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// finish inserts the added nodes before the graph's own nodes. The added nodes depend only on the graph's input and on
-// constants, so finish also moves the Constant nodes ahead of them.
+// The method 'finish' inserts the added nodes before the graph's own nodes. The added nodes depend only on the graph's
+// input and on constants, so finish also moves the Constant nodes ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {
@@ -116,7 +116,7 @@ func (e *editor) finish() {
 	e.Nodes = nil
 }
 
-// unused returns a name that no value of the graph has.
+// The method 'unused' returns a name that no value of the graph has.
 func (e *editor) unused(what string) string {
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
@@ -127,7 +127,7 @@ func (e *editor) unused(what string) string {
 	}
 }
 
-// uses reports whether the graph has a value with the given name.
+// The method 'uses' reports whether the graph has a value with the given name.
 func (e *editor) uses(name string) bool {
 	_, constant := e.constants[name]
 	return constant || e.producers[name] != nil ||

@@ -66,9 +66,9 @@ type EnsembleMember struct {
 }
 
 // EnsembleDigest returns the SHA-256 that identifies the graph of an ensemble. The digest is taken over a list of
-// lines. The first line names the average. A line "DIGEST OUTPUTS" follows for each member, in order. Each line ends
-// with a newline. The first line also holds a version number. This number changes if a later version of rscert joins
-// the same members in another way.
+// lines. The first line gives the kind of average. A line "DIGEST OUTPUTS" follows for each member, in order. Each line
+// ends with a newline. The first line also holds a version number. This number changes if a later version of rscert
+// joins the same members in another way.
 func EnsembleDigest(a Average, members []EnsembleMember) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "rscert ensemble 1: mean of %s\n", a)
@@ -133,7 +133,7 @@ type joint struct {
 	opset     int64  // version of ONNX's operators
 }
 
-// add checks the next member.
+// The method 'add' checks the next member.
 func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 	info, err := describe(m)
 	if err != nil {
@@ -165,11 +165,12 @@ func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 	return nil
 }
 
-// match checks that a member takes the same input as the earlier members and has the same number of classes.
+// The method 'match' checks that a member takes the same input as the earlier members and has the same number of
+// classes.
 func (j *joint) match(c Contract) error {
 	first := j.contracts[0]
 	// Compare the input with the inputs of all earlier members. The first member alone does not suffice, because it may
-	// leave a size free that two later members fix differently.
+	// leave a size free, and two later members may fix this size differently.
 	for _, other := range j.contracts {
 		if !agree(c.Input.Shape, other.Input.Shape, 1) {
 			return fmt.Errorf("it takes inputs %s, another model of the ensemble %s: their sizes must be the same", c.Input.shape(), other.Input.shape())
@@ -261,7 +262,8 @@ func (j *joint) input(name string) *onnxpb.ValueInfoProto {
 		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: shape}}}}
 }
 
-// scores turns a member's scores into a float32 value of shape [N, 1, m], of the kind that the ensemble averages.
+// The method 'scores' turns a member's scores into a float32 value of shape [N, 1, m], of the kind that the ensemble
+// averages.
 func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	m := classesOf(j.contracts[0].Output)
 	value = out.Cast(value, Float32)

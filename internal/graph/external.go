@@ -64,7 +64,7 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	left := r.room // room for the tensors; files are counted separately, because tensors can share bytes of a file
+	left := r.room // bytes left for the tensors; files have their own limit, because tensors can share bytes of a file
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
@@ -80,12 +80,12 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 type externalReader struct {
 	root    *os.Root
 	files   map[string]externalFile // files read so far, by name
-	weights Weights                 // by key
+	weights Weights                 // weights by key
 	movable map[*onnxpb.TensorProto]bool
 	room    int64 // bytes that the files may still take
 }
 
-// take reads a tensor. It also reads the tensor's file, unless that file is already in memory.
+// The method 'take' reads a tensor. It also reads the tensor's file, unless that file is already in memory.
 func (r *externalReader) take(e externalTensor) (err error) {
 	f, ok := r.files[e.file]
 	if !ok {

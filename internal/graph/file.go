@@ -25,7 +25,7 @@ import (
 // A File is a model in memory. The model's files are read once, so later changes to the files have no effect. A File
 // owns the memory of the external weights. This memory is freed when nothing refers to it any more.
 type File struct {
-	Model   *onnxpb.ModelProto // its external tensors all point at weights in the map Weights
+	Model   *onnxpb.ModelProto // all external tensors of the model point at weights in the map Weights
 	Weights Weights
 	sha256  string
 }
@@ -74,7 +74,7 @@ func ReadModel(path string) (*File, error) {
 	var file *File
 	if err == nil {
 		file, err = Parse(graph.bytes, sum, filepath.Dir(path))
-		runtime.KeepAlive(graph) // the parsed model refers to the bytes of graph
+		runtime.KeepAlive(graph) // the parsed model refers to the bytes of 'graph'
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", quote.Name(path), err)
@@ -127,8 +127,8 @@ func roomForModels() int64 {
 	return math.MaxInt64
 }
 
-// readOpen reads an open file of at most `most` bytes and returns its SHA-256 in hex. It subtracts the file's size from
-// the variable 'room'.
+// readOpen reads an open file and returns its SHA-256 in hex. It refuses a file of more than 'most' bytes. It subtracts
+// the file's size from the variable 'room'.
 func readOpen(f *os.File, most int64, room *int64) (*block, string, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -47,7 +47,7 @@ func (a Arrangement) Arrange(in, example []float32) {
 }
 
 // Reindexed returns an arrangement for images [C,H,W] of the given shape. The function 'from' maps coordinates to
-// coordinates. Suppose that the arrangement a takes a value of the input from the coordinates p. The returned
+// coordinates. Suppose that the arrangement 'a' takes a value of the input from the coordinates p. The returned
 // arrangement then takes this value from the coordinates from(p).
 func (a Arrangement) Reindexed(shape []int, from func(c, row, column int) (int, int, int)) Arrangement {
 	h, w := shape[1], shape[2]
@@ -167,8 +167,8 @@ func channels(sizes []int, l Layout) int {
 	return sizes[0]
 }
 
-// reorder returns the permutation from one layout to another, for n pixels of c channels. It returns nil if the order
-// does not change.
+// The function 'reorder' returns the permutation from one layout to another, for n pixels of c channels. It returns nil
+// if the order does not change.
 func reorder(from, to Layout, c, n int) []int {
 	if from == to || c == 1 {
 		return nil
@@ -185,8 +185,8 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill checks the argument 'sizes' against the dimensions, and returns the sizes. It returns false if a dimension is
-// fixed at a different size.
+// The function 'fill' checks the argument 'sizes' against the dimensions, and returns the sizes. It returns false if a
+// dimension is fixed at a different size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false

@@ -135,7 +135,7 @@ func parseProto(model []byte) (*onnxpb.ModelProto, error) {
 	return m, nil
 }
 
-// describe lists the inputs and outputs of a model, and names the program that wrote the file.
+// The function 'describe' lists the inputs and outputs of a model, and names the program that wrote the file.
 func describe(m *onnxpb.ModelProto) (*Info, error) {
 	info := &Info{Producer: quote.Name(strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion()))}
 	for _, o := range m.OpsetImport {

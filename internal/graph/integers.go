@@ -23,7 +23,7 @@ var integerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_INT64):  {math.MinInt64, 1<<63 - 1<<39},
 }
 
-// feedable reports whether rscert can feed an input of type t.
+// The method 'feedable' reports whether rscert can feed an input of type t.
 func (t ElemType) feedable() bool {
 	_, integer := integerRanges[t]
 	return integer || t.IsFloat()

@@ -91,7 +91,7 @@ func HasLoops(m *onnxpb.ModelProto) bool {
 // InferenceHint advises users whose model was exported for training.
 const InferenceHint = "export it for inference (in PyTorch after model.eval())"
 
-// refuse returns an error that names the offending node.
+// The function 'refuse' returns an error that names the offending node.
 func refuse(problem string, s *scope, n *onnxpb.NodeProto, advice string) error {
 	where := ""
 	switch {

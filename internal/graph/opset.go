@@ -58,7 +58,7 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 // change.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
-	oldVersion := make(map[string]int64) // by function; the key "" stands for the graph
+	oldVersion := make(map[string]int64) // by name of the function; the key "" stands for the graph
 	oldVersion[""] = raiseImport(m.OpsetImport, to)
 	for _, f := range m.Functions { // for functions of the same name, keep the oldest version
 		from := raiseImport(f.OpsetImport, to)

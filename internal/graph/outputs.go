@@ -15,7 +15,7 @@ type OutputKind int
 
 // These are the kinds of outputs. Users may state the kind.
 const (
-	OutputsAuto   OutputKind = iota // as an option: rscert derives the kind from the model; as a result: the kind is unknown
+	OutputsAuto   OutputKind = iota // in options: rscert derives the kind from the model; in results: unknown kind
 	Logits                          // the softmax of the outputs is the confidence
 	Probabilities                   // the outputs are the confidence
 )

@@ -55,10 +55,10 @@ type rebatching struct {
 	batch   int64 // n, the batch size of the run
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
-	shapes  map[string][]int64  // by value name: shapes for a batch of n
-	ints    map[string][]int64  // by value name: parameters of nodes that do not depend on the input
-	scales  map[string]float32  // by value name: first elements of the float vectors stored in the file
-	needed  []bool              // by node: true if the output depends on the node
+	shapes  map[string][]int64  // shapes for a batch of n, by name of the value
+	ints    map[string][]int64  // parameters of nodes, by name, if they do not depend on the input
+	scales  map[string]float32  // first element of each float vector in the file, by name of the vector
+	needed  []bool              // for each node, whether the output depends on it
 	places  map[string]position // positions of the batch in the values that depend on the input
 	edits   Edits
 	visits  int
@@ -89,8 +89,8 @@ type edit struct {
 
 // Facts describes the values of a model in one run (see Learn).
 type Facts struct {
-	Shapes map[string][]int64 // shapes by value name
-	Ints   map[string][]int64 // by value name: vectors that are parameters of nodes
+	Shapes map[string][]int64 // shapes, by name of the value
+	Ints   map[string][]int64 // vectors that are parameters of nodes, by name of the value
 }
 
 // rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch dimension,
@@ -240,7 +240,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// follow tracks the batch through the nodes from index i on. It reports whether the proof succeeds.
+// The method 'follow' tracks the batch through the nodes from index i on. It reports whether the proof succeeds.
 func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -264,7 +264,7 @@ func (r *rebatching) follow(i int) bool {
 	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
 }
 
-// forget records that the node's results do not depend on the model's input.
+// The method 'forget' records that the node's results do not depend on the model's input.
 func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	for _, v := range n.Output {
 		delete(r.places, v)
@@ -297,7 +297,8 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of these options.
+// The method 'choose' tries the options of the node's rule in turn. It reports whether the proof succeeds with one of
+// these options.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
@@ -318,8 +319,8 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether a rule can apply. The node must be an operator, and not a function that the model defines. It
-// must have no subgraphs. The shapes of its inputs must be known.
+// The method 'known' reports whether a rule can apply. The node must be an operator, and not a function that the model
+// defines. It must have no subgraphs. The shapes of its inputs must be known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
 		return false
@@ -334,8 +335,8 @@ type option struct {
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if the sizes of a result contradict
-// the batch's position in this result.
+// The method 'place' records the positions of the batch in the node's results. It returns false if the sizes of a
+// result contradict the batch's position in this result.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {
@@ -355,12 +356,12 @@ func (r *rebatching) fits(v string, at position) bool {
 	return known && at.dim >= 0 && at.dim < len(sizes) && sizes[at.dim] == at.outer*r.batch*at.inner
 }
 
-// depends reports whether the node uses a value that depends on the model's input.
+// The method 'depends' reports whether the node uses a value that depends on the model's input.
 func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(inputsOf(n), r.fed)
 }
 
-// fed reports whether the value depends on the model's input.
+// The method 'fed' reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
 // position returns the position of the batch in input k of the node, if input k depends on the model's input.
@@ -392,7 +393,7 @@ func (r *rebatching) rank(n *onnxpb.NodeProto, k int) int { return len(r.shape(n
 
 func (r *rebatching) result(n *onnxpb.NodeProto) []int64 { return r.shapes[n.Output[0]] }
 
-// constant returns the integer vector in input k, if this vector does not depend on the model's input.
+// The method 'constant' returns the integer vector in input k, if this vector does not depend on the model's input.
 func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 	if k >= len(n.Input) || n.Input[k] == "" {
 		return nil, false

@@ -13,7 +13,7 @@ type rule func(*rebatching, *onnxpb.NodeProto) []option
 
 var rules = make(map[opKey]rule)
 
-func init() { // in init, so that one line can list all operators of a rule
+func init() { // init fills 'rules', so that one line can list all operators of a rule
 	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[opKey{domain, name}] = rule
@@ -63,10 +63,10 @@ func init() { // in init, so that one line can list all operators of a rule
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// moved returns a copy of the position with another dimension.
+// The method 'moved' returns a copy of the position with another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// alone reports whether the batch is the only index in its dimension.
+// The method 'alone' reports whether the batch is the only index in its dimension.
 func (p position) alone() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. A negative value of the attribute
@@ -132,7 +132,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool numbers indices across the batch
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's indices count across the batch
 		return nil
 	}
 	return to(at)
@@ -450,7 +450,7 @@ func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// sliced returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
+// The method 'sliced' returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
 // whatever the size of the axis.
 func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
 	starts, ok1 := r.parameter(n, 1, "starts")
@@ -476,7 +476,7 @@ func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok b
 	return axes, whole, true
 }
 
-// present reports whether the node has an input k.
+// The function 'present' reports whether the node has an input k.
 func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
 
 // parameter returns the value of a node's attribute. In later operator versions the value is in input k.
@@ -508,8 +508,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports as_strided on adjacent values
-// as a Gather of all values. This Gather acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports the operator 'as_strided' on
+// adjacent values as a Gather of all values. This Gather acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -552,7 +552,7 @@ func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
 	return to(at.reduced(n, []int{axis}))
 }
 
-// reduced returns the position of the batch in the result of a reduction over the axes.
+// The method 'reduced' returns the position of the batch in the result of a reduction over the axes.
 func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p
@@ -572,8 +572,8 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{at}, &edit{target: target}}}
 }
 
-// The rule 'resize' allows a Resize node that gets its output size as a constant (input sizes). It also allows scales
-// that leave the batch unchanged.
+// The rule 'resize' allows a Resize node that gets its output size as a constant, in its input 'sizes'. It also allows
+// scales that leave the batch unchanged.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	sizes := r.result(n)

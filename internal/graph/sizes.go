@@ -163,7 +163,7 @@ func (c *sizeCheck) nodes(nodes []*onnxpb.NodeProto, s *sizeScope) error {
 	return nil
 }
 
-// node checks one node, without its subgraphs.
+// The method 'node' checks one node, without its subgraphs.
 func (c *sizeCheck) node(n *onnxpb.NodeProto, s *sizeScope) error {
 	v, ok := sizeNode(n, s)
 	if !ok {

@@ -144,8 +144,8 @@ const (
 	closed
 )
 
-// check visits all nodes, depth first. It returns an error if it finds a cycle or a path of more than maxTreeDepth
-// nodes.
+// The method 'check' visits all nodes, depth first. It returns an error if it finds a cycle or a path of more than
+// maxTreeDepth nodes.
 func (b branching) check() error {
 	marks, next := make([]uint8, len(b)), make([]uint8, len(b))
 	height := make([]int32, len(b)) // for each closed node, the number of nodes on the longest path from it to a leaf

@@ -25,7 +25,7 @@ func modelOf(nodes ...*onnxpb.NodeProto) *onnxpb.ModelProto {
 	return &onnxpb.ModelProto{Graph: &onnxpb.GraphProto{Node: nodes}}
 }
 
-// named returns a classifier with one tree.
+// The function 'named' returns a classifier with one tree.
 func named(nodes ...tree) *onnxpb.NodeProto {
 	n := Node("TreeEnsembleClassifier", []string{"x"}, "y")
 	n.Domain = proto.String(machineLearning)
@@ -46,8 +46,8 @@ func named(nodes ...tree) *onnxpb.NodeProto {
 	return n
 }
 
-// numbered returns a TreeEnsemble (ai.onnx.ml, version 5) whose branches have the given children. The tree has two
-// leaves. The number 100 as a child stands for leaf 0, and the number 101 for leaf 1.
+// The function 'numbered' returns a TreeEnsemble (ai.onnx.ml, version 5) whose branches have the given children. The
+// tree has two leaves. The number 100 as a child stands for leaf 0, and the number 101 for leaf 1.
 func numbered(root int64, children ...[2]int64) *onnxpb.NodeProto {
 	n := Node("TreeEnsemble", []string{"x"}, "y")
 	n.Domain = proto.String(machineLearning)

@@ -20,7 +20,7 @@ type scope struct {
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes, by the name of their value
 }
 
-// constant returns the constant that a node of the scope sees under this name.
+// The method 'constant' returns the constant that a node of the scope sees under this name.
 func (s *scope) constant(name string) *onnxpb.TensorProto {
 	for ; s != nil; s = s.outer {
 		if t := s.constants[name]; t != nil {

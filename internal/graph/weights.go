@@ -91,7 +91,7 @@ func weightOf(weights Weights, t *onnxpb.TensorProto) (w weight, ok bool) {
 	return w, ok
 }
 
-// point turns t into an external tensor that points at the weight with the given key.
+// The function 'point' turns t into an external tensor that points at the weight with the given key.
 func point(t *onnxpb.TensorProto, key string) {
 	t.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
 	t.ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String(key)}}

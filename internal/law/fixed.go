@@ -19,8 +19,8 @@ func newMass(x *big.Int) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
 }
 
-// mirror returns the masses of the integers −n, …, n in a symmetric distribution. The argument 'half' holds the masses
-// of 0, …, n.
+// The function 'mirror' returns the masses of the integers −n, …, n in a symmetric distribution. The argument 'half'
+// holds the masses of 0, …, n.
 func mirror(half []Mass) (first int, masses []Mass) {
 	last := len(half) - 1
 	masses = make([]Mass, 2*last+1)
@@ -49,8 +49,8 @@ func ceil(x *big.Rat) int64 {
 	return q.Int64()
 }
 
-// exponential returns e^{−y} for 0 ≤ y ≤ 1 by its Taylor series. The error is below 2⁷ units of 2⁻²⁵⁶, because each of
-// the 60 terms contributes at most two units.
+// The function 'exponential' returns e^{−y} for 0 ≤ y ≤ 1 by its Taylor series. The error is below 2⁷ units of 2⁻²⁵⁶,
+// because each of the 60 terms contributes at most two units.
 func exponential(y *big.Int) *big.Int {
 	one := new(big.Int).Lsh(big.NewInt(1), places)
 	sum, term := new(big.Int).Set(one), one

@@ -7,8 +7,8 @@ import (
 )
 
 func TestNormalQuantileIsBelow(t *testing.T) {
-	// below reports whether Φ(z) ≤ p holds in spite of all rounding errors. For p > ½ it uses Φ(−z) and 1−p, because
-	// 1−p is exact there.
+	// The function 'below' reports whether Φ(z) ≤ p holds in spite of all rounding errors. For p > ½ it uses Φ(−z) and
+	// 1−p, because 1−p is exact there.
 	below := func(z, p float64) bool {
 		if p > 0.5 {
 			v, e := Gaussian.CDF(-z)

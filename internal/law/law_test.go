@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// all returns the laws and an additional law for tests.
+// The function 'all' returns the laws and an additional law for tests.
 func all() []law.Additive { return append([]law.Additive{lawtest.Logistic}, law.Additives()...) }
 
 func cdf(l law.Additive, z float64) float64 {
@@ -160,7 +160,7 @@ func TestMassesAreOfTheLaw(t *testing.T) {
 func TestLaplaceMassesAreJustBelow(t *testing.T) {
 	const prec = 600
 	number := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
-	exp := func(x *big.Float) *big.Float { // for x ≤ 0: by halving, the series, and squaring
+	exp := func(x *big.Float) *big.Float { // for x ≤ 0: the series gives e^(x/2¹⁶), which is then squared 16 times
 		small := new(big.Float).SetPrec(prec).SetMantExp(x, -16)
 		sum, term := number(1), number(1)
 		for k := 1.0; k < 60; k++ {

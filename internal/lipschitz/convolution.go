@@ -29,10 +29,11 @@ type Convolution struct {
 // Second bound. A stride of s on an axis is a convolution of stride 1 on s times as many channels: position j·s+r of
 // channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap t with t·d = q·s + r becomes
 // tap q. Extend the input by zeros to all integer positions. The convolution with zero padding is a part of the
-// convolution on all integer positions, which has the norm sup_ω ‖Ŵ(ω)‖₂, Ŵ(ω) = Σ_q W_q e^{iω·q}, by Parseval's
-// theorem. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an axis with Q taps, so |p|² is a
-// real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N >
-// 2(Q−1) equidistant points has a point within π/N of ω₀. So, with a factor for each axis,
+// convolution on all integer positions. By Parseval's theorem, the convolution on all positions has the norm sup_ω
+// ‖Ŵ(ω)‖₂ with Ŵ(ω) = Σ_q W_q e^{iω·q}. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an
+// axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥
+// M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of ω₀. So, with a
+// factor for each axis,
 //
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
@@ -88,8 +89,8 @@ const (
 	symbolBudget = 1 << 26 // limits the elements of Ŵ(ω)
 )
 
-// grid returns the number of points on each axis: 16, 8 or 4 times the degree. It returns nil if all of these are too
-// many, or Ŵ(ω) is too large.
+// grid returns the number of points on each axis: 16, 8 or 4 times the degree. It returns nil if all these numbers are
+// too large or if Ŵ(ω) is too large.
 func (c Convolution) grid() []int {
 	cols := float64(c.In)
 	for _, s := range c.Strides {
@@ -129,7 +130,7 @@ func (c Convolution) symbol(w []float64, grid []int) float64 {
 	return points.largest() * math.Sqrt(factor) * up
 }
 
-// mirrored reports whether the point −ω of the grid comes before ω.
+// The function 'mirrored' reports whether the point −ω of the grid comes before ω.
 func mirrored(at, grid []int) bool {
 	for a, n := range grid {
 		switch mirror := (n - at[a]) % n; {
@@ -149,7 +150,7 @@ var levels = []int{1, 4, mostSquarings}
 type frequency struct {
 	at    []int
 	bound float64
-	level int // index of levels; −1: no bound yet
+	level int // index in the list 'levels'; −1 if there is no bound yet
 }
 
 // frequencies is a heap of points, with the largest bound first.
@@ -179,8 +180,8 @@ func (f *frequencies) Pop() any {
 	return last
 }
 
-// largest returns the largest bound of a point. It increases the number of squarings of the point with the largest
-// bound, until that point has the largest number of squarings.
+// The method 'largest' returns the largest of the points' bounds. Before that, it lowers the largest bound by more
+// squarings, until the point with the largest bound has the largest number of squarings.
 func (f *frequencies) largest() float64 {
 	for heap.Init(f); ; heap.Fix(f, 0) {
 		top := &f.queue[0]

@@ -100,7 +100,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// explicit returns the matrix of a convolution of one or two axes with zero padding, from its definition.
+// The function 'explicit' returns the matrix of a convolution of one or two axes with zero padding, from its
+// definition.
 func explicit(c Convolution, size, pad []int) (rows, cols int, data []float64) {
 	axes := len(c.Kernel)
 	out := make([]int, axes)
@@ -156,7 +157,7 @@ func TestConvolutionNorm(t *testing.T) {
 			c.Weights = make([]float64, c.Groups*c.Out*c.In*product(c.Kernel))
 			for k := range c.Weights {
 				c.Weights[k] = r.NormFloat64()
-				if trial == 0 { // attained at frequency 0
+				if trial == 0 { // the norm is then attained at frequency 0
 					c.Weights[k] = 1
 				}
 			}

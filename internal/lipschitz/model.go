@@ -71,7 +71,7 @@ func Of(f *graph.File, output string, shape []int64) (Model, error) {
 // errRepeated means that a node repeats a value by broadcasting.
 var errRepeated = errors.New("repeated by broadcasting")
 
-// along bounds the Lipschitz constant of an output as a function of an input of the given shape.
+// The function 'along' bounds the Lipschitz constant of an output as a function of an input of the given shape.
 func along(f *graph.File, input, output string, shape []int64) (Model, error) {
 	w := walk{file: f, values: map[string]value{}}
 	for _, t := range f.Model.Graph.Initializer {
@@ -151,21 +151,21 @@ func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, er
 	return shape, nil
 }
 
-// value is what is known about a value of the graph.
+// A value holds what is known about a value of the graph.
 type value struct {
 	shape  []int64 // nil if it is not known
 	bound  float64 // Lipschitz constant as a function of the input; 0 for a constant
 	ints   []int64 // the elements of a constant of integers, if known
 	tensor *onnxpb.TensorProto
 	factor float64
-	known  bool // ints is known
+	known  bool // whether 'ints' is known
 }
 
 func constant(t *onnxpb.TensorProto) value {
 	return value{shape: append([]int64{}, t.Dims...), tensor: t}
 }
 
-// walk visits the nodes in order.
+// A walk visits the nodes in order.
 type walk struct {
 	file   *graph.File
 	values map[string]value
@@ -178,7 +178,7 @@ type node struct {
 	file *graph.File
 }
 
-// visit sets the values of a node's outputs.
+// The method 'visit' sets the values of a node's outputs.
 func (w *walk) visit(raw *onnxpb.NodeProto) error {
 	n := node{NodeProto: raw, file: w.file}
 	depends := false
@@ -237,7 +237,7 @@ func leastInputs(op string) int {
 	return 1
 }
 
-// set sets the values of the node's outputs. The first output gets the value 'out'.
+// The method 'set' sets the values of the node's outputs. The first output gets the value 'out'.
 func (w *walk) set(n node, out value, depends bool) {
 	largest := 0.0
 	for _, v := range n.in {
@@ -316,7 +316,7 @@ func (n node) constantResult() (value, error) {
 		return n.in[0], nil
 	case "Transpose":
 		if v := n.in[0]; v.tensor != nil && len(v.shape) == 2 {
-			v.shape = []int64{v.shape[1], v.shape[0]} // the norm and the largest element are the same
+			v.shape = []int64{v.shape[1], v.shape[0]} // transposition keeps the norm and the largest element
 			return v, nil
 		}
 		return value{}, nil
@@ -435,7 +435,8 @@ func (n node) integer(name string, absent int64) int64 {
 	return absent
 }
 
-// axis returns the attribute 'axis', which counts from the end if it is negative and the rank is known.
+// axis returns the attribute 'axis'. A negative axis counts from the end. If the rank is known, axis returns it as a
+// non-negative number.
 func (n node) axis(absent int64) int64 {
 	axis := n.integer("axis", absent)
 	if axis < 0 && n.in[0].shape != nil {
@@ -463,7 +464,7 @@ func (n node) sizes(name string, axes int, absent int) ([]int, error) {
 	return out, nil
 }
 
-// refuse returns an error about the node.
+// The method 'refuse' returns an error about the node.
 func (n node) refuse(format string, arguments ...any) error {
 	name := n.GetName()
 	if name == "" && len(n.Output) > 0 {

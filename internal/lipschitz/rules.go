@@ -13,7 +13,7 @@ type rule func(n node) (value, error)
 // rules holds the rule of each operator.
 var rules map[string]rule
 
-func init() { // in init, because the rules refer to the list
+func init() { // init sets 'rules', because some rules refer to this map
 	rules = map[string]rule{
 		"Identity": same, "Dropout": dropout, "Cast": cast, "Shape": shapeOf,
 		"Relu": same, "Tanh": same, "Neg": same, "Abs": same, "Clip": clip, "Softplus": same, "Sin": same, "Cos": same,
@@ -32,10 +32,10 @@ func init() { // in init, because the rules refer to the list
 	}
 }
 
-// supported lists the operators.
+// The function 'supported' lists the operators.
 func supported() string { return strings.Join(slices.Sorted(maps.Keys(rules)), ", ") }
 
-// times returns the first input with its bound multiplied by a factor.
+// The method 'times' returns the first input with its bound multiplied by a factor.
 func (n node) times(factor float64) value {
 	return value{shape: n.in[0].shape, bound: n.in[0].bound * factor * up}
 }
@@ -74,7 +74,7 @@ func dropout(n node) (value, error) {
 	return same(n)
 }
 
-// cast accepts only conversions to real numbers, and ignores their rounding, as all rules do.
+// The rule 'cast' accepts only conversions to real numbers, and ignores their rounding, as all rules do.
 func cast(n node) (value, error) {
 	switch n.integer("to", 1) {
 	case 1, 10, 11, 16: // float32, float16, float64, bfloat16
@@ -201,7 +201,7 @@ func transpose(n node) (value, error) {
 	return out, nil
 }
 
-// pad adds constants. The other modes repeat elements.
+// The rule 'pad' is for paddings with constants. It refuses the other modes, because they repeat elements.
 func pad(n node) (value, error) {
 	if a := n.attribute("mode"); a != nil && string(a.S) != "constant" {
 		return value{}, n.refuse("mode %s", a.S)
@@ -209,8 +209,8 @@ func pad(n node) (value, error) {
 	return moved(n)
 }
 
-// broadcast returns the shape of the result of a node whose inputs are broadcast. If an input depends on the model's
-// input, broadcast refuses to repeat it, because a repetition multiplies the Lipschitz constant.
+// The method 'broadcast' returns the shape of the result of a node whose inputs are broadcast. If an input depends on
+// the model's input, broadcast refuses to repeat it, because a repetition multiplies the Lipschitz constant.
 func (n node) broadcast() ([]int64, error) {
 	var shape []int64
 	for _, v := range n.in {
@@ -368,7 +368,8 @@ func (n node) matrixNorm(k int) (float64, error) {
 	return 0, n.refuse("input %d has more than two dimensions", k)
 }
 
-// conv is the rule of Conv and ConvTranspose. Both store the weights in blocks of the first dimension.
+// conv is the rule of Conv and ConvTranspose. In both operators, the weights are one block for each index of their
+// first dimension.
 func conv(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -571,7 +572,7 @@ func batchNorm(n node) (value, error) {
 	return n.times(largest(scale)), nil
 }
 
-// largest returns the largest absolute value, or +∞ if a number is not finite.
+// The function 'largest' returns the largest absolute value, or +∞ if a number is not finite.
 func largest(x []float64) float64 {
 	most := 0.0
 	for _, v := range x {

@@ -90,7 +90,7 @@ func (a matrix) gramRadius(k int) float64 {
 	return gram.radius(k) + rounding(inner)*square(a.frobenius()) + tiny
 }
 
-// symmetric returns AᵀA or AAᵀ.
+// The function 'symmetric' returns AᵀA or AAᵀ.
 func symmetric(side int, product blas.Transpose, a matrix) matrix {
 	out := matrix{side, side, make([]float64, side*side)}
 	blas64.Syrk(product, 1, blas64.General{Rows: a.rows, Cols: a.cols, Stride: a.cols, Data: a.data}, 0,

@@ -29,11 +29,11 @@ func available(root fs.FS) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// A hierarchy names the memory files of one version of control groups.
+// A hierarchy holds the names of the memory files of one version of control groups.
 type hierarchy struct {
 	controller          string // name of the controller in /proc/self/cgroup
 	mount               string
-	limit, usage, cache string // cache: field of memory.stat that counts the file pages reclaimed first
+	limit, usage, cache string // cache: field of memory.stat for the file pages that the kernel reclaims first
 }
 
 var hierarchies = []hierarchy{

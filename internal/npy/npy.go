@@ -278,7 +278,7 @@ func Read[T Number](r *Reader, dst []T) (n int, err error) {
 		b, err = r.r.Peek(min(len(dst)-n, r.r.Size()/r.Width) * r.Width)
 		k := len(b) / r.Width
 		Decode(r.Type, dst[n:n+k], b)
-		_, _ = r.r.Discard(k * r.Width) // never fails after Peek
+		_, _ = r.r.Discard(k * r.Width) // Discard never fails after Peek
 		n += k
 	}
 	if errors.Is(err, io.EOF) {

@@ -78,7 +78,8 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// repeat calls the given functions b.N times in total. The functions run concurrently and share these calls.
+// The function 'repeat' calls the given functions b.N times in total. The functions run concurrently and share these
+// calls.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))

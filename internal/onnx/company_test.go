@@ -64,7 +64,7 @@ var mixingModels = map[string]struct {
 	"softmax_batch_axis": {"Softmax 'y'", func() *modelBuilder {
 		return companyOf().convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
 	}},
-	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // drops values below the batch's third largest value
+	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // the model drops values below the batch's third largest
 		return companyOf().reshape("x", "all", -1).int64s("k", 3).node("TopK", "all k", "most").second("at").
 			node("ReduceMin", "most", "third").node("Less", "x third", "less").node("Cast", "less", "mask", integer("to", int64(graph.Float32))).
 			node("Mul", "x mask", "z").scored("z")
@@ -413,9 +413,9 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 		b.int64s(y+"a", axis).node("CumSum", v+" "+y+"a", y)
 	case 7:
 		b.node("DynamicQuantizeLinear", v, y+"q").second(y+"s").second(y+"z").optional("DequantizeLinear", y+"q", y+"s", y+"z", y)
-	case 8: // depends on the sizes of the tensor
+	case 8: // these nodes use the sizes of the tensor
 		b.node("Shape", v, y+"shape").reshape(v, y+"r", -1, 12).node("Tanh", y+"r", y+"t").node("Reshape", y+"t "+y+"shape", y)
-	case 9: // divides by the size of a dimension
+	case 9: // these nodes divide by the size of a dimension
 		b.node("Shape", v, y+"shape").int64s(y+"i", axis).node("Gather", y+"shape "+y+"i", y+"n").
 			node("Cast", y+"n", y+"f", integer("to", int64(graph.Float32))).node("Div", v+" "+y+"f", y)
 	case 10:

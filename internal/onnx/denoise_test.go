@@ -29,8 +29,8 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// apply runs a model with one image input on 16 samples. If the model has a timestep input, apply replaces it by a
-// constant.
+// The function 'apply' runs a model with one image input on 16 samples. If the model has a timestep input, apply
+// replaces it by a constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
 	m := proto.CloneOf(b.ModelProto)

@@ -15,7 +15,7 @@ import (
 // second is the net of testModels["nchw"] with other weights.
 func second() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
-	b.weights("unused", graph.Float32, 77) // uses random numbers, so that the net's weights differ
+	b.weights("unused", graph.Float32, 77) // this uses up random numbers, so that the net's weights differ
 	return b.convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 }
 
@@ -122,7 +122,8 @@ func TestEnsemble(t *testing.T) {
 	compareMean(t, m, samples, a, b)
 }
 
-// raised returns a copy of a model with a later operator set, in which the model's operators have the same meaning.
+// The function 'raised' returns a copy of a model with a later operator set, in which the model's operators have the
+// same meaning.
 func raised(b *modelBuilder, opset int64) *modelBuilder {
 	c := &modelBuilder{proto.CloneOf(b.ModelProto), b.rng}
 	c.OpsetImport[0].Version, c.IrVersion = proto.Int64(opset), proto.Int64(8)

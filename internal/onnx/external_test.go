@@ -28,9 +28,9 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// wide returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of a Reshape.
-// ONNX Runtime uses the weight w_add in its original order, while its kernels may copy the other weights into another
-// order.
+// The function 'wide' returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of
+// a Reshape. ONNX Runtime uses the weight w_add in its original order, while its kernels may copy the other weights
+// into another order.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -62,8 +62,8 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	_ = protorange.Options{Stable: true}.Range(m.ProtoReflect(), visit, nil)
 }
 
-// moved moves the data of all tensors of the model to an external file with the given name. Each tensor begins at a
-// multiple of the argument 'align'. The function returns the contents of this file.
+// The function 'moved' moves the data of all tensors of the model to an external file with the given name. Each tensor
+// begins at a multiple of the argument 'align'. The function returns the contents of this file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
 	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
@@ -194,7 +194,8 @@ func TestOpenVINOExternal(t *testing.T) {
 	})
 }
 
-// hostile returns a model whose first weight is external, with the given keys and values in its external_data.
+// The function 'hostile' returns a model whose first weight is external, with the given keys and values in its
+// external_data.
 func hostile(pairs ...string) *modelBuilder {
 	b := wide()
 	w := b.Graph.Initializer[0]
@@ -355,7 +356,7 @@ func TestExternalFrozen(t *testing.T) {
 			file = nil
 		}
 		for range 2 {
-			runtime.GC() // unmaps memory that nothing refers to
+			runtime.GC() // the collection unmaps memory that nothing refers to
 			time.Sleep(10 * time.Millisecond)
 		}
 		got := scores(t, m, randomSamples(48)[:16])

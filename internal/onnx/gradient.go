@@ -59,7 +59,7 @@ func (m *Model) Gradient(ctx context.Context, o grad.Objective) (*Gradient, erro
 	return g, err
 }
 
-// differentiate returns a copy of the model with an objective and its gradient.
+// The method 'differentiate' returns a copy of the model with an objective and its gradient.
 func (m *Model) differentiate(ctx context.Context, o grad.Objective) (*onnxpb.ModelProto, *Gradient, error) {
 	rows := o.Examples * o.Copies
 	proved := m.independence == Proved

@@ -64,7 +64,8 @@ func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
 		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], graph.Float32, "N", 4)}}
 }
 
-// calling returns the net followed by a call of a function that the model defines. The function contains node n.
+// The function 'calling' returns the net followed by a call of a function that the model defines. The function contains
+// node n.
 func calling(n *onnxpb.NodeProto) *modelBuilder {
 	b := net().add(graph.Node("Tail", []string{"s"}, "y"), "own", "tail")
 	f := &onnxpb.FunctionProto{Name: proto.String("Tail"), Domain: proto.String("own"), Node: []*onnxpb.NodeProto{n}}
@@ -186,7 +187,8 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// endless returns a model with a loop that never ends. The nodes are the loop's body, which may be empty.
+// The function 'endless' returns a model with a loop that never ends. The nodes are the loop's body, which may be
+// empty.
 func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	out, more := "v", "go"
 	if len(nodes) > 0 {

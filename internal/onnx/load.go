@@ -281,7 +281,7 @@ func (l *loader) session(proved bool, tile int) (*session, error) {
 	return s, nil
 }
 
-// edited returns a copy of the model, edited for a session.
+// The method 'edited' returns a copy of the model, edited for a session.
 func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	edited := proto.CloneOf(m.model)
 	input, output := m.contract.Input.Name, m.contract.Output.Name
@@ -337,7 +337,7 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
-// dark is the index of a dark sample among the companions.
+// The constant 'dark' is the index of a dark sample among the companions.
 const dark = 4
 
 // companions returns samples that are very different from the random samples. The companions are dark, bright, flat,
@@ -423,7 +423,7 @@ func (l *loader) load(opt LoadOptions) error {
 	return l.offerSmaller(opt, nil, nil)
 }
 
-// measures reports whether the loader chooses the batch size by measuring speeds.
+// The method 'measures' reports whether the loader chooses the batch size by measuring speeds.
 func (l *loader) measures(opt LoadOptions) bool {
 	return opt.Batch == 0 && !opt.Smaller && l.device.provider.measured
 }
@@ -537,9 +537,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// batchable returns a session that runs the model in batches of the reference size. In this session, each sample's
-// scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the session's
-// scores for the samples in the argument 'pool'. If there is no such session, the error says why.
+// The method 'batchable' returns a session that runs the model in batches of the reference size. In this session, each
+// sample's scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the
+// session's scores for the samples in the argument 'pool'. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -613,7 +613,7 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	return nil
 }
 
-// alone runs one sample alone. If the file declares a batch, every row holds a copy of the sample.
+// The method 'alone' runs one sample alone. If the file declares a batch, every row holds a copy of the sample.
 func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	rows, err := l.rows(s, make([]int, native), [][]float32{x})
 	if err != nil {
@@ -639,8 +639,8 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples. The argument 'tile' is the number of samples per call. canonical
-// returns an error if a sample's scores depend on its row or on the other samples of the call.
+// The method 'canonical' returns the scores of the pool's samples. The argument 'tile' is the number of samples per
+// call. The method returns an error if a sample's scores depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -702,11 +702,11 @@ func placements(tile, n int) (calls [][]int) {
 	return calls
 }
 
-// compare checks the scores of samples in a batch against the scores of the same samples alone. Two kinds of
-// differences are possible. First, a matrix product may sum in another order for a single row, so the scores may differ
-// by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a sample
-// gets the scores of other samples. The error is then as large as the differences between samples. The tolerance lies
-// between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
+// The method 'compare' checks the scores of samples in a batch against the scores of the same samples alone. Two kinds
+// of differences are possible. First, a matrix product may sum in another order for a single row, so the scores may
+// differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a
+// sample gets the scores of other samples. The error is then as large as the differences between samples. The tolerance
+// lies between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
 // rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64

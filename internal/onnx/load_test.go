@@ -47,7 +47,7 @@ func load(t testing.TB, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// scores runs all samples in batches. Copies of the last sample fill up the last batch.
+// The function 'scores' runs all samples in batches. Copies of the last sample fill up the last batch.
 func scores(t testing.TB, m smoothing.Classifier, samples [][]float32) [][]float32 {
 	t.Helper()
 	var all [][]float32

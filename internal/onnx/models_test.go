@@ -116,7 +116,7 @@ var testModels = map[string]func() *modelBuilder{
 			node("Expand", "c like", "e").reshape("e", "f", 8, 144).weights("w6", graph.Float32, 144, 4).
 			node("MatMul", "f w6", "y").output("y", graph.Float32, 8, 4)
 	},
-	"baked": func() *modelBuilder { // declares a free size, but contains a fixed size
+	"baked": func() *modelBuilder { // the model declares a free size, but contains a fixed size
 		return newModel("x", graph.Float32, "N", 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, 32).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
@@ -130,17 +130,17 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 8, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", 256).reshape("v", "f", -1, 32).
 			weights("s8", graph.Float32, 8, 1).node("Sub", "s8 s8", "zero").gemm("f", "g", graph.Float32).node("Add", "g zero", "y").output("y", graph.Float32, 8, 4)
 	},
-	"mixing": func() *modelBuilder { // can run in batches, but then uses values of other samples
+	"mixing": func() *modelBuilder { // the model can run in batches, but then uses values of other samples
 		return newModel("x", graph.Float32, 1, 48).reshape("x", "v", 48, -1).node("Transpose", "v", "t", ints("perm", 1, 0)).
 			weights("w", graph.Float32, 48, 4).node("MatMul", "t w", "y").output("y", graph.Float32, 1, 4)
 	},
-	"constant": func() *modelBuilder { // ignores its input, so its scores cannot show whether batches work
+	"constant": func() *modelBuilder { // the model ignores its input, so its scores cannot show whether batches work
 		return newModel("x", graph.Float32, 1, 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "s").
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},
 
 	// The scores of these models depend on more than the sample.
-	"batch_mean": func() *modelBuilder { // computes like batch normalisation in training mode
+	"batch_mean": func() *modelBuilder { // the model computes like batch normalisation in training mode
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMean", "s", "mean", ints("axes", 0)).node("Sub", "s mean", "y").output("y", graph.Float32, "N", 4)
 	},
@@ -148,7 +148,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("ReduceMean", "s", "mean", ints("axes", 0)).
 			floats("tiny", 1e-6).node("Mul", "mean tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
 	},
-	"batch_size": func() *modelBuilder { // imitates kernels whose rounding depends on the batch size
+	"batch_size": func() *modelBuilder { // the model imitates kernels whose rounding depends on the batch size
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Shape", "x", "shape").int64s("zero", 0).
 			node("Gather", "shape zero", "n").node("Cast", "n", "nf", integer("to", int64(graph.Float32))).
 			floats("tiny", 1e-6).node("Mul", "nf tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
@@ -224,7 +224,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 48).node("ArgMax", "x", "label", integer("axis", 1), integer("keepdims", 0)).
 			output("label", graph.ElemType(onnxpb.TensorProto_INT64), "N")
 	},
-	"table": func() *modelBuilder { // one input per column, [N,1] or [N], of several types; returns its inputs
+	"table": func() *modelBuilder { // one input [N,1] or [N] per column, of several types; the model returns its inputs
 		b := newModel("age", graph.ElemType(onnxpb.TensorProto_INT64), "N", 1)
 		b.Graph.Input = append(b.Graph.Input, value("body height", graph.Float64, "N", 1), value("weight", graph.Float32, "N"), value("flag", graph.ElemType(onnxpb.TensorProto_UINT8), "N", 1))
 		float := integer("to", int64(graph.Float32))

@@ -80,11 +80,11 @@ type noisyCall struct {
 	scores  []float32              // [T·m]; nil until requested
 	results [2]string              // names of votes and scores
 	outputs [2]ort.Value           // values of votes and scores
-	gives   [2]bool                // says for each of the two outputs whether it is bound
+	gives   [2]bool                // whether each of the two outputs is bound
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples of these points; kept, so that no new example gets the same address
+	held     [][]int32          // the examples of these points, kept so that no new example gets the same address
 	byCount  map[int]boundValue // tensors that use the memory of 'places', by number of examples
 }
 
@@ -323,7 +323,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	}
 	err := c.bind(v)
 	if err != nil {
-		c.held = nil // so that the next call binds again
+		c.held = nil // the next call must bind again
 	}
 	return plain(err)
 }

@@ -96,8 +96,8 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// compare runs the batch twice, once with noise from the model's graph and once with noise from Go code. It checks that
-// the scores and votes of both runs are equal, and returns the scores.
+// The method 'compare' runs the batch twice, once with noise from the model's graph and once with noise from Go code.
+// It checks that the scores and votes of both runs are equal, and returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()

@@ -60,7 +60,7 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// check verifies the files of a folder that is in the cache. It verifies each folder only once.
+// The method 'check' verifies the files of a folder that is in the cache. It verifies each folder only once.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// link builds a shared library from C source with the C compiler that Go uses. The new library depends, by name, on the
-// given libraries in its folder. Without a compiler, link skips the test.
+// The function 'link' builds a shared library from C source with the C compiler that Go uses. The new library depends,
+// by name, on the given libraries in its folder. Without a compiler, link skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()
@@ -42,8 +42,8 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting returns the C source of a library. When this library is loaded, it appends a line to a file. The line contains
-// the argument 'name'.
+// The function 'noting' returns the C source of a library. When this library is loaded, it appends a line to a file.
+// The line contains the argument 'name'.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
@@ -63,7 +63,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	t.Helper()
 	dir := t.TempDir()
 	note = filepath.Join(dir, "loaded")
-	build := filepath.Join(dir, "build") // holds the libraries for linking; removed before they are loaded
+	build := filepath.Join(dir, "build") // libraries for linking; before loading, they move to other folders
 	name := func(stem string) string { return stem + ".so." + version }
 	place := map[string]string{"libcudnn": "packages/nvidia/cudnn/lib", "libcublas": "packages/nvidia/cu13/lib", "libcublasLt": "packages/nvidia/cu13/lib",
 		"libcudart": "cache", "libcurand": "cache", "libnvrtc": "cache", "libnvrtc-builtins": "cache"}

@@ -235,7 +235,7 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	}
 	in, _ := l.shapes(tile)
 	err = s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], in, make([]float32, in.FlattenedSize())}}, nil)
-	if closeErr := s.close(); err == nil { // close writes the profile
+	if closeErr := s.close(); err == nil { // closing the session writes the profile
 		err = closeErr
 	}
 	if err != nil {

@@ -47,8 +47,8 @@ type provider struct {
 	strict bool
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
-	// calls limits the number of concurrent calls of ONNX Runtime on a device, because each call holds the values of
-	// all layers in memory. If calls is 0, the number of workers is the limit.
+	// The field 'calls' limits the number of concurrent calls of ONNX Runtime on a device, because each call holds the
+	// values of all layers in memory. If calls is 0, the number of workers is the limit.
 	calls int
 	// If tunable is set, the provider has the settings of Tuning.
 	tunable bool
@@ -141,9 +141,9 @@ func (p *provider) checkPrecision(precision Precision) error {
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }
 
-// works returns nil if the library can run models on the device, or the reason why it cannot. It is not enough that the
-// library lists the provider. CUDA and OpenVINO are in separate libraries, which need other libraries and a driver.
-// ONNX Runtime loads them only when a provider is added to a session's options.
+// The method 'works' returns nil if the library can run models on the device, or the reason why it cannot. It is not
+// enough that the library lists the provider. CUDA and OpenVINO are in separate libraries, which need other libraries
+// and a driver. ONNX Runtime loads them only when a provider is added to a session's options.
 func (r *Runtime) works(d Device) error {
 	if !slices.Contains(r.providers, d.provider.name) {
 		return fmt.Errorf("the ONNX Runtime library has no %s provider", strings.TrimSuffix(d.provider.name, "ExecutionProvider"))

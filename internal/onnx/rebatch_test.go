@@ -226,7 +226,7 @@ func TestRebatchRules(t *testing.T) {
 		{"expand the batch", false, opset, func(b *modelBuilder) { b.int64s("like", 3, 1, 1, 1).node("Expand", "x like", "y") }},
 		{"resize to sizes", true, opset, func(b *modelBuilder) { b.int64s("s", 1, 2, 6, 8).optional("Resize", "x", "", "", "s", "y") }},
 		{"resize by scales", true, opset, func(b *modelBuilder) { b.floats("s", 1, 1, 2, 2).optional("Resize", "x", "", "s", "y") }},
-		{"a size of its own", true, opset, func(b *modelBuilder) { // divides x by the root of its width
+		{"a size of its own", true, opset, func(b *modelBuilder) { // the graph divides x by the root of its width
 			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).
 				node("Sqrt", "f", "r").node("Div", "x r", "y")
 		}},
@@ -238,7 +238,7 @@ func TestRebatchRules(t *testing.T) {
 			b.node("ReduceMax", "x", "m", axes(1, 2, 3), integer("keepdims", 0)).int64s("a", 0).node("Unsqueeze", "m a", "t").
 				normalised("t", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
 		}},
-		{"sizes from a start on", true, 15, func(b *modelBuilder) { // divides x by its height times its width
+		{"sizes from a start on", true, 15, func(b *modelBuilder) { // the graph divides x by its height times its width
 			b.optional("Shape", "x", "hw").attributes(integer("start", 2)).node("ReduceProd", "hw", "p", integer("keepdims", 1)).
 				node("Cast", "p", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
 		}},
@@ -504,8 +504,8 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// regrouped returns another shape with the same number of values. It joins neighbouring sizes, and it adds and removes
-// sizes of 1.
+// The function 'regrouped' returns another shape with the same number of values. It joins neighbouring sizes, and it
+// adds and removes sizes of 1.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64
 	for _, s := range shape {

@@ -22,7 +22,7 @@ type resized struct {
 // sizes says how a model runs batches of one size.
 type sizes struct {
 	batch   int       // number of samples per Run
-	tile    int       // number of samples per call of the session; divides batch
+	tile    int       // number of samples per call of the session, a divisor of 'batch'
 	in, out ort.Shape // shapes of a call
 }
 

@@ -23,7 +23,7 @@ type Runtime struct {
 	checked       sync.Map     // devices and precisions whose arithmetic passed checkArithmetic
 }
 
-// opened holds the only runtime of the process, because ONNX Runtime's environment is global.
+// The variable 'opened' holds the only runtime of the process, because ONNX Runtime's environment is global.
 var opened struct {
 	sync.Mutex
 	*Runtime

@@ -33,7 +33,7 @@ func TestOpen(t *testing.T) {
 	load(t, testModel(t, "nchw"), LoadOptions{})
 }
 
-// compile builds a shared library.
+// The function 'compile' builds a shared library.
 func compile(t *testing.T, source string) string {
 	t.Helper()
 	folder := t.TempDir()

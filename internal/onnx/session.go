@@ -41,7 +41,7 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // allocate memory during runs; a gradient with a memory plan would take twice as much
+	frugal  bool                // no memory plan: with a plan, a gradient would take twice the memory
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
@@ -126,8 +126,8 @@ func plain(err error) error {
 	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
-// scores runs the graph once. It uses the slice 'in' as the first input, and writes the first output to the slice
-// 'out'.
+// The method 'scores' runs the graph once. It uses the slice 'in' as the first input, and writes the first output to
+// the slice 'out'.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
 	one := &struct { // allocate all parts together, because a call of a tiny model takes only microseconds
 		in, out held[float32]
@@ -166,7 +166,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 	})
 }
 
-// call runs the graph by calling f. If ctx is cancelled, the run stops after the current node.
+// The method 'call' runs the graph by calling f. If ctx is cancelled, the run stops after the current node.
 func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
 	if s.slots != nil {
 		select {
@@ -239,7 +239,8 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 	return ctx.Err()
 }
 
-// keep saves the options of a run for reuse by another run. The run that used the options must not have been cancelled.
+// The method 'keep' saves the options of a run for reuse by another run. The run that used the options must not have
+// been cancelled.
 func (s *session) keep(options *ort.RunOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

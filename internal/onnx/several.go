@@ -55,8 +55,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt copies the warnings of the model on another device, except warnings that this model already has. For example,
-// it copies a warning that the other device needs smaller calls.
+// The method 'adopt' copies the warnings of the model on another device, except warnings that this model already has.
+// For example, it copies a warning that the other device needs smaller calls.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.ContainsFunc(m.warnings, w.Equal) {
@@ -65,8 +65,8 @@ func (m *Model) adopt(other *Model) {
 	}
 }
 
-// others returns the devices to use in addition to the first model's device. It also reports whether the user named the
-// devices.
+// The method 'others' returns the devices to use in addition to the first model's device. It also reports whether the
+// user named the devices.
 func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {
 		asked = Device{provider: first.provider}

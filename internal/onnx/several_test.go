@@ -147,7 +147,7 @@ func TestCheckAgreement(t *testing.T) {
 	changed := testModels["nchw"]()
 	for _, w := range changed.Graph.Initializer {
 		if w.GetName() == "b_gemm" {
-			w.RawData[1] ^= 1 // changes a bias by 2⁻¹⁵ of its value, which affects only the first score
+			w.RawData[1] ^= 1 // this changes a bias by 2⁻¹⁵ of its value, and only the first score depends on this bias
 		}
 	}
 	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})

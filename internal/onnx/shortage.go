@@ -39,8 +39,8 @@ func (m *Model) explainRun(err error) error {
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
 }
 
-// printed limits how many bytes of an ONNX Runtime error are printed. The limit is necessary because the error may
-// contain long names from the model.
+// The constant 'printed' limits how many bytes of an ONNX Runtime error are printed. The limit is necessary because the
+// error may contain long names from the model.
 const printed = 400
 
 // printableText puts an error of ONNX Runtime on one line.

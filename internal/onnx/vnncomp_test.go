@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// shared loads a file from ../shared/data.
+// The function 'shared' loads a file from ../shared/data.
 func shared(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../../shared/data", path))

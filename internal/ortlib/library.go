@@ -58,7 +58,7 @@ func (e *NotFoundError) Spell(s param.Spelling) string {
 	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
 }
 
-// named reports whether the user named the library's file. FindFor then searches no other place.
+// The method 'named' reports whether the user named the library's file. FindFor then searches no other place.
 func (e *NotFoundError) named() bool {
 	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
 }
@@ -182,7 +182,7 @@ func (f Build) cachePath() (string, error) {
 // cacheRoot returns the folder for libraries in the user's cache.
 func cacheRoot() (string, error) {
 	cache, err := os.UserCacheDir()
-	if err == nil && !filepath.IsAbs(cache) { // happens if $HOME is relative
+	if err == nil && !filepath.IsAbs(cache) { // this happens if $HOME is relative
 		err = fmt.Errorf("the user's cache folder, %s, is not an absolute path", quote.Name(cache))
 	}
 	if err != nil {

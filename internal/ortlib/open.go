@@ -46,7 +46,8 @@ func OpenLibrary(path string) (*Opened, error) {
 	return l, nil
 }
 
-// check hashes the open file. If the file is in the cache, check compares the hash with the published hashes.
+// The method 'check' hashes the open file. If the file is in the cache, check compares the hash with the published
+// hashes.
 func (l *Opened) check() (err error) {
 	if l.before, err = l.file.Stat(); err != nil {
 		return err

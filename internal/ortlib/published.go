@@ -37,8 +37,9 @@ func (f Build) setupCommand() param.Text {
 	return param.Textf("rscert setup %s %s", param.Device, f.device)
 }
 
-// chosen returns f, unless f is the zero Build. For the zero Build it chooses a build. It chooses the CUDA build only
-// if this build is in the cache and there is a GPU, because the CUDA build is many times larger than the plain build.
+// The method 'chosen' returns f, unless f is the zero Build. For the zero Build it chooses a build. It chooses the CUDA
+// build only if this build is in the cache and there is a GPU, because the CUDA build is many times larger than the
+// plain build.
 func (f Build) chosen() Build {
 	if f != (Build{}) {
 		return f

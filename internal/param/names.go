@@ -1,6 +1,6 @@
 package param
 
-// These are the parameters that texts of internal packages name.
+// Texts of internal packages mention these parameters.
 const (
 	AllowTF32         Name = "allow-tf32"
 	AtLeast           Name = "at-least"

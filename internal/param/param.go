@@ -31,7 +31,7 @@ type Text struct {
 // Textf returns a Text. The format follows fmt.Errorf.
 func Textf(format string, args ...any) Text {
 	if false {
-		_ = fmt.Errorf(format, args...) // lets 'go vet' check the callers' formats
+		_ = fmt.Errorf(format, args...) // this call lets 'go vet' check the callers' formats
 	}
 	return Text{format, args}
 }
@@ -99,7 +99,7 @@ func Spell(err error, s Spelling) string {
 }
 
 func wrapped(err error) []error {
-	switch e := err.(type) { //nolint:errorlint // one step down
+	switch e := err.(type) { //nolint:errorlint // the function unwraps only one step
 	case interface{ Unwrap() error }:
 		return []error{e.Unwrap()}
 	case interface{ Unwrap() []error }:

@@ -75,7 +75,7 @@ func (m *machine) reduce(call []any) {
 	m.push(v)
 }
 
-// encoded returns the value of codecs.encode(text, "latin1"), or nil for other arguments.
+// The method 'encoded' returns the value of codecs.encode(text, "latin1"), or nil for other arguments.
 func (m *machine) encoded(args Tuple) any {
 	t, ok := args[0].(Text)
 	if name := strings.ReplaceAll(m.text(args[1]), "-", ""); !ok || !t.UTF8 || name != "latin1" {
@@ -85,7 +85,7 @@ func (m *machine) encoded(args Tuple) any {
 	return t
 }
 
-// build sets the state of an array or a type. A state can be set only once.
+// The method 'build' sets the state of an array or a type. A state can be set only once.
 func (m *machine) build(state any) {
 	args, _ := state.(Tuple)
 	switch v := m.top().(type) {
@@ -94,7 +94,7 @@ func (m *machine) build(state any) {
 			m.fill(v, args[1], args[2], args[3], args[4])
 			return
 		}
-	case *elements: // version, byte order, and the fields of structured types
+	case *elements: // the state holds the version, the byte order, and the fields of structured types
 		if len(args) >= 8 && v.order == "" {
 			if v.order = m.text(args[1]); len(v.order) == 1 {
 				return
@@ -109,7 +109,7 @@ func isInt(v any, want int64) bool {
 	return ok && i.Value == want
 }
 
-// fill sets the shape, type, order and data of an array.
+// The method 'fill' sets the shape, type, order and data of an array.
 func (m *machine) fill(a *Array, shape, kind, fortran, data any) *Array {
 	dims, ok1 := shape.(Tuple)
 	e, ok2 := kind.(*elements)

@@ -70,7 +70,7 @@ func (m *machine) pushText(width int, utf8 bool) {
 // pushTuple pushes one tuple of the given values, which were popped from the stack.
 func (m *machine) pushTuple(values []any) { m.push(append(Tuple(nil), values...)) }
 
-// signed reads an integer of n ≤ 8 bytes in two's complement.
+// The method 'signed' reads an integer of n ≤ 8 bytes in two's complement.
 func (m *machine) signed(n int) int64 {
 	if n > 8 {
 		m.other("an integer of %d bytes", n)

@@ -143,19 +143,19 @@ func (m *machine) end() (any, error) {
 	return nil, fmt.Errorf("byte %d: %w", m.op, m.err)
 }
 
-// fail records the first failure.
+// The method 'fail' records the first failure.
 func (m *machine) fail(format string, args ...any) {
 	if m.err == nil {
 		m.err = fmt.Errorf(format, args...)
 	}
 }
 
-// other records a failure with ErrOther.
+// The method 'other' records a failure with ErrOther.
 func (m *machine) other(format string, args ...any) {
 	m.fail("%w", otherError{fmt.Errorf(format, args...)})
 }
 
-// skip moves over the next n bytes and returns their offset.
+// The method 'skip' moves over the next n bytes and returns their offset.
 func (m *machine) skip(n uint64) (at int64) {
 	if n > uint64(m.size-m.at) {
 		m.fail("ends within an instruction: it promises %d bytes, and %d follow", n, m.size-m.at)
@@ -231,7 +231,7 @@ func (m *machine) popMark() []any {
 	return values
 }
 
-// top returns the last value.
+// The method 'top' returns the last value.
 func (m *machine) top() any {
 	v := m.pop(1)[0]
 	m.push(v)

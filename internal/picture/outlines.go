@@ -28,7 +28,7 @@ func (o outlines) FillString(face font.Face, at vg.Point, text string) {
 	x := at.X
 	var path vg.Path
 	for _, r := range text {
-		glyph, err := face.Face.GlyphIndex(&buffer, r) // 0, which is a box, if the font lacks the letter
+		glyph, err := face.Face.GlyphIndex(&buffer, r) // if the font lacks the letter, the index is 0, which draws a box
 		if err != nil {
 			continue
 		}

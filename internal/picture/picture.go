@@ -112,7 +112,7 @@ func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte
 	case SVG:
 		return describe(out.Bytes(), alt, texts), nil
 	case PDF:
-		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // has the same length as the real date
+		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // this date has the same length as the real date
 	}
 	return out.Bytes(), nil
 }
@@ -158,7 +158,7 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// Rows arranges panels in rows of at most the given length. Panels that the last row lacks are nil.
+// Rows arranges panels in rows of at most the given length. The last row is filled up with nil.
 func Rows(panels []*plot.Plot, columns int) [][]*plot.Plot {
 	columns = min(len(panels), columns)
 	rows := make([][]*plot.Plot, (len(panels)+columns-1)/columns)

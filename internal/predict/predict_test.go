@@ -200,8 +200,8 @@ func wrongAnswers(p []float64, alpha float64, budget int) float64 {
 	return walk(nil, 1)
 }
 
-// wrongOfTwo estimates the probability of wrongAnswers for two classes by sampling, because there are too many
-// sequences to enumerate. It returns the sampled frequency minus five standard errors.
+// wrongOfTwo estimates the result of wrongAnswers for two classes by sampling, because there are too many sequences to
+// enumerate. It returns the sampled frequency minus five standard errors.
 func wrongOfTwo(p []float64, alpha float64, budget int) float64 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const runs = 40000

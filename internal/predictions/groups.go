@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// MaxGroups limits the number of groups: the bounds of more groups say little.
+// MaxGroups limits the number of groups, because the bounds say little if there are more groups.
 const MaxGroups = 1000
 
 // RowGroup is a group of rows: the rows with the same value in a column.

@@ -41,9 +41,10 @@ func (m ModelFiles) Attack(name string) *AttackFiles {
 	return nil
 }
 
-// ReadModelFiles reads a CSV file with the columns 'model', 'attack' and 'file'. In the column 'attack', the word clean
-// marks the file with the answers to the examples themselves, and the word held-out marks the file with the answers to
-// other clean examples. Any other word is the name of an attack. Paths are relative to the folder of the CSV file.
+// ReadModelFiles reads a CSV file with the columns 'model', 'attack' and 'file'. In the column 'attack', the word
+// 'clean' marks the file with the answers to the examples themselves, and the word 'held-out' marks the file with the
+// answers to other clean examples. Any other word is the name of an attack. Paths are relative to the folder of the CSV
+// file.
 func ReadModelFiles(path string) ([]ModelFiles, error) {
 	in, err := os.Open(path)
 	if err != nil {

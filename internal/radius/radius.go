@@ -3,7 +3,7 @@
 //
 // A radius is a decimal from 0, such as 0.25 or 1e-3, or a fraction of two decimals, such as 2/255. It is in the units
 // of the data as read. For images, these units are [0, 1], so a step of one byte is 1/255. A number with a percent sign
-// or a unit is no radius.
+// or a unit is not a radius.
 package radius
 
 import (

@@ -14,7 +14,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	}
 	out := bufio.NewWriter(w)
 	for i, line := range lines {
-		_, _ = out.WriteString("|") // out keeps the error
+		_, _ = out.WriteString("|") // the writer 'out' keeps an error until it is flushed
 		for _, cell := range line {
 			_, _ = out.WriteString(" " + EscapeMarkdown(cell) + " |")
 		}
@@ -42,7 +42,7 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 	for _, c := range t.Columns {
 		align += map[Align]string{Left: "l", Right: "r"}[c.Align]
 	}
-	_, _ = out.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n") // out keeps the error
+	_, _ = out.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n") // the writer 'out' keeps an error until it is flushed
 	for i, line := range lines {
 		for j, cell := range line {
 			if j > 0 {

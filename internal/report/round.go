@@ -44,7 +44,7 @@ func Round(x float64, to Rounding, shift, decimals int) string {
 // decimal is the number ±0.d₁d₂d₃… · 10^point; zero has no digits.
 type decimal struct {
 	negative bool
-	digits   string // the last one is not 0
+	digits   string // the last digit is not 0
 	point    int
 }
 
@@ -54,7 +54,7 @@ func parseDecimal(x float64, shift int) decimal {
 		return decimal{}
 	}
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(math.Abs(x), 'e', -1, 64), "e")
-	e, _ := strconv.Atoi(exponent) // cannot fail: FormatFloat wrote it
+	e, _ := strconv.Atoi(exponent) // cannot fail: FormatFloat wrote the exponent
 	return decimal{x < 0, strings.Replace(mantissa, ".", "", 1), e + 1 + shift}
 }
 

@@ -175,7 +175,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	}
 	out := bufio.NewWriter(w)
 	for _, line := range lines {
-		_, _ = out.WriteString(t.layOut(line, width) + "\n") // out keeps the error
+		_, _ = out.WriteString(t.layOut(line, width) + "\n") // the writer 'out' keeps an error until it is flushed
 	}
 	return out.Flush()
 }

@@ -67,7 +67,7 @@ type Description struct {
 	Device     string       `json:"device"`
 	Batch      int          `json:"batch"`
 	Statement  string       `json:"statement"`
-	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
+	// The field Different lists the software and GPUs in which this machine differs from the run.
 	Different []string `json:"different,omitempty"`
 	// Sets says what is guaranteed for the prediction sets. It is empty without sets.
 	Sets string `json:"sets,omitempty"`

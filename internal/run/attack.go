@@ -104,7 +104,7 @@ type AttackedResult struct {
 	// such input.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
-	// If the plan is a sequence of attacks, Attack names the attack that found the adversarial input.
+	// If the plan is a sequence of attacks, the field Attack says which attack found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
 	// Confidence is the model's confidence at the unperturbed example. Altered lists the inputs whose confidence the
 	// attack changed.

@@ -284,8 +284,8 @@ func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t 
 	}
 }
 
-// slack bounds the margin at an input from a fixed number of samples, and compares the bound with the margin that the
-// claimed radius needs.
+// slack draws a fixed number of samples at an input to bound the margin there, and compares the bound with the margin
+// that the claimed radius needs.
 func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Screen
 	p := &probe{stream: stream, input: input, first: n, most: n}

@@ -27,8 +27,8 @@ import (
 
 // AuditPlan says how a run is audited.
 type AuditPlan struct {
-	// Again says how to open the run's model and data again. If a path in Again is empty, the run's path is used.
-	// Again.Examples is the number of examples to audit.
+	// The field Again says how to open the run's model and data again. If a path in Again is empty, the run's path is
+	// used. Again.Examples is the number of examples to audit.
 	Again
 	Run    string // path of the run
 	Out    string // the audit's folder; empty: AuditFolder in the run's folder
@@ -100,11 +100,11 @@ type auditor struct {
 	*experiment.Experiment
 	console  experiment.Console
 	closers  []func() error
-	records  map[int]runfolder.Record // records of the examples to audit; key: index
+	records  map[int]runfolder.Record // records of the examples to audit, by index
 	claims   map[int][]claim
 	journal  *runfolder.Journal[AuditLine]
 	lines    []AuditLine
-	searches map[int]candidateSearch // key: round
+	searches map[int]candidateSearch // by round
 }
 
 // Audit audits a run, or resumes its audit. It returns all results that the audit's folder then holds.

@@ -57,8 +57,8 @@ type AuditCount struct {
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// Again counts the contradicted examples for which the audit also contradicts a fresh certificate, made at a far
-	// smaller α. AgainPValue is the p-value of this count.
+	// The field Again counts the contradicted examples for which the audit also contradicts a fresh certificate, made
+	// at a far smaller α. AgainPValue is the p-value of this count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller of PValue and AgainPValue is at most 0.001.

@@ -318,8 +318,9 @@ func TestOneSigmaForMixedUnits(t *testing.T) {
 	}
 }
 
-// The standard deviations of the training data scale the noise. Constant columns, columns of whole numbers and one-hot
-// groups get no noise, and a note names them.
+// The scale of the noise on a column must be σ times the standard deviation of the column in the training data.
+// Constant columns and one-hot groups get no noise. A column of whole numbers gets noise only if Noisy lists it. A note
+// must name the columns without noise.
 func TestColumnsByStandardDeviation(t *testing.T) {
 	names := []string{"a", "count", "red", "green", "same", "b"}
 	saved := mixed

@@ -23,8 +23,8 @@ import (
 type CombinePlan struct {
 	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
-	// By is the rule that combines the answers of members of equal rank. AtLeast is the number of members that must
-	// certify a class. The value 0 stands for the result of By.Quorum.
+	// The field By is the rule that combines the answers of members of equal rank. AtLeast is the number of members
+	// that must certify a class. The value 0 stands for the result of By.Quorum.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -144,7 +144,7 @@ func (c *combining) read(ctx context.Context, path string) error {
 
 // composable returns an error unless a certificate makes exactly this claim: with probability at least 1 − alpha, the
 // smoothed classifier gives the same class everywhere within the radius. It also returns an error if the certificate
-// has a condition that it does not know.
+// has a condition that composable does not know.
 func composable(c certify.Certificate, alpha float64) error {
 	switch {
 	case !c.Sound:

@@ -48,7 +48,7 @@ type ConformalSets struct {
 	Singletons int    `json:"singletons"` // sets of one class
 	Classes    int64  `json:"classes"`    // sum of the sizes of all sets
 	Draws      int64  `json:"draws"`      // number of draws for all sets together
-	// Different lists the software and hardware that differ between the calibration and this machine.
+	// The field Different lists the software and hardware that differ between the calibration and this machine.
 	Different []string            `json:"different,omitempty"`
 	Statement string              `json:"statement"` // what the sets promise
 	Seconds   float64             `json:"seconds"`

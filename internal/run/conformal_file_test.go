@@ -110,7 +110,7 @@ func TestApplyToScores(t *testing.T) {
 		{fitted, calibration, "is the file of the calibration examples"},
 		{fitted, copyOf(t, copyOf(t, calibration)), "is the file of the calibration examples"},
 		{fitted, other, "sigma is 0.25 in its run, and 0.5 in"},
-		{fitted, copyOf(t, other), ""}, // the file names no σ
+		{fitted, copyOf(t, other), ""}, // the file does not state its σ
 		{fileFit(t, from, .5, func(f *conformalfile.File) { f.Temperature = 2 }), test, "temperature is 1 in its run, and 2 in"},
 	} {
 		r, err := ApplyConformal(t.Context(), ConformalApply{Spec: spec.Spec{Data: tt.data}, Path: tt.fitted}, new(said).console())
@@ -172,8 +172,8 @@ func TestExampleDigest(t *testing.T) {
 	}
 }
 
-// A fit on the scores of a run must refuse a σ or a law that differs from the run's. It must do so, too, if the user
-// names the file of scores in the run folder.
+// A fit on the scores of a run must refuse a σ or a law that differs from the run's. It must also do so if the user
+// gives the path of the file of scores in the run folder.
 func TestFitChecksNoise(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
 	for _, saved := range []string{folder, filepath.Join(folder, "scores.npz")} {

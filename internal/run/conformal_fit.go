@@ -184,7 +184,7 @@ func (p *ConformalFit) finish(f *conformalfile.File, c *conformal.Calibrator, cl
 		return spec.BadInput(err)
 	}
 	f.Predictor = *predictor
-	_, err = f.Encode() // sets the ID
+	_, err = f.Encode() // Encode sets the ID
 	return err
 }
 

@@ -23,7 +23,7 @@ func TestScorerRows(t *testing.T) {
 		outputs     graph.OutputKind
 		temperature float64
 		rows        []float32
-		want        []float64 // −1: −∞
+		want        []float64 // −1 stands for the score −∞
 	}{
 		{graph.Logits, 1, []float32{0, float32(math.Log(3)), nan, 1, inf, 0}, []float64{.25, .75, -1, -1, -1, -1}},
 		{graph.Logits, .5, []float32{0, float32(math.Log(3))}, []float64{.1, .9}},
@@ -51,7 +51,7 @@ func TestUniform(t *testing.T) {
 		}
 		sum, squares = sum+u, squares+u*u
 	}
-	if mean, second := sum/n, squares/n; math.Abs(mean-.5) > .012 || math.Abs(second-1./3) > .012 { // 4 deviations
+	if mean, second := sum/n, squares/n; math.Abs(mean-.5) > .012 || math.Abs(second-1./3) > .012 { // 4 standard deviations
 		t.Errorf("mean %v, second moment %v", mean, second)
 	}
 }

@@ -64,7 +64,7 @@ type Predicted struct {
 	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
-	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
+	// The field Different lists the software and GPUs in which this machine differs from the run.
 	Different []string `json:"different,omitempty"`
 	// Statement says what is guaranteed for the answers. Sets says what is guaranteed for the prediction sets.
 	Statement string           `json:"statement"`

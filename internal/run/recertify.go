@@ -23,13 +23,14 @@ import (
 type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target
-	Methods  []runfolder.Method // none: the method of the run or, without a run, the default
+	Methods  []runfolder.Method // empty: the method of the run or, without a run, the default
 	Combine  certify.Combine    // used by methods for scores
 	// N0 and Temperature have the same meaning as in SavedScores.
 	N0          int64
 	Temperature float64
-	// Size is the number of estimation samples to use. 0 stands for all samples. From scores, Certify uses the first
-	// samples. From votes, it draws a subsample, which depends on Seed and Turn (certify.Votes.Subsample).
+	// Size is the number of estimation samples to use. 0 stands for all samples. If scores are certified, Certify uses
+	// the first samples. If votes are certified, Certify draws a subsample, which depends on Seed and Turn
+	// (certify.Votes.Subsample).
 	Size int64
 	Seed uint64
 	Turn int
@@ -43,8 +44,8 @@ type savedVotes struct {
 	certifiers map[certify.VoteParams]*certify.VoteCertifier
 }
 
-// certifier returns the method with the parameters p. It keeps each method for later calls, because a method caches
-// results, which examples with equal counts share.
+// certifier returns the method with the parameters p. It keeps each method for later calls, because a method caches its
+// results, and examples with equal counts have the same result.
 func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, error) {
 	if c := s.certifiers[p]; c != nil {
 		return c, nil

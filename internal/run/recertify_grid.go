@@ -15,12 +15,12 @@ import (
 type RecertificationGrid struct {
 	Evidence *runfolder.Evidence
 	Targets  []certify.Target
-	Methods  []runfolder.Method // none: as for Recertification
+	Methods  []runfolder.Method // empty: as in Recertification
 	// Combines and Temperatures apply to methods for scores.
 	Combines     []certify.Combine
 	Temperatures []float64
 	N0           int64
-	// Sizes are the numbers of estimation samples to use. None stands for all samples.
+	// Sizes are the numbers of estimation samples to use. An empty list stands for all samples.
 	Sizes []int64
 	// Repeats is the number of subsamples that Certify draws from the votes for each size. Seed is the seed of the
 	// subsamples.
@@ -37,8 +37,8 @@ type GridPoint struct {
 	Temperature float64
 }
 
-// Points returns the combinations in order: by target, then by size, and then by method. With several targets, it leaves
-// out the combination taylor for the first margin.
+// Points returns the combinations in order: by target, then by size, and then by method. With several targets, it
+// leaves out the combination 'taylor' for the first margin.
 func (g *RecertificationGrid) Points() []GridPoint {
 	var points []GridPoint
 	g.each(func(p GridPoint, _ Recertification) { points = append(points, p) })
@@ -73,7 +73,7 @@ func (g *RecertificationGrid) each(visit func(GridPoint, Recertification)) {
 func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound certify.MeanBound, visit func(GridPoint, Recertification)) {
 	for _, q.Combine = range g.Combines {
 		if q.Combine == certify.Taylor && p.Target.Margin != certify.SecondMargin && len(g.Targets) > 1 {
-			continue // defined for the second margin alone
+			continue // 'taylor' is defined only for the second margin
 		}
 		for _, q.Temperature = range g.Temperatures {
 			p.Method = certify.ScoreParams{Bound: bound, Combine: q.Combine}.Name()
@@ -83,8 +83,8 @@ func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound
 	}
 }
 
-// Certify calls the function 'take' with the number of each combination in Points and its certificates. For a method
-// for votes, Certify calls 'take' Repeats times for each combination, but at least once.
+// Certify calls the function 'take' with the number of each combination in Points and its certificates. If the method
+// uses votes, Certify calls 'take' Repeats times for each combination, but at least once.
 func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := g.check(); err != nil {
 		return err

@@ -35,8 +35,8 @@ func collect(t *testing.T, s RecertificationGrid) (sets [][]certify.Certificate,
 	return sets, points
 }
 
-// From scores, size n must give the certificates of a run with n samples and the same seed. The levels of the two runs
-// differ slightly, because they draw different numbers of random words.
+// For scores, the size n must give the certificates of a run with n samples and the same seed. The levels of the two
+// runs differ slightly, because they draw different numbers of random words.
 func TestGridTakesTheFirstScores(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	plan := func(n int64) Plan {
@@ -66,7 +66,7 @@ func TestGridTakesTheFirstScores(t *testing.T) {
 	}
 }
 
-// From votes, each turn must certify the subsample of certify.Votes.Subsample, and all methods must see the same
+// For votes, each turn must certify the subsample of certify.Votes.Subsample, and all methods must see the same
 // subsamples.
 func TestGridSubsamplesVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.N = 500 })
@@ -109,7 +109,7 @@ func TestGridSubsamplesVotes(t *testing.T) {
 }
 
 // The points are in the order of targets, sizes, methods, combinations and temperatures. Methods for votes have no
-// temperature, and taylor has no first margin.
+// temperature, and the combination 'taylor' has no first margin.
 func TestGridPoints(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)

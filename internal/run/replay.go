@@ -23,7 +23,7 @@ type Replayed struct {
 	Logged   int    `json:"logged"`   // answers in the log
 	Absent   int    `json:"absent"`   // answers whose inputs are not in the data
 	Repeated int    `json:"repeated"` // answers that equal the logged answers, bit for bit
-	// Different lists the answers that differ from the logged answers.
+	// The field Different lists the answers that differ from the logged answers.
 	Different []ReplayDifference `json:"different,omitempty"`
 }
 

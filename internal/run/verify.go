@@ -41,7 +41,7 @@ type Verdict struct {
 	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
 	Examples   int                `json:"examples"`         // examples with votes and a certificate
 	Selected   int                `json:"selected"`         // examples of the complete run
-	// Compared counts the samples that the run repeated in other batches and compared.
+	// The field Compared counts the samples that the run repeated in other batches and compared.
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`
 	Again    *SampleAgain `json:"sampled_again,omitempty"`

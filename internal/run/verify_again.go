@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// Again holds the settings for resampling examples of a run.
+// An Again holds the settings for resampling examples of a run.
 type Again struct {
 	Model, Data        string
 	Further            []string // further models of an ensemble

@@ -44,8 +44,8 @@ type AttackedInput struct {
 	Class      int      `json:"class"`
 	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
 	Confidence *float64 `json:"confidence,omitempty"`
-	// Probability is the label's probability under noise. Only the inputs that --keep all stores (one for each example)
-	// have it. Attacked.Probability is the label's probability at the unperturbed example.
+	// Probability is the label's probability under noise. It is set only for the inputs (one for each example) that an
+	// attack with '--keep all' stores. Attacked.Probability is the label's probability at the unperturbed example.
 	Probability *float64 `json:"label_probability,omitempty"`
 	Sum         string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }

@@ -93,8 +93,8 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take records the damage of a file in h.Changed. If the error err is about lines that do not belong to the run, the
-// method records it in h.Extent. It returns any other error, for example from a failed read.
+// take adds a file's damage to h.Changed. If the error err is about lines that do not belong to the run, the method adds
+// err to h.Extent. It returns any other error, for example from a failed read.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))

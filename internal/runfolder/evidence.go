@@ -513,7 +513,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	set(&t.TopK, g.TopK)
 	set(&t.None, g.None)
 	if g.Margin != nil && *g.Margin != t.Margin {
-		t.Margin, t.Lipschitz = *g.Margin, 0 // the recorded Lipschitz constant is for the run's kind of margin
+		t.Margin, t.Lipschitz = *g.Margin, 0 // the recorded Lipschitz constant holds only for the run's margin
 	}
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {

@@ -33,7 +33,7 @@ const syncEvery = time.Second
 // Folder is a run folder open for appending. Several goroutines may call its methods.
 type Folder struct {
 	dir  string
-	root *os.Root // dir, opened; all files are opened through it
+	root *os.Root // the open folder dir; all files are opened through it
 	lock *flock.Flock
 	run  Run
 	seed checksum.Seed // seed of the checksums of the run's lines
@@ -359,7 +359,7 @@ func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
 func (f *Folder) Dropped() int { return f.dropped }
 
 // Scores returns the writer of the scores, or nil if the run does not keep scores. The scores of an example must be
-// written before its record is appended, because the record holds their checksum.
+// written before the example's record is appended, because the record holds the checksum of the scores.
 func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 
 // Append adds an example. It writes the certificate last. After a power cut, the files may hold different numbers of

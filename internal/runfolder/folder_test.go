@@ -144,7 +144,7 @@ func TestResumeRefusals(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Run)
-		want   string // expected text in the error; empty: no error
+		want   string // text that the error must contain; empty if no error is expected
 	}{
 		{"the same", func(*Run) {}, ""},
 		{"batch and threads", func(r *Run) { r.Runtime.Batch, r.Runtime.Threads = 1, 1 }, ""},
@@ -351,7 +351,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name, data, want string // want: part of the error; empty: the votes are read
+		name, data, want string // want is a part of the error; it is empty if reading the votes must succeed
 	}{
 		{"one line", good + "\n", ""},
 		{"no newline at the end", good, ""},
@@ -493,8 +493,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run as a kill or a power cut can damage it. The run must resume with its intact
-// examples, and must end with the same bytes.
+// TestRepairs damages a finished run in ways in which a kill or a power cut can damage it. The run must resume with its
+// intact examples, and must end with the same bytes.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -586,7 +586,7 @@ func TestOldFormat(t *testing.T) {
 	}
 }
 
-// TestDamageInTheMiddle damages a run as no power cut can. Resume must return an error with a hint.
+// TestDamageInTheMiddle damages a run in ways that no power cut can cause. Resume must return an error with a hint.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
 		dir := wholeRun(t)
@@ -794,7 +794,8 @@ func TestSelectionRecorded(t *testing.T) {
 // TestAddedBytes adds bytes to the files of a finished run. Readers skip these bytes. A resumed run must restore the
 // original bytes or refuse.
 func TestAddedBytes(t *testing.T) {
-	line := func(old, with string, n int) func(string) string { // replaces the n-th occurrence of old
+	// The result of 'line' replaces the n-th occurrence of 'old'.
+	line := func(old, with string, n int) func(string) string {
 		return func(s string) string {
 			parts := strings.Split(s, old)
 			return strings.Join(parts[:n], old) + with + strings.Join(parts[n:], old)

@@ -22,7 +22,7 @@ import (
 // TestHostileFiles checks that readers refuse files that would make them wait or read for ever. Meanwhile, readers must
 // take little memory.
 func TestHostileFiles(t *testing.T) {
-	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
+	sparse := func(path string) error { // the file has one line of 8 GiB of zeros, but takes no space on the disk
 		f, err := os.Create(path)
 		if err != nil {
 			return err
@@ -131,8 +131,8 @@ func TestLockFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestReadsNoLink checks that commands that only read refuse links in a run folder, too. They must do so whether the
-// user names the folder or the file.
+// TestReadsNoLink checks that links in a run folder are also refused by the commands that write nothing. These commands
+// must refuse a link whether the user names the folder or the file.
 func TestReadsNoLink(t *testing.T) {
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		dir := sampleShard(t, splitRun, spec.Whole, 0)

@@ -57,7 +57,7 @@ func (r Run) identity() []string {
 		}
 		text, err := json.Marshal(f.value)
 		if err != nil {
-			panic(err) // run.json holds the same values, so they can be encoded
+			panic(err) // encoding cannot fail, because run.json holds the same values
 		}
 		lines = append(lines, fmt.Sprintf("%s %s", f.name, text))
 	}

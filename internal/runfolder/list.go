@@ -16,7 +16,7 @@ type State string
 // States of a run folder.
 const (
 	Complete   State = "finished"   // all examples are certified
-	Resumable  State = "resumable"  // examples are missing, which 'certify --resume' adds
+	Resumable  State = "resumable"  // some examples are missing; 'certify --resume' adds them
 	Unreadable State = "unreadable" // run.json or the certificates cannot be read
 )
 

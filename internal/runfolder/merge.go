@@ -320,7 +320,7 @@ func (m merging) joinScores() error {
 	if err != nil {
 		return err
 	}
-	places := make([][]int, len(m.parts)) // index in the merged run of each part's examples
+	places := make([][]int, len(m.parts)) // for each part, the indices that its examples have in the merged run
 	for place, t := range m.turns {
 		places[t.part] = append(places[t.part], place)
 	}
@@ -370,7 +370,7 @@ func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (e
 		}
 		m.progress(1)
 	}
-	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // also checks the last example and the end of the file
+	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // this call also checks the last example and the end of the file
 		return nil
 	}
 	return err

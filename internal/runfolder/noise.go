@@ -55,7 +55,7 @@ func (r Run) Target(alpha float64) certify.Target {
 		return t
 	}
 	if inputs, err := dataset.ParseLattice(r.Noise.Inputs); err == nil && t.Law.Law().Norm() == law.L1 && !t.Scaled && !r.Noise.Quantised {
-		t.Step = inputs.Step // the lattice of the noise can be finer
+		t.Step = inputs.Step // the lattice of the noise can be finer than the lattice of the inputs
 	}
 	if t.Arithmetic == certify.Exact {
 		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())

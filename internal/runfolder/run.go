@@ -192,7 +192,7 @@ type Data struct {
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
-	OnlyRun          string          `json:"only-run,omitempty"`           // path of the run in Parameters.Only
+	OnlyRun          string          `json:"only-run,omitempty"`           // path of the run whose ID is in Parameters.Only
 }
 
 // Reading describes how rscert interpreted the data file. The description contains no paths.
@@ -206,8 +206,8 @@ func (d Data) Reading() string {
 	return string(text)
 }
 
-// Runtime describes the software and hardware of a run. Threads and Batch do not change votes. Call may change the last
-// bits of scores.
+// Runtime describes the software and hardware of a run. The fields Threads and Batch do not affect votes. The field Call
+// may affect the last bits of scores.
 type Runtime struct {
 	Library string `json:"library"` // ONNX Runtime's version
 	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. LibraryUnknown
@@ -527,7 +527,7 @@ func (r Run) Differences(other Run) (diff []Difference) {
 		differs(OfResults, "the model's adaptation", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
 	for _, d := range r.Parameters.Differences(other.Parameters) {
-		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // as compare --json has always written it
+		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // compare --json has always written the hyphens
 	}
 	differs(OfComputation, "the folder's format", r.Schema, other.Schema)
 	differs(OfComputation, "rscert", r.Version, other.Version)

@@ -34,7 +34,7 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // key: file name; state of each file of lines before its check
+	files     map[string]fs.FileInfo // by file name, the state of each file of lines before the file was checked
 }
 
 // turn locates an example of the merged run: index is the index of the example, and part is the number of the part that

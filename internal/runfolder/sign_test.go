@@ -149,7 +149,7 @@ func TestSignedRunChanges(t *testing.T) {
 		if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), path); err != nil {
 			t.Fatal(err)
 		}
-		put(t, path, text) // put writes through the link, so the content is right
+		put(t, path, text) // the function 'put' writes through the link, so the content is right
 		if faults := verifySigned(t, dir, public); len(faults) != 1 || faults[0] != name+" is no regular file" {
 			t.Errorf("a link as %s: %q", name, faults)
 		}
@@ -237,8 +237,8 @@ func TestExchangedSignatures(t *testing.T) {
 	}
 }
 
-// A manifest that rscert never writes must be refused, even if the key signed it. VerifySignature must not open any
-// file outside the folder for it.
+// A manifest that rscert never writes must be refused, even if the key signed it. VerifySignature must not open a file
+// outside the folder, even if such a manifest names one.
 func TestHostileManifests(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, votesRun, key)

@@ -290,7 +290,7 @@ func TestDamage(t *testing.T) {
 					t.Fatal(err)
 				}
 				d, values, intact, repairable = c.damage, len(c.values), c.intact("f"), c.repairable("f")
-				more = 1 // the header
+				more = 1 // the header is one more line
 			}
 			name := fmt.Sprintf("%s, %s", tt.name, kind)
 			if values != tt.values || (d != nil) != (tt.line > 0) || (intact == nil) != tt.intact || (repairable == nil) != tt.repairable {

@@ -20,8 +20,8 @@ type valueReader[T any] struct {
 	path   string
 	file   io.Closer
 	lines  *lineScanner
-	decode func(line) (v T, held int, err error) // held: memory in bytes to which the value refers, or noValue
-	check  func(turn int, v T) error             // if not nil, checks each value; its error ends reading
+	decode func(line) (v T, held int, err error) // held is the memory, in bytes, that the value refers to, or noValue
+	check  func(turn int, v T) error             // this function, if not nil, checks each value; its error ends the reading
 
 	last   int64   // offset after the last line
 	padded int     // number of the first intact line with added blanks in it or before it (asWritten); 0: none
@@ -127,7 +127,7 @@ func (r *valueReader[T]) asWritten() error {
 		"remove them, or restore the file")
 }
 
-// named adds the path to an error from reading.
+// The method 'named' adds the path to an error from reading.
 func (r *valueReader[T]) named(err error) error {
 	if r.path == "" {
 		return err

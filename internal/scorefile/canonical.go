@@ -37,7 +37,7 @@ func madeHere(file io.ReaderAt, size int64) bool {
 	return different(got, begin) <= 2 && different(end[maxSizeAt:maxSizeAt+4], []byte{0xff, 0xff, 0xff, 0xff}) <= 2
 }
 
-// different returns the number of bits in which a and b differ. Their lengths must be equal.
+// The function 'different' returns the number of bits in which a and b differ. Their lengths must be equal.
 func different(a, b []byte) int {
 	n := 0
 	for i := range a {

@@ -316,7 +316,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// lying makes an archive of one member. The directory of the archive states false sizes.
+// The function 'lying' makes an archive of one member. The directory of the archive states false sizes.
 func lying(t *testing.T, method uint16, header string, packed, size uint64) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -370,7 +370,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzDamaged checks that after any change, a finished file either gives the same content as before or is an error.
+// FuzzDamaged changes a finished file. Reading the changed file must either give the same content as before or return an
+// error.
 func FuzzDamaged(f *testing.F) {
 	s := Shape{2, 2, 3, 2}
 	path := filepath.Join(f.TempDir(), "scores.npz")
@@ -409,7 +410,7 @@ func FuzzDamaged(f *testing.F) {
 		}
 		for i, e := range got {
 			if i%2 == 1 {
-				e.scores0 = want[i].scores0 // the test did not read them
+				e.scores0 = want[i].scores0 // readDigests did not read these scores
 			}
 			if i >= len(want) || !same([]example{e}, want[i:i+1]) {
 				t.Errorf("example %d reads as %v", i, e)

@@ -44,7 +44,7 @@ type array struct {
 }
 
 // Open opens a file of scores. The caller must Close it. If a Writer wrote the file, Open checks every byte except the
-// data. Next checks the data against their checksums at the end of the file. So trust the scores only after Next has
+// data. At the end of the file, Next compares the data with their checksums. So trust the scores only after Next has
 // returned io.EOF.
 func Open(path string) (*Reader, error) {
 	info, err := os.Stat(path) // Stat comes first: opening a pipe would block

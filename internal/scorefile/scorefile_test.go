@@ -37,8 +37,8 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples to successive positions, of which the first is the argument 'from'. It begins with the last
-// example. The argument 'piece' is the maximum number of samples for each call of the Writer.
+// write writes the examples from index 'from' on. Each example's position in the file is its index. The function writes
+// the last example first. The argument 'piece' is the maximum number of samples for each call of the Writer.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)
@@ -180,7 +180,7 @@ func TestSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "scores.npz")
 		w := create(t, path, s)
 		write(t, w, s, examples[:3], 0, piece)
-		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // part of the example where the writer stops
+		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // the writer stops within this example
 			t.Fatal(err)
 		}
 		if err := w.writeAt(bytes.Repeat([]byte{1}, 100), w.end); err != nil { // part of a directory
@@ -241,7 +241,7 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	return closed(t, z, &b)
 }
 
-// closed ends an archive and returns a file with its content.
+// The function 'closed' ends an archive and returns a file with its content.
 func closed(t testing.TB, z *zip.Writer, b *bytes.Buffer) string {
 	t.Helper()
 	if err := z.Close(); err != nil {

@@ -54,7 +54,7 @@ func Make(parent, prefix string) (*Folder, error) {
 	}
 }
 
-// names reports whether the lock's path still leads to the locked file.
+// The function 'names' reports whether the lock's path still leads to the locked file.
 func names(lock *flock.Flock) bool {
 	locked, err := lock.Stat()
 	if err != nil {
@@ -106,7 +106,7 @@ func own(e fs.DirEntry) bool {
 func removeDead(root *os.Root, name string) {
 	lock := flock.New(filepath.Join(root.Name(), name, lockFile), flock.SetFlag(os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
 	if got, err := lock.TryLock(); err != nil || !got {
-		return // without a lock file, a process may be making the folder just now
+		return // if the folder has no lock file, a process may be making the folder just now
 	}
 	_ = root.RemoveAll(name)
 	_ = lock.Unlock()

@@ -23,7 +23,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = os.Stdout.Close() // tells the parent that it is ready
+		_ = os.Stdout.Close() // this tells the parent process that the folder is there
 		select {}
 	}
 	parent, victim := t.TempDir(), t.TempDir()
@@ -36,7 +36,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = stdout.Read(make([]byte, 1)) // io.EOF when it is ready
+	_, _ = stdout.Read(make([]byte, 1)) // the call returns io.EOF when the process has made its folder
 	keep := []string{prefix + "notes", prefix, "unlocked", prefix + strings.Repeat("a", 26)}
 	for _, name := range keep {
 		if err := os.MkdirAll(filepath.Join(parent, name), 0o700); err != nil {

@@ -502,7 +502,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// keeps is a classifier that still holds the inputs of a request after the request has ended.
+// The type 'keeps' is a classifier that still holds the inputs of a request after the request has ended.
 type keeps struct {
 	fake
 	left chan func()

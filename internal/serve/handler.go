@@ -208,7 +208,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, c *claim) ([]byte,
 		return nil, problem{http.StatusRequestEntityTooLarge, err}
 	}
 	weight := r.ContentLength
-	if weight < 0 { // unknown
+	if weight < 0 { // the length is unknown
 		weight = s.config.MaxBody
 	}
 	if err := c.take(weight); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// claim records what a request uses of the server's limits: one of the permitted running requests, and memory for its
+// claim is a request's share of the server's limits: one of the permitted running requests, and memory for the request's
 // body. The request's handler holds the claim until the handler returns. The sampler holds the claim until the sampler
 // has dropped the request's inputs. The claim ends when the handler and the sampler have both released it.
 type claim struct {

@@ -157,7 +157,7 @@ func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() // keeps the proxies from the environment
+	transport := http.DefaultTransport.(*http.Transport).Clone() // the clone uses the proxies from the environment
 	transport.DialContext = (&net.Dialer{Timeout: connectPatience}).DialContext
 	transport.ResponseHeaderTimeout = responsePatience
 	response, err := (&http.Client{Transport: transport}).Do(request)

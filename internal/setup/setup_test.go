@@ -128,7 +128,7 @@ func isolate(t *testing.T) (home string) {
 	return home
 }
 
-// installed checks that the cache holds only the build, and that no other user can write to the cache.
+// The function 'installed' checks that the cache holds only the build, and that no other user can write to the cache.
 func installed(t *testing.T, p ortlib.Published) {
 	t.Helper()
 	for name, text := range content {

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// reading bounds the rounding of numbers in a file to float32. A dataset.Lattice implements this interface.
+// The interface 'reading' gives a bound on the rounding of a file's numbers to float32. A dataset.Lattice implements it.
 type reading interface {
 	ReadingRounding(norm law.Norm, n int) float64
 }

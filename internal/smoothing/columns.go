@@ -22,7 +22,7 @@ type Column struct {
 	// quantised. The classifier then clamps the column's values to [Low, High], and rounds them to a lattice of
 	// law.Ratios.Greatest steps per scale.
 	Lattice   *Lattice
-	Index     func(x float32) int // returns k for the value x = Step·k on Lattice
+	Index     func(x float32) int // Index returns k for the value x = Step·k on Lattice
 	Low, High float32
 }
 
@@ -63,7 +63,7 @@ func (t *ColumnTables) add(l law.Additive, scale float64, step *big.Rat) (*Table
 	return table, nil
 }
 
-// named returns the table with this name, or nil.
+// The method 'named' returns the table with this name, or nil.
 func (t *ColumnTables) named(name string) *Table {
 	for _, table := range *t {
 		if table.name == name {

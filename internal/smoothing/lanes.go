@@ -133,7 +133,7 @@ func (t task) blame(l *lane) (twice []string) {
 			twice = append(twice, strconv.Itoa(g.index))
 		}
 	}
-	return slices.Compact(twice) // samples of both phases of an example are adjacent
+	return slices.Compact(twice) // the samples of an example are adjacent, so equal indices are adjacent, too
 }
 
 // unfinished returns the number of the lane's unfinished examples.

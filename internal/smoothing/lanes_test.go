@@ -361,7 +361,7 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // one sample is missing: all samples are 5 + 10 and the clean input
+	c.active[0].lane, c.active[0].counted = failed, 15 // 5 + 10 samples and the clean input are 16, so one is missing
 	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)

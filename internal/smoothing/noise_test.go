@@ -80,7 +80,7 @@ func TestNoiseGolden(t *testing.T) {
 	t.Logf("%d of %d values are correctly rounded", values-neighbours, values)
 }
 
-// The noise must have the same bytes on every platform. The expected hash was computed on amd64. The same hash results
+// The noise must have the same bytes on every platform. The expected hash was computed on amd64. The hash is the same
 // with GOARCH=386, and with GOAMD64=v3, where the compiler may fuse x·y + z.
 func TestNoiseBytes(t *testing.T) {
 	const want = "0c7b27018af68f01bb9734a7f87fff31a74008c129475155e27179c75b623c3b"

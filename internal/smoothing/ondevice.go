@@ -44,7 +44,7 @@ func NewRows(batch int) *Rows {
 // Reset removes the examples. If the caller does not set a row again, this row belongs to the first example of the new
 // batch. Nobody uses the results of such a row.
 func (r *Rows) Reset() {
-	clear(r.Places) // allows the memory to be freed
+	clear(r.Places) // otherwise the memory of the entries could not be freed
 	r.Places = r.Places[:0]
 	clear(r.Example)
 	clear(r.Key)

@@ -88,9 +88,9 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	return int32(k), moved
 }
 
-// reading bounds the errors that arise when numbers in files are read as float32. It returns the sum of two bounds. The
-// first is for a number in the file that was read as the float32 v. The second is for any number in the quantiser's
-// range.
+// reading returns a bound on the errors that arise when numbers in files are read as float32. This bound is the sum of
+// two bounds. The first is for a number in the file that was read as the float32 v. The second is for any number in the
+// quantiser's range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
 	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)

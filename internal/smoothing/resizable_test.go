@@ -65,7 +65,7 @@ func TestBatchesGrow(t *testing.T) {
 	for _, c := range []struct {
 		examples, workers int
 		goal              int64
-		want              []int64 // calls of 4, 8 and 32 rows
+		want              []int64 // numbers of calls with 4, with 8 and with 32 rows
 	}{
 		{1, 1, 3, []int64{1, 0, 0}},
 		{1, 1, 4, []int64{1, 0, 0}},
@@ -74,7 +74,7 @@ func TestBatchesGrow(t *testing.T) {
 		{3, 1, 96, []int64{2, 35, 0}}, // three examples count for 12 samples, which fill no batch of 32
 		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 samples fill a batch of 8; the last 6 samples take two batches of 4 rows
 		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 = 32 samples fill a batch of 32, which ends 3 examples; then 5·4 = 20 samples fill only batches of 8
-		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 = 32 samples are 8 for each of 4 workers, which fill one batch of 8, and later only batches of 4
+		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 = 32 samples are 8 per worker, so the first batch is one of 8; the later batches are of 4
 	} {
 		model := newResizable(unchanged, 4, 8, 32)
 		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}

@@ -343,7 +343,7 @@ func TestVote(t *testing.T) {
 	}
 }
 
-// partial returns NaN where the second coordinate of its input is below 0.
+// The type 'partial' is a model that returns NaN where the second coordinate of its input is below 0.
 type partial struct{ linear }
 
 func (c *partial) Run(ctx context.Context, in, out []float32) error {
@@ -444,7 +444,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		if len(first) != 4*500 || same > 5 { // on the lattice, 2,000/(2√π·3640) = 0.15 are expected by chance
+		if len(first) != 4*500 || same > 5 { // the expectation on the lattice is 2,000/(2√π·3640) = 0.15
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
 		// Another seed must give other noise in every sample.
@@ -499,7 +499,8 @@ func TestSamplerCancelled(t *testing.T) {
 		}
 		return nil
 	}}
-	// The test uses one worker, because one of several workers may wait with a batch of the first example.
+	// The test uses one worker. If there were several, one of them could hold back a batch of the first example. Then no
+	// example would be emitted.
 	s := Sampler{Classifier: c, Workers: 1}
 	if err := s.Run(ctx, sourceOf(examples(20, []int64{100}, &log), false)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)

@@ -237,7 +237,7 @@ func (t *Table) Digest() string {
 // N is the largest possible number of draws. The code uses e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0. This lower bound is
 // too small by at most y⁴/24. A negative result becomes 0.
 func Deflate(alpha, eta float64, draws int64) float64 {
-	const ulps = 0x1p-50 // exceeds the total of all roundings here
+	const ulps = 0x1p-50 // more than the total of all rounding errors here
 	y := float64(float64(draws)*eta) * (1 + ulps)
 	kept := 1 - float64(y*(1-float64(y*(.5-float64(y/6)))))
 	return max(0, float64(alpha*kept)*(1-ulps))

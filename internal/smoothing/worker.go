@@ -50,7 +50,7 @@ type worker struct {
 	votes []int32   // votes of a batch
 
 	scored  bool       // true if the field 'out' holds the outputs of the last batch
-	checker Classifier // reruns samples; the classifier with the smallest batches
+	checker Classifier // the classifier with the smallest batches; it reruns samples
 	again   []float32  // outputs of rerun samples
 }
 
@@ -159,10 +159,10 @@ func (s Sampler) vote(outputs []float32) int {
 	return Vote(outputs)
 }
 
-// none is the vote for an output without an answer.
+// The constant 'none' is the vote for an output without an answer.
 const none = -1
 
-// clean is the phase of an example's input without noise. This phase has no stream.
+// The constant 'clean' is the phase of an example's input without noise. This phase has no stream.
 const clean Phase = 2
 
 // Vote returns the class with the largest output. In a tie the first class wins. The output −∞ masks a class. If an

@@ -26,8 +26,8 @@ var Choices = choice.Of("choice", Abstained, Failed)
 func (c Choice) String() string { return string(c) }
 
 // Only is a restriction of a run to some examples of another run, which were selected by the results of the other run.
-// The zero value means all examples. The parameters Skip, Max, Select and Shard then apply to the selected examples, as
-// they otherwise apply to the whole dataset.
+// The parameters Skip, Max, Select and Shard then apply to the selected examples instead of the whole dataset. The zero
+// value means all examples.
 type Only struct {
 	Choice Choice `json:"choice"`
 	// Run is the ID of the other run.
@@ -55,7 +55,7 @@ func (o Only) String() string {
 	return fmt.Sprintf("%d examples that run %s %s", len(o.Examples), o.Run, o.Choice.Did())
 }
 
-// Did completes a sentence about the other run: what the other run did with the selected examples.
+// Did returns the verb of a sentence in which the other run is the subject and the selected examples are the object.
 func (c Choice) Did() string {
 	if c == Abstained {
 		return "abstained on"
@@ -63,7 +63,7 @@ func (c Choice) Did() string {
 	return "failed on"
 }
 
-// Says returns a sentence about the examples of the run for the reader of a report.
+// Says returns a sentence that tells the reader of a report which examples the run has.
 func (o Only) Says() string {
 	return fmt.Sprintf("these are %d of %d examples: only examples that run %s %s. No rate of them is a rate of the dataset",
 		len(o.Examples), o.Of, o.Run, o.Choice.Did())

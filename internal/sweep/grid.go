@@ -107,7 +107,7 @@ func lastPart(value string) string { return plain(strings.TrimSuffix(path.Base(v
 
 func fullText(value string) string { return plain(strings.TrimSuffix(value, ".onnx")) }
 
-// plain replaces the characters that a shell or a file system could misread, such as spaces and slashes.
+// The function 'plain' replaces the characters that a shell or a file system could misread, such as spaces and slashes.
 func plain(text string) string {
 	safe := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._+-", r) {

@@ -147,7 +147,7 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer func() { _ = os.Remove(temporary) }() // the record is a link of its own
+	defer func() { _ = os.Remove(temporary) }() // the record is another link to this file, so it stays
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (l *lineReader) next() ([]byte, error) {
 		if l.line == 1 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // byte order mark
 		}
-		line = bytes.TrimLeft(bytes.TrimRight(line, " \r\n"), " ") // tabs separate columns
+		line = bytes.TrimLeft(bytes.TrimRight(line, " \r\n"), " ") // tabs stay, because they separate columns
 		if len(line) > 0 {
 			return line, nil
 		}

@@ -185,7 +185,7 @@ func (r *reader) addField(c *column, field []byte) error {
 // addText adds a field that is not a number to a column that may hold text.
 func (r *reader) addText(c *column, field []byte) error {
 	text := string(field)
-	if len(field) > 0 && field[0] == '"' { // CSV has removed its quotes; JSON has not
+	if len(field) > 0 && field[0] == '"' { // this is JSON text; the CSV parser has already removed quotes
 		if err := json.Unmarshal(field, &text); err != nil {
 			return jsonError(err)
 		}

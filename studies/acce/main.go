@@ -194,8 +194,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns a function that ends the part. Some parts contain timings, or took hours
-// to compute. Such a part begins with a line that states its command and the date.
+// The function 'marked' begins a part of the page and returns a function that ends the part. Some parts contain
+// timings, or took hours to compute. Such a part begins with a line that states its command and the date.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {

@@ -90,7 +90,7 @@ func TestMarked(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	folder, target := filepath.Join(t.TempDir(), "a/b"), t.TempDir()
 	links := map[string]string{"here": target, "missing": filepath.Join(target, "x"), "unset": ""}
-	for range 2 { // the second time replaces the links of the first
+	for range 2 { // the second call replaces the links that the first call made
 		if err := prepare(folder, links); err != nil {
 			t.Fatal(err)
 		}

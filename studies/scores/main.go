@@ -206,7 +206,8 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// certified returns only the bounds for the certified class, which are the bounds at radii up to the certified radius.
+// The function 'certified' returns only the bounds for the certified class, which are the bounds at radii up to the
+// certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }

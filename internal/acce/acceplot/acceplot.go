@@ -1,6 +1,6 @@
-// Package acceplot draws studies of calibration under attack: the calibration error that each solver finds and the Brier
-// score against the radius, and the steps of ADMM. The charts correspond to figures 3, 9–11, 15 and 16 of Emde et al.
-// 2025.
+// Package acceplot draws studies of calibration under attack. Some charts show how the Brier score, or the calibration
+// error that each solver finds, depends on the radius. The other charts show the steps of ADMM. The charts correspond
+// to figures 3, 9–11, 15 and 16 of Emde et al. 2025.
 package acceplot
 
 import (
@@ -34,7 +34,7 @@ const (
 // Curves lists all charts.
 var Curves = choice.Of("curve", UnderAttack, Solvers, CBS, Lagrangian, Constraints, Assignment).Describe(func(c Curve) string {
 	return map[Curve]string{
-		UnderAttack: "reliability diagrams without attack and under the worst attack, and CBS and CCE against the radius",
+		UnderAttack: "the reliability diagrams without attack and under the worst attack, and CBS and CCE against the radius",
 		Solvers:     "the calibration error that each solver finds, against the radius, with a panel for each input",
 		CBS:         "CBS against the radius, with a line for each input",
 		Lagrangian:  "the terms of ADMM's augmented Lagrangian by step, for one radius",
@@ -75,7 +75,7 @@ func (c Curve) ByRadius(format picture.Format, inputs []Input, size picture.Size
 	return drawSolvers(format, inputs, size)
 }
 
-// radiusTitle names the horizontal axis.
+// radiusTitle returns the label of the horizontal axis.
 func radiusTitle(inputs []Input) string {
 	norm := inputs[0].Results[0].Norm
 	for _, in := range inputs {
@@ -128,7 +128,8 @@ func drawSolvers(format picture.Format, inputs []Input, size picture.Size) ([]by
 	return picture.DrawPanels(format, size, "Calibration error under attack that each solver finds, against the radius: "+names(inputs)+".", picture.Rows(panels, inRow), right, top)
 }
 
-// solverName names a solver in a chart. The name says whether the solver's value is exact or an estimate from below.
+// solverName returns the name of a solver in a chart. The name says whether the solver's value is exact or an estimate
+// from below.
 func solverName(s acce.Solver) string {
 	if s.Exact {
 		return s.Column + ", exact"

@@ -31,7 +31,7 @@ func (c Curve) Steps(format picture.Format, run acce.SearchRun, size picture.Siz
 	return picture.Draw(format, size, alt+". "+describe(run)+".", func(canvas draw.Canvas) { picture.Panels(canvas, rows) })
 }
 
-// title names the run in few words.
+// title describes the run in few words.
 func title(run acce.SearchRun) string {
 	at := ""
 	if run.Radius != nil {
@@ -40,7 +40,7 @@ func title(run acce.SearchRun) string {
 	return fmt.Sprintf("%sstart %s, rates %g, %g, ρ × %g", at, run.Start, run.RateZ, run.RateA, run.Growth)
 }
 
-// describe names the run with all its settings.
+// describe returns a description of the run with all its settings.
 func describe(run acce.SearchRun) string {
 	at := ""
 	if run.Radius != nil {

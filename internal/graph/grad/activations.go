@@ -79,7 +79,7 @@ func (t *tape) maskedBetween(x, v string, low, high float64, d string) string {
 }
 
 // gelu adds nodes that compute d·f′(x). Here f(x) is x·Φ(x), where Φ is the standard normal distribution function. If
-// the attribute approximate is "tanh", f(x) is the approximation of x·Φ(x) by tanh.
+// the attribute 'approximate' is "tanh", f(x) is the approximation of x·Φ(x) by tanh.
 func gelu(t *tape, n *node, d string) string {
 	x := n.input(0)
 	half, one := t.numberFor(x, .5), t.numberFor(x, 1)

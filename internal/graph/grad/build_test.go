@@ -194,7 +194,7 @@ func size(shape []int64) int {
 	return n
 }
 
-// held returns an input that holds the values.
+// The function 'held' returns an input that holds the values.
 func held(of graph.ElemType, name string, shape []int64, values []float64) onnx.Tensor {
 	if of == graph.Float64 {
 		return onnx.Held(name, shape, values)
@@ -249,7 +249,7 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 		moved[i] = x[i] - h
 		below, _ := d.run(t, moved)
 		sum := 0.
-		for k := range above { // term by term, because the differences are small compared with the sum
+		for k := range above { // subtract term by term, because the differences are small compared with the sum
 			sum += above[k] - below[k]
 		}
 		return sum / (2 * h)
@@ -257,8 +257,8 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 	return (4*over(h/2) - over(h)) / 3
 }
 
-// spaced returns n different numbers in [low, high] in random order. After sorting, neighbouring numbers are
-// (high−low)/n apart. Equal numbers are avoided because a maximum of two equal numbers has a kink, at which finite
+// The function 'spaced' returns n different numbers in [low, high] in random order. After sorting, neighbouring numbers
+// are (high−low)/n apart. Equal numbers are avoided because a maximum of two equal numbers has a kink, at which finite
 // differences are wrong.
 func spaced(n int, low, high float64, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 7))

@@ -9,8 +9,8 @@ import (
 // This file holds the rules of functions of single numbers. It also holds the rules of sums, products, extremes and
 // choices of several numbers.
 
-// unary returns the rule of a function of one input. The function 'gradient' adds the nodes that compute the gradient
-// in this input.
+// The function 'unary' returns the rule of a function of one input. The function 'gradient' adds the nodes that compute
+// the gradient in this input.
 func unary(gradient func(t *tape, n *node, d string) string) rule {
 	return func(t *tape, n *node) error {
 		t.give(n, 0, func() string { return gradient(t, n, n.d[0]) })
@@ -46,11 +46,11 @@ func functionSlope(t *tape, n *node, d string) string {
 	return functions[n.GetOpType()](t, n.input(0), n.output(), d)
 }
 
-// flat returns the gradient of a step function. It is zero everywhere, as in PyTorch.
+// The function 'flat' returns the gradient of a step function. It is zero everywhere, as in PyTorch.
 func flat(t *tape, n *node, d string) string { return t.mul(d, t.numberFor(n.input(0), 0)) }
 
-// cast passes gradients between floating-point types. It refuses conversions to integers, because they have no useful
-// gradient. With a gradient of zero, attacks would fail, and the model would look robust.
+// The rule 'cast' passes gradients between floating-point types. It refuses conversions to integers, because they have
+// no useful gradient. With a gradient of zero, attacks would fail, and the model would look robust.
 func cast(t *tape, n *node) error {
 	from, to := t.types[n.input(0)], t.types[n.output()]
 	if !to.IsFloat() {

@@ -96,8 +96,8 @@ func (t *tape) swapLast(x string, rank int) string {
 	return t.transpose(x, perm)
 }
 
-// reduce adds a reduction over axes. The axes are an input of the node from operator set 18 on, and for sums already
-// from 13 on. In older operator sets they are an attribute.
+// The method 'reduce' adds a node that reduces x over the axes. From operator set 18 on (for sums, from 13 on), the
+// axes are an input of the node. In older operator sets they are an attribute.
 func (t *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if len(axes) == 0 {
 		return x
@@ -112,7 +112,7 @@ func (t *tape) reduce(op, x string, axes []int64, keep bool) string {
 	return t.Node(op, []string{x}, graph.IntsAttribute("axes", axes), keepdims)
 }
 
-// sum adds a sum that keeps its axes with size 1.
+// The method 'sum' adds a node that sums x over the axes. In the result, these axes have size 1.
 func (t *tape) sum(x string, axes ...int64) string { return t.reduce("ReduceSum", x, axes, true) }
 
 func (t *tape) mean(x string, axes ...int64) string { return t.reduce("ReduceMean", x, axes, true) }

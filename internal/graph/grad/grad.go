@@ -115,11 +115,11 @@ type tape struct {
 	types     map[string]graph.ElemType
 	constants map[string]*onnxpb.TensorProto // constants in the file, by name
 	depends   map[string]bool                // values that depend on the input's contents
-	pending   map[string][]string            // by value: the gradients to be summed
+	pending   map[string][]string            // for each value, the gradients to be summed
 }
 
-// follow records which outputs of the node depend on the contents of the model's input. The outputs of Shape and Size
-// never depend on these contents, because all sizes are constants.
+// The method 'follow' records which outputs of the node depend on the contents of the model's input. The outputs of
+// Shape and Size never depend on these contents, because all sizes are constants.
 func (t *tape) follow(n *onnxpb.NodeProto) {
 	switch n.GetOpType() {
 	case "Shape", "Size":
@@ -174,8 +174,8 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 	return nil
 }
 
-// total returns the gradient in a value. This gradient is the sum of the gradients that come from the nodes that use
-// the value. If there are no such gradients, total returns "".
+// The method 'total' returns the gradient in a value. This gradient is the sum of the gradients that come from the
+// nodes that use the value. If there are no such gradients, total returns "".
 func (t *tape) total(v string) string {
 	switch parts := t.pending[v]; len(parts) {
 	case 0:
@@ -188,9 +188,9 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// give calls the function 'gradient' and adds the result to the gradient in the node's input k. But it does nothing if
-// input k does not depend on the model's input, or if input k holds truth values. So a mask made by a comparison counts
-// as constant, as in PyTorch.
+// The method 'give' calls the function 'gradient' and adds the result to the gradient in the node's input k. But it
+// does nothing if input k does not depend on the model's input, or if input k holds truth values. So a mask made by a
+// comparison counts as constant, as in PyTorch.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
 	if v := n.input(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
@@ -269,7 +269,7 @@ func (n *node) list(name string, size int, otherwise int64) []int64 {
 	return slices.Repeat([]int64{otherwise}, size)
 }
 
-// refuse returns an error that names the node.
+// The method 'refuse' returns an error that names the node.
 func (n *node) refuse(format string, args ...any) error {
 	name := n.GetName()
 	if name == "" && len(n.Output) > 0 {

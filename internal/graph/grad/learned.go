@@ -19,8 +19,8 @@ const (
 	stringsField = 9
 )
 
-// omitted calls the function 'yield' for each occurrence of a field that rscert's onnx.proto omits, with the field's
-// contents.
+// The function 'omitted' calls the function 'yield' for each occurrence of a field that rscert's onnx.proto omits, with
+// the field's contents.
 func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []byte)) {
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
 		number, wire, length := protowire.ConsumeField(rest)
@@ -45,7 +45,7 @@ func (n *node) floats(name string) (values []float64) {
 	if a == nil {
 		return nil
 	}
-	omitted(a, floatsField, func(raw []byte) { // raw holds packed numbers or one number
+	omitted(a, floatsField, func(raw []byte) { // 'raw' holds packed numbers or one number
 		for ; len(raw) >= 4; raw = raw[4:] {
 			values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
 		}

@@ -101,7 +101,7 @@ func einsum(t *tape, n *node) error {
 	return nil
 }
 
-// repeats reports whether a term has a letter twice.
+// The function 'repeats' reports whether a term has a letter twice.
 func repeats(term string) bool {
 	for i, r := range term {
 		if strings.ContainsRune(term[i+1:], r) {

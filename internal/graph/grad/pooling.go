@@ -23,9 +23,9 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns the reciprocal of the number of elements that each window averages. shares counts the elements of the
-// input and, if the argument 'padded' is true, the elements of the padding. It never counts elements beyond the
-// padding.
+// The method 'shares' returns the reciprocal of the number of elements that each window averages. It counts the
+// elements of the input and, if the argument 'padded' is true, the elements of the padding. It never counts elements
+// beyond the padding.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {
@@ -102,7 +102,7 @@ func maxPool(t *tape, n *node) error {
 func (t *tape) spreadChosen(n *node, w window) string {
 	x, xs := n.input(0), t.shape(n.input(0))
 	batch, channels, places := xs[0], xs[1], product(w.kernel)
-	row := t.Op("Sub", n.Output[1], t.channelStarts(batch*channels, product(w.in), len(w.in), batch, channels)) // within the channel
+	row := t.Op("Sub", n.Output[1], t.channelStarts(batch*channels, product(w.in), len(w.in), batch, channels)) // index within the channel
 	var parts []string
 	for place := range places {
 		mask := t.Op("Equal", row, t.placeIndices(w, place))

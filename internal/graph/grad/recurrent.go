@@ -35,9 +35,9 @@ const (
 	recurrentP
 )
 
-// recurrent returns the rule of a recurrent layer. The function 'slopes' differentiates one direction of the layer. It
-// returns three gradients: in the sums [T, B, gates·H] to which the gates' activations are applied, in the initial
-// state [B, H], and in the initial cell.
+// The function 'recurrent' returns the rule of a recurrent layer. The function 'slopes' differentiates one direction of
+// the layer. It returns three gradients: in the sums [T, B, gates·H] to which the gates' activations are applied, in
+// the initial state [B, H], and in the initial cell.
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
 		directions := t.shape(n.input(recurrentW))[0]
@@ -260,10 +260,10 @@ func rnnSlopes(c *recurrence) (sums, first, _ string) {
 	return c.joined(rows, c.hidden), first, ""
 }
 
-// lstmSlopes differentiates c = f·c₋ + i·g and h = o·tanh(c), where c₋ is the cell before the step. The gates are i, o
-// and f = σ(…), and g = tanh(…). Let d be the gradient in h. The gradient e in the cell c is the gradient that comes
-// from later steps plus d·o·(1 − tanh²c). The gradients in the sums inside i, o, f and g are then e·g·i(1−i),
-// d·tanh(c)·o(1−o), e·c₋·f(1−f) and e·i·(1−g²).
+// lstmSlopes differentiates c = f·c₋ + i·g and h = o·tanh(c), where c₋ is the cell before the step. The gates i, o and
+// f have the form σ(…), and g has the form tanh(…). Let d be the gradient in h. The gradient e in the cell c is the sum
+// of d·o·(1 − tanh²c) and the gradient that comes from later steps. The gradients in the sums inside i, o, f and g are
+// then e·g·i(1−i), d·tanh(c)·o(1−o), e·c₋·f(1−f) and e·i·(1−g²).
 func lstmSlopes(c *recurrence) (sums, first, cell string) {
 	parts := c.gateParts(c.Op("Add", c.fromInputs(), c.fromStates()))
 	i, o, f, g := c.Op("Sigmoid", parts[0]), c.Op("Sigmoid", parts[1]), c.Op("Sigmoid", parts[2]), c.Op("Tanh", parts[3])

@@ -40,7 +40,7 @@ type resizing struct {
 	exclude                    bool    // drop the weights of elements beyond the ends of the input
 }
 
-// resizing reads from a node's attributes how the node interpolates.
+// The method 'resizing' reads from a node's attributes how the node interpolates.
 func (t *tape) resizing(n *node) (r resizing, err error) {
 	r = resizing{
 		mode: n.text("mode", "nearest"), coordinates: n.text("coordinate_transformation_mode", "half_pixel"),

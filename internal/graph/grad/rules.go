@@ -12,7 +12,7 @@ const (
 	learned   = "ai.onnx.ml"
 )
 
-func init() { // in init, because otherwise the initial value of 'rules' would depend on 'rules' itself
+func init() { // init fills 'rules', because otherwise the initial value of 'rules' would depend on 'rules' itself
 	add := func(domain, names string, r rule) {
 		for _, name := range strings.Fields(names) {
 			rules[operator{domain, name}] = r

@@ -105,8 +105,8 @@ func flatIndex(place, shape []int64) int64 {
 	return at
 }
 
-// single calls the function 'scatter' with d and with zeros of the shape of x. For float16 it converts d to float32 and
-// the result back to float16, because ONNX Runtime's CPU provider cannot add float16 at indices.
+// The method 'single' calls the function 'scatter' with d and with zeros of the shape of x. For float16 it converts d
+// to float32 and the result back to float16, because ONNX Runtime's CPU provider cannot add float16 at indices.
 func (t *tape) single(x, d string, scatter func(zeros, d string) string) string {
 	if of := t.floatType(x); of != graph.Float16 {
 		return scatter(t.zeros(of, t.shape(x)), d)

@@ -15,8 +15,8 @@ func concat(t *tape, n *node) error {
 	return nil
 }
 
-// divide cuts the gradient into pieces along one axis, and gives each input its piece. The argument 'along' is the
-// axis.
+// The method 'divide' cuts the gradient into pieces along one axis, and gives each input its piece. The argument
+// 'along' is the axis.
 func (t *tape) divide(n *node, along int) {
 	start := int64(0)
 	for k, v := range n.Input {
@@ -43,8 +43,8 @@ func split(t *tape, n *node) error {
 	return nil
 }
 
-// slice moves the gradients back to the elements from which the slice was cut. It undoes the cuts axis by axis, from
-// the last cut to the first.
+// The rule 'slice' moves the gradients back to the elements from which the slice was cut. It undoes the cuts axis by
+// axis, from the last cut to the first.
 func slice(t *tape, n *node) error {
 	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	c, err := t.cutsOf(n)
@@ -117,7 +117,7 @@ func indicesOf(start, end, step, size int64) (indices []int64) {
 	return indices
 }
 
-// gather sums the gradients in all copies of each element of the input.
+// The rule 'gather' sums the gradients in all copies of each element of the input.
 func gather(t *tape, n *node) error {
 	x, xs := n.input(0), t.shape(n.input(0))
 	indices, err := t.integers(n, 1)
@@ -136,8 +136,8 @@ func gather(t *tape, n *node) error {
 	return nil
 }
 
-// pad crops the gradient. If the padding repeats elements, pad also adds the gradients in the repeated elements to the
-// gradients in the original elements.
+// The rule 'pad' crops the gradient. If the padding repeats elements, pad also adds the gradients in the repeated
+// elements to the gradients in the original elements.
 func pad(t *tape, n *node) error {
 	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	pads, err := t.integers(n, 1)

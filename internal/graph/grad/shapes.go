@@ -14,7 +14,7 @@ func reshape(t *tape, n *node) error {
 	return nil
 }
 
-// transpose moves the gradient's axes back.
+// The rule 'transpose' moves the gradient's axes back.
 func transpose(t *tape, n *node) error {
 	rank := len(t.shape(n.input(0)))
 	perm := upTo(rank)
@@ -30,13 +30,13 @@ func transpose(t *tape, n *node) error {
 	return nil
 }
 
-// expand sums the gradient over the repetitions.
+// The rule 'expand' sums the gradient over the repetitions.
 func expand(t *tape, n *node) error {
 	t.give(n, 0, func() string { return t.unbroadcast(n.d[0], t.shape(n.output()), t.shape(n.input(0))) })
 	return nil
 }
 
-// tile sums the gradient over the copies. Along each axis, the copies follow each other.
+// The rule 'tile' sums the gradient over the copies. Along each axis, the copies follow each other.
 func tile(t *tape, n *node) error {
 	xs := t.shape(n.input(0))
 	times, err := t.integers(n, 1)

@@ -41,12 +41,12 @@ func windowOf(n *node, kernel, in, out []int64) window {
 	return w
 }
 
-// uniform reports whether all strides equal s and all dilations are 1.
+// The method 'uniform' reports whether all strides equal s and all dilations are 1.
 func (w window) uniform(s int64) bool {
 	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
 }
 
-// apart reports whether no two windows overlap.
+// The method 'apart' reports whether no two windows overlap.
 func (w window) apart() bool {
 	for i, s := range w.strides {
 		if s < w.span[i] {
@@ -74,8 +74,8 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns windows of stride 1. These windows fit a result after insertZeros has put zeros between the result's
-// elements.
+// The method 'dense' returns windows of stride 1. These windows fit a result after insertZeros has put zeros between
+// the result's elements.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -116,7 +116,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	turned = t.transpose(t.reshape(turned, split), append([]int64{0, 2, 1}, inner...))
 	turned = t.reshape(turned, append([]int64{groups * c, m}, w.kernel...))
 	before, after := make([]int64, rank), make([]int64, rank)
-	for i := range before { // so that the result has the input's size
+	for i := range before { // this padding gives the result the input's size
 		before[i] = w.span[i] - 1 - w.before[i]
 		after[i] = w.in[i] + w.span[i] - 1 - w.out[i] - before[i]
 	}

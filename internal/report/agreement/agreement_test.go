@@ -78,7 +78,7 @@ type drawn struct {
 	index, label, prediction int
 	radius                   float64
 	scores                   [][]float32
-	votes                    []int // the votes, if they do not follow from the scores; nil: each sample votes for its largest score
+	votes                    []int // the votes, if they do not follow from the scores; nil: the largest score decides
 }
 
 const classes, selection = 3, 2
@@ -169,7 +169,7 @@ func read(t *testing.T, dir string) summary.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // summary.Read refuses invented certificates
+	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // not by summary.Read, which refuses invented certificates
 	s.Certificates, err = e.Certificates()
 	if err != nil {
 		t.Fatal(err)

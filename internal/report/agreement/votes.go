@@ -81,8 +81,8 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 	return v, errors.Join(a.finish(), b.finish())
 }
 
-// compareVotes counts the samples whose votes are known in both runs (told), and the samples among them whose two votes
-// differ (differ).
+// compareVotes returns two numbers of samples. The result 'told' is the number of samples whose votes are known in both
+// runs. The result 'differ' is the number of these samples whose two votes differ.
 func compareVotes(x, y []int32) (differ, told int64) {
 	for i := range x {
 		if x[i] == untold || y[i] == untold {

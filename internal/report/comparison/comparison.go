@@ -304,7 +304,7 @@ func newGain(r, base *Row) *Gain {
 	return g
 }
 
-// Describe names what distinguishes the setting, except the method and the margin, for example "n = 100, T = 0.5".
+// Describe returns the setting as text, without the method and the margin, for example "n = 100, T = 0.5".
 func (s Setting) Describe() string {
 	var parts []string
 	if s.File != "" {

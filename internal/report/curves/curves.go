@@ -231,7 +231,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 
 // drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
 func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
-	panels := [][]summary.Summary{runs} // radii in the norm of each run's noise
+	panels := [][]summary.Summary{runs} // the first panel has the radii in the norm of each run's noise
 	for _, norm := range summary.FurtherNorms(runs) {
 		panels = append(panels, summary.AllIn(norm, runs))
 	}
@@ -413,7 +413,7 @@ func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot
 // bar returns a box in the k-th colour.
 func bar(left, right, low, high float64, k int) *plotter.Polygon {
 	if high == low {
-		right = left // invisible
+		right = left // without a width, the box is invisible
 	}
 	tint := picture.Palette[k]
 	line := draw.LineStyle{Color: tint, Width: vg.Points(0.8)}

@@ -27,7 +27,7 @@ type WidthLine struct {
 func DrawWidths(format picture.Format, runs []WidthPanel, size picture.Size) ([]byte, error) {
 	const inRow = 2
 	var panels []*plot.Plot
-	right, top := 1e-9, 1e-9 // at least something, if no class is certified at any radius
+	right, top := 1e-9, 1e-9 // above 0 even if no class is certified at any radius
 	var quoted []string
 	for _, run := range runs {
 		quoted = append(quoted, quote.Line(run.Name))

@@ -30,7 +30,7 @@ type Comparison struct {
 	ByHash bool `json:"same_data_by_hash"`
 	// Norm is the norm of all radii.
 	Norm law.Norm `json:"norm"`
-	// Cautions says for which numbers the examples, or the differences between the runs, are too few.
+	// Cautions lists the numbers for which there are too few examples, or too few differences between the runs.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
 	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
 	// procedure needs a family of tests that was fixed before the results were known.

@@ -21,7 +21,8 @@ type Outcome struct {
 	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
 	// certified.
 	Value *float64 `json:"value"`
-	// Says is a line of text with the value and, for an unmet requirement, how far the value is from the bound.
+	// The field Says is a line of text with the value and, for an unmet requirement, how far the value is from the
+	// bound.
 	Says string `json:"says"`
 	// Choice is set for a requirement on the best of several runs. Run is then the name of the best run.
 	Choice *Choice `json:"choice,omitempty"`
@@ -108,7 +109,8 @@ func (*UnfinishedError) SpellHint(s param.Spelling) string {
 	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }
 
-// found is the value of a requirement in a run. If nothing is certified there, found has a reason and no value.
+// found is the value of a requirement in a run. If the run certifies nothing about the requirement, found has a reason
+// and no value.
 type found struct {
 	value
 	in      summary.Summary // the run, with its radii in the norm of the requirement
@@ -145,8 +147,8 @@ func (r Requirement) find(s summary.Summary) (f found, err error) {
 	return f, err
 }
 
-// Measure returns the value of the requirement's quantity in a run, rounded to the safe side: an upper bound up, any other
-// value down. If nothing is certified there, the value is nil, and Measure returns the reason.
+// Measure returns the value of the requirement's quantity in a run, rounded to the safe side: an upper bound up, any
+// other value down. If the run certifies nothing about the quantity, the value is nil, and Measure returns the reason.
 func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, err error) {
 	f, err := r.find(s)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestClaimOfARequirement(t *testing.T) {
 				t.Errorf("%s: norm %v", r, n)
 			}
 			for other, of := range claims {
-				of.RejectBelow = 0.9 // part of the classifier, not of the claim
+				of.RejectBelow = 0.9 // RejectBelow is part of the classifier, not of the claim
 				err := r.checkClaim(of)
 				if (err == nil) != (of.TopK == claim.TopK && of.None == claim.None) {
 					t.Errorf("%s of a run that claims %q: %v", r, other, err)

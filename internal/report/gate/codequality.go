@@ -63,7 +63,7 @@ func CodeQualityError(names []string, err error) ([]byte, error) {
 func encodeIssues(issues []codeIssue) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // keeps radius>=0.5 readable
+	e.SetEscapeHTML(false) // so that radius>=0.5 stays readable
 	e.SetIndent("", "  ")
 	err := e.Encode(issues)
 	return text.Bytes(), err

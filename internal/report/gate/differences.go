@@ -50,8 +50,8 @@ func Adjust(all []Comparison) {
 //
 //	adjusted p_(i) = max over j ≤ i of min(1, (m − j + 1)·p_(j)).
 //
-// Say that a row differs if its adjusted p-value is at most a. Then, with probability at least 1 − a, no row is said to
-// differ although its null hypothesis holds. The tests may depend on each other.
+// A row is said to differ if its adjusted p-value is at most a. With probability at least 1 − a, no row whose null
+// hypothesis holds is said to differ. The tests may depend on each other.
 func holm(rows []*AccuracyChange) {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })
@@ -71,7 +71,8 @@ func fewestDifferences(a float64) (d int64) {
 	return d
 }
 
-// cautions says for which numbers of a comparison the examples, or the differences between the runs, are too few.
+// cautions lists the numbers of a comparison for which there are too few examples, or too few differences between the
+// runs. It also lists the changes with an interval that is wider than the change.
 func (c Comparison) cautions() (all []summary.Caution) {
 	a := 1 - c.Level
 	fewest := fewestDifferences(a)

@@ -113,9 +113,9 @@ func TestCheckInfiniteRadius(t *testing.T) {
 	}
 }
 
-// The worst group may be another one at each radius. Of the 50 examples with label 2, 25 are certified. With
-// probability at least 1 − δ/2, at most 1 of the 50 certificates of a group with α = 0.001 is wrong (P(Bin > 0) =
-// 0.049, P(Bin > 1) = 0.0012).
+// Each radius may have a different worst group. Of the 50 examples with label 2, 25 are certified. With probability at
+// least 1 − δ/2, at most 1 of the 50 certificates of a group with α = 0.001 is wrong (P(Bin > 0) = 0.049, P(Bin > 1) =
+// 0.0012).
 func TestWorstGroup(t *testing.T) {
 	s := source("run", 100, 75, 0.5)
 	for i := 50; i < 100; i++ {

@@ -9,7 +9,7 @@ import (
 )
 
 // Markdown returns the outcomes as a section of a Markdown file, with one row for each requirement. The function 'main'
-// writes the main table of the results below the outcomes. It may be nil.
+// writes the main table of the results below the outcomes. If 'main' is nil, there is no such table.
 func Markdown(outcomes []Outcome, main func(io.Writer) error) ([]byte, error) {
 	t := report.Table{Columns: []report.Column{report.TextColumn("requirement"), report.TextColumn("met"), report.TextColumn("found"), report.TextColumn("run")}}
 	for _, o := range outcomes {

@@ -7,8 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// A requirement on the coverage needs a label for every set, and a guarantee of every set. A requirement on the size
-// needs neither.
+// A requirement on the coverage needs a label and a guarantee for every set. A requirement on the size needs neither.
 func TestSets(t *testing.T) {
 	whole := summary.Sets{Inputs: 10, Size: 10, Labelled: 10, Covered: 9}
 	few, unsound := whole, whole

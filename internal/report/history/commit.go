@@ -35,7 +35,7 @@ func FindCommit(folder string) (string, error) {
 var errNoRepository = errors.New("no git repository")
 
 // findGit returns the folder .git of the repository that holds a folder. In a worktree, .git is a file that holds the
-// path of this folder.
+// path of the real folder.
 func findGit(folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -88,7 +88,7 @@ func head(git string) (string, error) {
 	if !filepath.IsLocal(ref) {
 		return "", errNoRepository
 	}
-	common := git // a worktree keeps its branches in the folder that its file commondir names
+	common := git // the branches of a worktree are in the folder whose path is in the file commondir
 	if path, err := named(filepath.Join(git, "commondir"), "", git); err == nil {
 		common = path
 	}

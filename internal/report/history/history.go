@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 )
 
-// format is the version of the lines. A version only ever gains members.
+// format is the version of the lines. New members do not change the version, and other changes raise it.
 const format = 1
 
 // Entry is a line of a history: the requirements of one commit and their values.
@@ -30,8 +30,8 @@ type Entry struct {
 	Commit string    `json:"commit"`
 	Date   time.Time `json:"date"`   // time at which the line was written, in UTC
 	RScert string    `json:"rscert"` // version of rscert
-	// Runs names the runs that the requirements were checked on. ID is the digest of run.json, or "" for a file that
-	// belongs to no run.
+	// The field Runs lists the runs on which the requirements were checked. ID is the digest of run.json, or "" for a
+	// file that belongs to no run.
 	Runs         []Run         `json:"runs"`
 	Requirements []Requirement `json:"requirements"`
 }
@@ -172,8 +172,8 @@ func Record(path string, e Entry) (*Result, error) {
 }
 
 // lockFile waits until no other process appends to the history at path, and locks it. A missing history becomes an
-// empty one. durable.WriteFile replaces the locked file by a new file. So a process that has waited checks that the path
-// still names the file that it has locked.
+// empty one. durable.WriteFile replaces the locked file by a new file. So a process that has waited checks that the
+// path still leads to the file that it has locked.
 func lockFile(path string) (*flock.Flock, error) {
 	for {
 		lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY), flock.SetPermissions(0o666))
@@ -209,7 +209,7 @@ func add(path string, e Entry) (all []Entry, earlier int, err error) {
 	}
 	after := bytes.NewBuffer(text)
 	encoder := json.NewEncoder(after)
-	encoder.SetEscapeHTML(false) // keeps radius>=0.5 readable
+	encoder.SetEscapeHTML(false) // so that radius>=0.5 stays readable
 	if err := encoder.Encode(e); err != nil {
 		return nil, 0, err
 	}

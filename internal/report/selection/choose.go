@@ -55,9 +55,11 @@ func (m Measure) certified(r Row) *float64 {
 // that come within 3% of the highest certified accuracy (CA) achieved by any model at a given radius, and evaluate the
 // best certified calibration of these models". The candidates of a family are therefore its models whose certified
 // accuracy is at least the best accuracy of all families minus the tolerance. The choice is the candidate with the
-// smallest value of By. Among equal values, the rule prefers the larger certified accuracy, then the first row.
+// smallest value of the measure By. Among equal values, the rule prefers the larger certified accuracy, then the first
+// row.
 //
-// Table 2 follows from the models of Table 4 if CBS and CCE are minimised separately, so By can be either measure.
+// Table 2 follows from the models of Table 4 if CBS and CCE are minimised separately, so the measure By can be either
+// of the two.
 type Choice struct {
 	Family     string   `json:"family,omitempty"`
 	By         Measure  `json:"by"`

@@ -74,10 +74,10 @@ type Row struct {
 	Average  summary.Average    `json:"average_certified_radius"`
 	// Calibration is nil if the run has no bounds on the confidence at this radius.
 	Calibration *Calibration `json:"calibration,omitempty"`
-	// Front says that no other row has a certified accuracy at least as large and a CCE at least as small, with one of
-	// the two better (Emde et al. 2025, appendix I.2).
+	// Front says that no other row is at least as good in certified accuracy and in CCE, and better in one of the two
+	// (Emde et al. 2025, appendix I.2).
 	Front bool `json:"pareto"`
-	// Within says that the certified accuracy is within the tolerance of the best certified accuracy.
+	// The field Within says that the certified accuracy is within the tolerance of the best certified accuracy.
 	Within bool `json:"within,omitempty"`
 	// ChosenBy lists the measures by which the rule chose this row.
 	ChosenBy []Measure `json:"chosen_by,omitempty"`
@@ -212,7 +212,7 @@ func compareScales(a, b *float64) int {
 // hold the first digits of the SHA-256. A run that states no model is a model of its own.
 func modelNames(runs []summary.Summary) []string {
 	names := make([]string, len(runs))
-	content := map[string]map[string]bool{} // hashes of the files with a name
+	content := map[string]map[string]bool{} // for each name, the hashes of the files with this name
 	hash := func(s summary.Summary) string {
 		if s.Conditions.Denoiser != nil {
 			return s.Conditions.Model.SHA256 + s.Conditions.Denoiser.SHA256

@@ -108,8 +108,8 @@ func TestTable2(t *testing.T) {
 		t.Errorf("at radius 0.5, one model has the smallest CCE and the smallest CBS: %+v", at.Choices)
 	}
 
-	// Without the models of the other families, the intervals begin lower, so they also contain models with better
-	// calibration.
+	// Without the models of the other families, the largest certified accuracy is smaller. So models with a lower
+	// accuracy but a better calibration are candidates, too.
 	alone, err := Compare(adversarial(), Options{Radii: emdeRadii, Within: &within, Delta: 0.05})
 	if err != nil {
 		t.Fatal(err)

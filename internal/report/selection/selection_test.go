@@ -168,8 +168,8 @@ func certificates(name string) summary.Source {
 	return s
 }
 
-// For each of k runs, the certified accuracy leaves out as many examples as the quantile of failures at delta/k says.
-// For a single run, it is the quantile at delta.
+// The certified accuracy of each run must leave out as many examples as the quantile of the number of failures says.
+// For k runs, this is the quantile at delta/k. For a single run, it is the quantile at delta.
 func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary

@@ -97,7 +97,7 @@ func TestByLabel(t *testing.T) {
 	}
 }
 
-// The groups of a file may overlap in different columns. Examples that only the file has do not count.
+// Groups of different columns may overlap. Examples that are in the file of groups but not in the run do not count.
 func TestByGroupOfFile(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.25}

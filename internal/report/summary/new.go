@@ -47,8 +47,8 @@ type Bounds struct {
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
-	// Round holds common radii for the curves of several runs. It applies if Radii is empty. If Round is also empty,
-	// each run gets round numbers.
+	// The field Round holds common radii for the curves of several runs. It applies if Radii is empty. If Round is also
+	// empty, each run gets round numbers.
 	Round []float64
 	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
 	// separately.

@@ -104,8 +104,8 @@ type CalibrationError struct {
 	Upper       float64
 	UpperMethod string // "" if there is no sound upper bound
 	Examples    int
-	// WorstGroup and WorstClass bound the largest error of a group and of a class, and Classwise the mean error of all
-	// classes. Each is nil if it was not computed. For an upper bound, UpperMethod names its method.
+	// WorstGroup and WorstClass bound the largest error of a group and of a class, and Classwise bounds the mean error
+	// of all classes. Each is nil if it was not computed. The UpperMethod of each is the method of its upper bound.
 	WorstGroup, WorstClass, Classwise *CalibrationError
 }
 
@@ -168,8 +168,8 @@ type Conditions struct {
 	Composition string `json:"composition,omitempty"`
 	Data        *File  `json:"data,omitempty"`
 	Shard       string `json:"shard,omitempty"` // set if the run is a shard of a larger run
-	// Only describes the examples if another run selected them by its results. Rates of these examples are no rates of
-	// the dataset.
+	// If another run selected the examples by its results, the field Only describes them. Rates of these examples are
+	// no rates of the dataset.
 	Only     string `json:"only,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Device   string `json:"device,omitempty"`

@@ -116,7 +116,7 @@ type section struct {
 }
 
 func (s section) write(out *bufio.Writer, f Format) error {
-	s.caption, s.notes = quote.Line(s.caption), slices.Clone(s.notes) // both contain names of runs
+	s.caption, s.notes = quote.Line(s.caption), slices.Clone(s.notes) // the caption and the notes contain names of runs
 	for k, n := range s.notes {
 		s.notes[k] = quote.Line(n)
 	}

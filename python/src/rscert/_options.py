@@ -22,10 +22,10 @@ class CertifyOptions(TypedDict, total=False):
         λ], which is not random and needs no alpha, radii in L1) (default gaussian)
     sigma_columns: CSV or JSON file with the scale σ of the noise for every column of a table, in the units of the
         column; a column with σ = 0 gets no noise (docs/columns.md)
-    sigma_channels: list of values, the scale σ of the noise for each colour channel, such as 0.25,0.5,0.25; a channel
+    sigma_channels: values of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel
         with σ = 0 gets no noise
-    sigma_scale: std: the scale of the noise in each column is ``sigma`` times the standard deviation of the column in
-        ``scale_data``; constant columns and columns of whole numbers get no noise
+    sigma_scale: with std, the scale of the noise in each column is ``sigma`` times the standard deviation of the
+        column in ``scale_data``; constant columns and columns of whole numbers get no noise
     scale_data: path of the data from which ``sigma_scale`` computes the standard deviations, such as the training
         data
     noisy_columns: with ``sigma_scale``, names of columns that get noise although they hold whole numbers
@@ -271,8 +271,8 @@ class CceOptions(TypedDict, total=False):
         under-attack)
     names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
-    group: also compute CBS and CCE for each group: the rows with the same value in this column; with several columns,
-        each column makes groups of its own
+    group: also compute CBS and CCE for each group; a group consists of the rows with the same value in this column;
+        with several columns, each column makes groups of its own
     groups: file with a column named index and the columns of ``group`` (default: a column named group)
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
@@ -345,8 +345,8 @@ class MetricsOptions(TypedDict, total=False):
         in all bins together
     consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, then with the
         probability of ``level`` every bin lies in its band
-    group: also compute the metrics of each group: the rows with the same value in this column; with several columns,
-        each column makes groups of its own
+    group: also compute the metrics of each group; a group consists of the rows with the same value in this column;
+        with several columns, each column makes groups of its own
     groups: file with a column named index and the columns of ``group`` (default: a column named group)
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius

@@ -58,7 +58,7 @@ const (
 	evicted       // the process gets SIGKILL because the node is drained
 )
 
-// ran describes a container that ended.
+// The type 'ran' describes a container that ended.
 type ran struct {
 	job     string
 	index   int

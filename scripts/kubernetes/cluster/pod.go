@@ -297,7 +297,7 @@ func (p *lastingPod) output() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// stopped describes the container of a pod that was deleted.
+// The type 'stopped' describes the container of a pod that was deleted.
 type stopped struct {
 	name      string
 	signalled time.Time // when it got SIGTERM
