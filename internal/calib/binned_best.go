@@ -2,17 +2,17 @@ package calib
 
 import "math"
 
-// BinnedBest returns an upper bound on the calibration error from two bounds with the same assumption. BinnedQuadratic
-// is the smaller one near calibration. Elsewhere BinnedBentkus is smaller.
+// BinnedBest returns an upper bound on the calibration error from two bounds with the same assumption, BinnedBentkus and
+// BinnedQuadratic. BinnedQuadratic is the smaller one near calibration, if there are enough scores.
 //
 // Write Q(δ) and B(δ) for BinnedQuadratic and BinnedBentkus at level δ, and let w(c) be a function that depends on n
 // only. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c. For the true value c =
 // CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with probability at most w(c)δ +
 // (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is not refuted.
 //
-// w(c) is constant in each range of bestRanges. It is large for small c and small for large c. So nearly all of δ goes to
-// the bound that is the smaller one if CE is near c. The other bound, with little of δ, still refutes the values of the
-// other ranges. In the range (low, high], the largest value that is not refuted is min(Q, B, high), if this is above low.
+// w(c) is constant in each range of bestRanges. It is small for large c. So most of δ goes to the bound that is likely to
+// be the smaller one if CE is near c. For values of c far above CE, the other bound is small enough with the rest of δ.
+// In the range (low, high], the largest value that is not refuted is min(Q, B, high), if this is above low.
 //
 // OfSample is made from the fields OfSample of the two bounds in the same way. Given the scores, the error of the sample
 // is a fixed number, too.
@@ -48,15 +48,20 @@ func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
 type bestRange struct{ low, quadratic float64 }
 
 // bestRanges returns the ranges of BinnedBest for n scores in descending order. The first range ends at 1, and each other
-// range ends where the range before begins. The two bounds are about equal where CE is a small multiple of n^{−2/5}. For
-// few scores, BinnedQuadratic is hardly ever the smaller bound.
+// range ends where the range before begins. If CE is larger than a small multiple of n^{−2/5}, BinnedBentkus is nearly
+// always the smaller bound. If CE is smaller, the order of the bounds depends on n and on the distribution of the scores:
+// BinnedQuadratic is hardly ever the smaller bound for few scores, and nearly always for many scores.
 func bestRanges(n float64) []bestRange {
-	const most, few = 0.95, 1000
-	if n < few {
-		return []bestRange{{0, 1 - most}}
-	}
+	const few, many = 300, 50_000
 	scale := math.Pow(n, -0.4)
-	return []bestRange{{4 * scale, 1 - most}, {1.75 * scale, 0.5}, {0, most}}
+	large := bestRange{4 * scale, 0.05}
+	switch {
+	case n < few:
+		return []bestRange{{0, 0.05}}
+	case n < many:
+		return []bestRange{large, {0, 0.5}}
+	}
+	return []bestRange{large, {1.75 * scale, 0.5}, {0, 0.8}}
 }
 
 // keeps reports whether a bound refutes only a part of the range, or nothing.

@@ -32,19 +32,14 @@ func (s *Sample) fitGrid() []uint64 {
 }
 
 // chosenPartition calls visit with the bins of the partition that the bound b uses. Partitions with equal numbers of
-// bins are equal, because partition k+1 has all cuts of partition k. BinnedQuadratic may join the bins of a partition.
+// bins are equal, because partition k+1 has all cuts of partition k.
 func (s *Sample) chosenPartition(b Bound, visit func(bins []bin)) {
-	count, joined := int(b.Chosen.Get("bins")), int(b.Chosen.Get("joined"))
 	done := false
 	s.eachPartition(func(_ int, bins []bin) {
-		switch {
-		case done || len(bins) != max(count, joined):
-			return
-		case joined > 0:
-			bins = mergeThree(nil, bins)
+		if !done && len(bins) == int(b.Chosen.Get("bins")) {
+			done = true
+			visit(bins)
 		}
-		done = true
-		visit(bins)
 	})
 }
 

@@ -13,7 +13,7 @@ type quadraticBin struct {
 	share    float64 // p
 	variance float64 // of the scores
 	spread   float64 // e_b
-	lambda   float64 // λ_b
+	lambda   float64
 	squares  float64 // ωκ
 	observed float64 // X_b
 	knot     [5]float64
@@ -83,7 +83,7 @@ func (b *quadraticBin) increment(ones float64) float64 {
 	return x
 }
 
-// logMean returns an upper bound on ln A_b(q), where A_b(q) = Σ_N Bin(N; m, q)·e^{−λ_b·X_b(N)}. Because X_b is convex, the
+// logMean returns an upper bound on ln A_b(q), where A_b(q) = Σ_N Bin(N; m, q)·e^{−λX_b(N)}. Because X_b is convex, the
 // ratio of neighbouring terms decreases in N. So the sum runs from the largest term in both directions until a
 // geometric series bounds the remaining terms.
 func (b *quadraticBin) logMean(q float64) float64 {
@@ -102,7 +102,7 @@ func (b *quadraticBin) logMean(q float64) float64 {
 		}
 	}
 	mode := lo
-	curve := 1.0 // the ratio of neighbouring values of e^{−λ_b·ΔX}
+	curve := 1.0 // the ratio of neighbouring values of e^{−λ·ΔX}
 	if b.m > 1 {
 		curve = math.Exp(-2 * b.lambda / (b.m - 1))
 	}

@@ -9,7 +9,7 @@ type quadraticDual struct {
 	x         float64
 	kappa     float64
 	variation float64
-	observed  float64 // X = Σw_b·X_b
+	observed  float64 // X
 	guess     float64 // of μ
 	tolerance float64 // the computed maximum of a bin may exceed the largest value found by this multiple of p
 }
@@ -26,9 +26,8 @@ func newQuadraticDual(s *Sample, plan quadraticPlan, x, variation float64) *quad
 	n := float64(s.N())
 	d := &quadraticDual{lambda: plan.lambda, x: x, kappa: quadraticKappa(n), variation: variation, tolerance: 1e-3 * plan.value}
 	for i := range plan.bins {
-		from := &plan.bins[i]
-		b := newQuadraticBin(s, &from.bin, plan.lambda*from.weight, d.kappa)
-		d.observed += from.weight * b.observed
+		b := newQuadraticBin(s, &plan.bins[i], plan.lambda, d.kappa)
+		d.observed += b.observed
 		d.bins = append(d.bins, b)
 	}
 	_, d.guess = quadraticForecast(plan.bins, n, plan.lambda, x/plan.lambda+max(0, d.observed), variation)
