@@ -49,8 +49,8 @@ func newMetrics(s streams) *cobra.Command {
 		Use:   "metrics predictions.csv | RUN | --models FILE",
 		Short: "Compute ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
 		Long: `This command computes calibration metrics of predictions, with two-sided confidence
-intervals. It also draws the reliability diagram. It bounds no calibration error under
-attack; 'rscert acce' does.
+intervals. It also draws the reliability diagram. To bound the calibration error under
+attack, use 'rscert acce'.
 
 The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
 the file name - means stdin. The file has one of these sets of columns:
@@ -129,7 +129,7 @@ and the bootstrap intervals of the NLL are about each group alone.`,
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file has the columns score and label")
+		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; for a file with the columns score and label, the default is class-1")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
 		"for a run, the probabilities to use: 'vote-shares', or 'mean-scores', which is the default if the run bounds the mean scores")
 	group(cmd, "Metrics")

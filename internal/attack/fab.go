@@ -175,7 +175,7 @@ func (s *Search) cross(c *chase) {
 	}
 }
 
-// clamp rounds a value to float32, in the box.
+// clamp rounds a value to float32 and moves it into the box.
 func (t Threat) clamp(v float64) float32 { return min(max(float32(v), t.Low), t.High) }
 
 // between returns x + share·(a − x), in the box.
@@ -188,7 +188,7 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 }
 
 // shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
-// scales the perturbation. For Linf it limits the change of each value, and keeps changes below the limit. Values near
+// scales the perturbation. For Linf it reduces changes above a limit to this limit, and leaves smaller changes as they are. Values near
 // the ends of the box often change by less than the limit.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {

@@ -93,7 +93,7 @@ func (c Conditions) design() conformal.Design {
 
 // predictorOf returns the predictor of sets, without its thresholds and weights. If rounding to the lattice of the
 // calibration examples moved an input, the thresholds get no ranks. The reason is that only a query can be off this
-// lattice. So even queries that are exchangeable with the examples may miss more often than the ranks say.
+// lattice. So even if queries and examples are exchangeable, the sets may miss the class more often than the ranks say.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
 	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}

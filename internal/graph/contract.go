@@ -60,9 +60,10 @@ func readContract(info *Info, output string) (Contract, error) {
 }
 
 // batchSize returns the value of Contract.Batch. An input of one dimension has no batch dimension. In any other input,
-// the first dimension is the batch dimension if its size is free. A fixed first size of the input counts as the batch
-// size if the output has at least two dimensions and the output's first size is the same or free. If the output's shape
-// is unknown, the first size of the input counts as the batch size if it is 1 or if the input has four dimensions.
+// the first dimension is the batch dimension if its size is free. If its size is fixed, it is the batch dimension if
+// the output has at least two dimensions, and the first size of the output is free or equal to the input's. If the
+// output's shape is unknown, the first size of the input counts as the batch size if it is 1 or if the input has four
+// dimensions.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {

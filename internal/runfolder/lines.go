@@ -89,8 +89,8 @@ type fileFormat[T any] struct {
 	// run, and the seed is computed from the file's first checksum.
 	seed  checksum.Seed
 	alone bool
-	// own means that the file is in its run folder. Runs append lines to such a file, so its last line can be
-	// incomplete.
+	// The field 'own' is true if the file is in the folder of its run. Runs append lines to such a file, so its last
+	// line can be incomplete.
 	own   bool
 	valid func(T) error
 	// size returns the size in bytes of the data that a value points to. If size is nil, the length of the line is used

@@ -208,8 +208,8 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS each return two bounds. The bound 'value' is true if every bound on a confidence is true. The bound
-// 'certified' is true with probability 1 − δ. It is nil if it is unknown.
+// ofCCE and ofCBS each return two bounds. The bound 'value' holds if every bound on a confidence holds. The bound
+// 'certified' holds with probability 1 − δ. It is nil if it is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil

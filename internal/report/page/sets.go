@@ -190,7 +190,7 @@ func setInterval(c conformal.Coverage) string {
 		report.Up, 2, 1))
 }
 
-// strata returns the tables by size, class and group of all files.
+// strata returns, for all files, the tables by size, by class and by group.
 func (p Sets) strata() (all []stratumTable) {
 	for _, e := range p.Files {
 		if e.Evaluation == nil {

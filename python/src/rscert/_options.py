@@ -350,8 +350,8 @@ class MetricsOptions(TypedDict, total=False):
     groups: file with a column named index and the columns of ``group`` (default: a column named group)
     seed: seed of the bootstrap and of the simulated calibration test (default 1)
     radius: use only the rows with this radius
-    quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
-        has the columns score and label (default top-label)
+    quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; for a file with the columns score and
+        label, the default is class-1 (default top-label)
     plot: write the reliability diagram to this .svg, .png or .pdf file
     plot_size: size of the diagram in centimetres, such as 15x10 (default 11x14)
     title: title of the diagram; default: the file name, the number of rows and the ECE
