@@ -68,8 +68,7 @@ func (l law) nearGaps(n int, seed uint64, ce, variation float64) ([]float64, err
 	return gaps, nil
 }
 
-// nearRepeats is the number of samples behind each mean. At n = 10⁶, binned-best of a calibrated classifier has a standard
-// deviation of about 0.001.
+// nearRepeats is the number of samples behind each mean.
 const nearRepeats = 16
 
 // meanGaps returns the mean of nearGaps over nearRepeats samples.
@@ -96,7 +95,7 @@ func (l law) meanGaps(n int, seed uint64, ce, variation float64) ([]float64, err
 }
 
 // nearCalibration prints one table of the mean gaps for calibrated and miscalibrated classifiers.
-func nearCalibration(maxPower int) error {
+func nearCalibration(minPower, maxPower int) error {
 	fmt.Print("<!-- made: near -->\n\n| law | CE | V | n |")
 	for _, m := range nearMethods {
 		fmt.Printf(" %s |", m)
@@ -107,7 +106,7 @@ func nearCalibration(maxPower int) error {
 		if l.function.name == "s" {
 			ce, variation = 0, 1 // exact; the sums in the function 'truth' have rounding errors
 		}
-		for power := 3; power <= min(6, maxPower); power++ {
+		for power := max(3, minPower); power <= min(6, maxPower); power++ {
 			n := int(math.Pow10(power))
 			mean, err := l.meanGaps(n, uint64(1000*power), ce, variation)
 			if err != nil {
