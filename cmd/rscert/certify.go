@@ -56,8 +56,8 @@ certified by the scores, not by the votes.
 
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value, and
 with several lists one run for each combination. The folder of --out then holds one run
-folder per point, and the command prints one table (docs/sweeps.md). Most flags that
-take one value take a list. With --model, a list makes a sweep of single models, and a
+folder per point, and the command prints one table (docs/sweeps.md). Most flags accept
+such a list. With --model, a list makes a sweep of single models, and a
 repeated flag makes one average of models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/rscert/rscert/internal/table"
 )
@@ -16,12 +15,12 @@ type copiedColumns struct {
 }
 
 // copyColumns returns the columns of a table, without the columns that the output has already and without the columns
-// for which the function 'replaced' returns true. Upper and lower case do not distinguish names.
+// for which the function 'replaced' returns true.
 func copyColumns(t *table.Table, written []string, replaced func(name string) bool) (c copiedColumns) {
 	if slices.Contains(written, "label") {
 		written = append(slices.Clone(written), "labels") // two names of one column
 	}
-	skip := func(name string) bool { return slices.Contains(written, strings.ToLower(name)) || replaced(name) }
+	skip := func(name string) bool { return slices.Contains(written, name) || replaced(name) }
 	for _, name := range t.Names() {
 		if column, ok := t.Column(name); ok && !skip(name) {
 			c.names, c.numbers = append(c.names, name), append(c.numbers, column)

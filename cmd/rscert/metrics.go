@@ -397,22 +397,7 @@ func (r metricsReport) print(s streams) error {
 	if r.ClassParts != nil {
 		writeParts(s.out, "Brier (all classes)", r.Multiclass.Value, *r.ClassParts)
 	}
-	if j := r.Test; j != nil {
-		fmt.Fprintf(s.out, "calibrated? p = %.3g by bets on 16 bins, for any number of independent examples", float64(j.P))
-		if !math.IsNaN(float64(j.Spiegelhalter)) {
-			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many",
-				signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
-		}
-		fmt.Fprintf(s.out, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
-			float64(j.MonteCarlo), j.Draws)
-	}
-	if r.JointBands {
-		fmt.Fprintf(s.out, "joint bands: with probability ≥ %g, the intervals of all bins in the reliability diagram (--plot, --json) hold together\n", r.Level)
-	}
-	if c := r.Consistency; c != nil {
-		fmt.Fprintf(s.out, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",
-			c.Outside, r.occupied(), math.Floor(1e4*c.Level)/1e4)
-	}
+	r.printTests(s.out)
 	if err := r.Thresholds.print(s.out); err != nil {
 		return err
 	}
@@ -422,6 +407,26 @@ func (r metricsReport) print(s streams) error {
 		}
 	}
 	return r.Groups.print(s.out, r.Level)
+}
+
+// printTests prints the calibration tests, and what holds in all bins of the reliability diagram together.
+func (r metricsReport) printTests(w io.Writer) {
+	if j := r.Test; j != nil {
+		fmt.Fprintf(w, "calibrated? p = %.3g by bets on 16 bins, for any number of independent examples", float64(j.P))
+		if !math.IsNaN(float64(j.Spiegelhalter)) {
+			fmt.Fprintf(w, "; Spiegelhalter's Z = %s, p = %.3g for many",
+				signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
+		}
+		fmt.Fprintf(w, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
+			float64(j.MonteCarlo), j.Draws)
+	}
+	if r.JointBands {
+		fmt.Fprintf(w, "joint bands: with probability ≥ %g, the intervals of all bins in the reliability diagram (--plot, --json) hold together\n", r.Level)
+	}
+	if c := r.Consistency; c != nil {
+		fmt.Fprintf(w, "consistency: %d of %d bins lie outside their bands; with calibrated predictions, none do with probability ≥ %.4f\n",
+			c.Outside, r.occupied(), math.Floor(1e4*c.Level)/1e4)
+	}
 }
 
 // occupied returns the number of bins that are not empty.

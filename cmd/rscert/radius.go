@@ -79,10 +79,10 @@ get a margin from bounds on mean scores. The following methods bound mean scores
 Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
 The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. --lipschitz
-gives L, a Lipschitz constant of the smoothed probabilities. The radius of the first
-margin is then margin/(√2·L), if this radius is larger. If the run stopped the sampling
-of an example early (--stop of certify), the certificate uses the share of alpha that
-the stopping rule assigns to this number of samples.
+gives L, a Lipschitz constant of the smoothed probabilities. Then margin/(√2·L) is a
+radius of the first margin, too, and the larger of the two radii counts. If the run
+stopped the sampling of an example early (--stop of certify), the certificate uses the
+share of alpha that the stopping rule assigns to this number of samples.
 
 --sizes certifies again as if only n samples had been drawn. If the input holds scores,
 the command takes the first n samples. A file of votes holds only counts, so the

@@ -1,22 +1,87 @@
 package calib
 
-// BinnedBest returns the smaller of two upper bounds on the calibration error, each at level δ/2: BinnedBentkus and
-// BinnedQuadratic. By the union bound both hold with probability ≥ 1−δ. BinnedQuadratic is the smaller one near
-// calibration, for about 10⁴ scores or more. Elsewhere BinnedBentkus is smaller. At level δ/2 it is about as large as
-// BinnedVariation at level δ.
+import "math"
+
+// BinnedBest returns an upper bound on the calibration error from two bounds with the same assumption, BinnedBentkus and
+// BinnedQuadratic. BinnedQuadratic is the smaller one near calibration, if there are enough scores.
+//
+// Write Q(δ) and B(δ) for BinnedQuadratic and BinnedBentkus at level δ, and let w(c) be a function that depends on n
+// only. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c. For the true value c =
+// CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with probability at most w(c)δ +
+// (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is not refuted.
+//
+// w(c) is constant in each range of bestRanges. It is small for large c. So most of δ goes to the bound that is likely to
+// be the smaller one if CE is near c. For values of c far above CE, the other bound is small enough with the rest of δ.
+// In the range (low, high], the largest value that is not refuted is min(Q, B, high), if this is above low.
+//
+// OfSample is made from the fields OfSample of the two bounds in the same way. Given the scores, the error of the sample
+// is a fixed number, too.
 func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
-	best, err := BinnedBentkus(s, delta/2, variation)
-	if err != nil {
-		return Bound{}, err
-	}
-	quadratic, err := s.boundQuadratic(delta/2, variation, best.Value)
-	if err != nil {
-		return Bound{}, err
-	}
-	ofSample := min(best.OfSample, quadratic.OfSample)
-	if quadratic.Value < best.Value {
-		best = quadratic
+	var best Bound
+	found, foundOfSample := false, false
+	ofSample, high := 0.0, 1.0
+	for _, r := range bestRanges(float64(s.N())) {
+		b, err := r.bound(s, delta, variation)
+		if err != nil {
+			return Bound{}, err
+		}
+		if !found && r.keeps(b.Value) {
+			best, found = b, true
+			if best.Value > high {
+				best.Value, best.Terms = high, Terms{{"range", high}}
+			}
+		}
+		if !foundOfSample && r.keeps(b.OfSample) {
+			ofSample, foundOfSample = min(b.OfSample, high), true
+		}
+		if found && foundOfSample {
+			break
+		}
+		high = r.low
 	}
 	best.OfSample, best.Delta = ofSample, delta
 	return best, nil
+}
+
+// A bestRange is a range of values of the calibration error. For these values, BinnedQuadratic gets the share w of δ, and
+// BinnedBentkus gets the rest.
+type bestRange struct{ low, quadratic float64 }
+
+// bestRanges returns the ranges of BinnedBest for n scores in descending order. The first range ends at 1, and each other
+// range ends where the range before begins. If CE is larger than a small multiple of n^{−2/5}, BinnedBentkus is nearly
+// always the smaller bound. If CE is smaller, the order of the bounds depends on n and on the distribution of the scores:
+// BinnedQuadratic is hardly ever the smaller bound for few scores, and nearly always for many scores.
+func bestRanges(n float64) []bestRange {
+	const few, many = 300, 50_000
+	scale := math.Pow(n, -0.4)
+	large := bestRange{4 * scale, 0.05}
+	switch {
+	case n < few:
+		return []bestRange{{0, 0.05}}
+	case n < many:
+		return []bestRange{large, {0, 0.5}}
+	}
+	return []bestRange{large, {1.75 * scale, 0.5}, {0, 0.8}}
+}
+
+// keeps reports whether a bound refutes only a part of the range, or nothing.
+func (r bestRange) keeps(bound float64) bool { return bound > r.low || r.low == 0 }
+
+// bound returns the smaller of the two bounds at their levels in the range. If BinnedBentkus refutes the whole range,
+// BinnedQuadratic is not needed.
+func (r bestRange) bound(s *Sample, delta, variation float64) (Bound, error) {
+	b, err := BinnedBentkus(s, (1-r.quadratic)*delta, variation)
+	if err != nil || !r.keeps(b.Value) && !r.keeps(b.OfSample) {
+		return b, err
+	}
+	q, err := s.boundQuadratic(r.quadratic*delta, variation, b.Value)
+	if err != nil {
+		return Bound{}, err
+	}
+	ofSample := min(b.OfSample, q.OfSample)
+	if q.Value < b.Value {
+		b = q
+	}
+	b.OfSample = ofSample
+	return b, nil
 }

@@ -45,7 +45,7 @@ var BoundMethods = []BoundMethod{
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }, fitSmooth},
-	{"binned-best", true, "the smaller of binned-bentkus and binned-quadratic, each at delta/2; the sharpest method for this assumption", "ciosek2025 bentkus2004", BoundedVariation, false,
+	{"binned-best", true, "binned-quadratic for small errors and binned-bentkus for large errors; the sharpest method for this assumption", "ciosek2025 bentkus2004", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-bentkus", true, "like binned-tv, but with a sharper concentration inequality", "bentkus2004", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }, fitMeans},

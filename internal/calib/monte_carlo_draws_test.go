@@ -201,6 +201,10 @@ func TestMonteCarloTest(t *testing.T) {
 			t.Errorf("%s: %d of %d rejected, %d by the bets", c.name, got, trials, old)
 		}
 	}
+	// A right answer with the confidence 0.01 is more extreme than all 7 draws, so p is 1/8.
+	if p, draws := MonteCarloTest(&Predictions{Confidence: []float64{0.01}, Correct: []bool{true}}, 1, 7); draws != 7 || p != 0.125 {
+		t.Errorf("7 draws: p = %v after %d draws", p, draws)
+	}
 	if p, draws := MonteCarloTest(&Predictions{Confidence: []float64{0.5}, Correct: []bool{true}, Weight: []float64{1}}, 1, 0); !math.IsNaN(p) || draws != 0 {
 		t.Errorf("weighted: %v, %d draws", p, draws)
 	}

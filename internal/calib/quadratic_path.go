@@ -58,8 +58,8 @@ type pathBin struct {
 }
 
 const (
-	pathSteps  = 24.0 // g/ε, where g is the |η̄−s̄| with the largest F_b by the normal approximation
-	pathWindow = 3.0  // half of the width of the window over g
+	pathSteps  = 28.0 // g/ε, where g is the |η̄−s̄| with the largest F_b by the normal approximation
+	pathWindow = 5.0  // half of the width of the window over g
 )
 
 // newQuadraticPath returns the paths for a μ near the best one.

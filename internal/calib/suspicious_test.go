@@ -1,10 +1,15 @@
 package calib
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 func TestSuspicions(t *testing.T) {
@@ -167,6 +172,20 @@ func TestPoorOverlap(t *testing.T) {
 	} {
 		if got := PoorOverlap(c.weight); got != c.want {
 			t.Errorf("%s: %v (effective size %v)", c.what, got, EffectiveSize(c.weight))
+		}
+	}
+}
+
+// Only a value that can be a percentage gets the hint.
+func TestOutsideUnit(t *testing.T) {
+	for value, want := range map[float64]bool{-0.1: false, 1.01: true, 100: true, 100.5: false, math.Inf(1): false, math.NaN(): false} {
+		err := OutsideUnit(3, "score", value)
+		if says, _ := hint.Of(err); strings.Contains(says, "percentages") != want {
+			t.Errorf("%v: hint %q", value, says)
+		}
+		var row *RowError
+		if !errors.As(err, &row) || row.Row != 3 || row.Reason != fmt.Sprintf("score %v is outside [0, 1]", value) {
+			t.Errorf("%v: %v", value, err)
 		}
 	}
 }

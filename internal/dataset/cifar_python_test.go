@@ -148,8 +148,8 @@ func TestPickleFolders(t *testing.T) {
 	}
 }
 
-// TestPickledNames orders classes by Options.ClassNames and by the names in the file in the batch's folder. It also
-// passes that file as Options.ClassNames.
+// TestPickledNames orders classes by Options.ClassNames, by the file of names in the batch's folder, and by this file as
+// Options.ClassNames.
 func TestPickledNames(t *testing.T) {
 	const other = "truck\nship\nhorse\nfrog\ndog\ndeer\ncat\nbird\nautomobile\nairplane\n" // CIFAR's names, reversed
 	for _, name := range pythons(t, "meta10") {

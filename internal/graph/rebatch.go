@@ -59,7 +59,7 @@ type rebatching struct {
 	ints    map[string][]int64  // parameters of nodes, by name, if they do not depend on the input
 	scales  map[string]float32  // first element of each float vector in the file, by name of the vector
 	needed  []bool              // for each node, whether the output depends on it
-	places  map[string]position // positions of the batch in the values that depend on the input
+	places  map[string]position // for each value that depends on the input, where its batch dimension is
 	edits   Edits
 	visits  int
 	blocked int // index of the furthest node that the search reached

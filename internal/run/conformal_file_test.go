@@ -96,8 +96,9 @@ func fitOf(saved string, sigma float64, l law.Name) ConformalFit {
 	}
 }
 
-// The scores of the calibration examples must get no sets, even from a file with another compression. The scores of a
-// run must get sets only if the run and the predictor have the same noise and the same temperature.
+// The scores of the calibration examples must get no sets, even if they come from a copy of the file with another
+// compression. The scores of a run must get sets only if the run and the predictor have the same noise and the same
+// temperature.
 func TestApplyToScores(t *testing.T) {
 	calibration, test := filepath.Join(savedRun(t, .5, 0, 1, 2, 3, 4, 5), "scores.npz"), filepath.Join(savedRun(t, .5, 6, 7, 8), "scores.npz")
 	other := filepath.Join(savedRun(t, .25, 6, 7, 8), "scores.npz")

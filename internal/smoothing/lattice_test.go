@@ -317,8 +317,8 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// The coordinate moves away from q(x) until just beyond the edge of a cell. The test chooses the cell such
-			// that δ is nearly parallel to the vector whose norm is the deduction.
+			// The coordinate moves away from q(x) until just beyond the edge of a cell. The deduction is the norm of a
+			// vector. The test chooses the cell such that the shift of the coordinates is nearly parallel to this vector.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)

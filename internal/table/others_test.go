@@ -19,6 +19,7 @@ func TestOthers(t *testing.T) {
 		"csv":               {"sex,score,note\nf,0.5, a\nm,1,\n", keep, []TextColumn{{"sex", []string{"f", "m"}}, {"note", []string{" a", ""}}}},
 		"quotes":            {"Score;note\n0.5;\"a;\"\"b\"\n0.25;1,5\n", keep, []TextColumn{{"note", []string{`a;"b`, "1,5"}}}},
 		"twice and unnamed": {"score,a,,a\n1,2,3,4\n", keep, []TextColumn{{"a", []string{"2"}}, {"", []string{"3"}}, {"a", []string{"4"}}}},
+		"a user's check":    {"score,check\n1,ok\n", keep, []TextColumn{{"check", []string{"ok"}}}},
 		"nothing else":      {"score\n1\n", keep, nil},
 		"not kept":          {"score,a\n1,2\n", Options{Required: []string{"score"}}, nil},
 		"checksums":         {checkedCSV(), Options{Required: []string{"lower"}, KeepOthers: true}, nil},

@@ -318,6 +318,7 @@ func realData(path string) error {
 func main() {
 	log.SetFlags(0)
 	maxPower := flag.Int("max", 7, "the largest sample size is 10 to this power; at least 4")
+	minPower := flag.Int("min", 3, "the smallest sample size is 10 to this power, for -parts near")
 	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
 	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
 	page := flag.String("page", "docs/calibration-error.md", "page with the table of gaps, for -parts figure")
@@ -326,7 +327,7 @@ func main() {
 	programs := map[string]func() error{
 		"real": func() error { return realData(*scores) },
 		"gaps": func() error { return measureGaps(max(4, *maxPower)) },
-		"near": func() error { return nearCalibration(*maxPower) },
+		"near": func() error { return nearCalibration(*minPower, *maxPower) },
 		"figure": func() error {
 			curves, err := readGaps(*page)
 			if err != nil {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/report"
@@ -65,8 +68,34 @@ func (l law) nearGaps(n int, seed uint64, ce, variation float64) ([]float64, err
 	return gaps, nil
 }
 
+// nearRepeats is the number of samples behind each mean.
+const nearRepeats = 16
+
+// meanGaps returns the mean of nearGaps over nearRepeats samples.
+func (l law) meanGaps(n int, seed uint64, ce, variation float64) ([]float64, error) {
+	all := make([][]float64, nearRepeats)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for r := range all {
+		g.Go(func() (err error) {
+			all[r], err = l.nearGaps(n, seed+uint64(r), ce, variation)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	mean := make([]float64, len(nearMethods))
+	for _, gaps := range all {
+		for m, gap := range gaps {
+			mean[m] += gap / nearRepeats
+		}
+	}
+	return mean, nil
+}
+
 // nearCalibration prints one table of the mean gaps for calibrated and miscalibrated classifiers.
-func nearCalibration(maxPower int) error {
+func nearCalibration(minPower, maxPower int) error {
 	fmt.Print("<!-- made: near -->\n\n| law | CE | V | n |")
 	for _, m := range nearMethods {
 		fmt.Printf(" %s |", m)
@@ -77,17 +106,11 @@ func nearCalibration(maxPower int) error {
 		if l.function.name == "s" {
 			ce, variation = 0, 1 // exact; the sums in the function 'truth' have rounding errors
 		}
-		for power := 3; power <= min(6, maxPower); power++ {
+		for power := max(3, minPower); power <= min(6, maxPower); power++ {
 			n := int(math.Pow10(power))
-			mean := make([]float64, len(nearMethods))
-			for r := range repeats(n) {
-				g, err := l.nearGaps(n, uint64(1000*power+r), ce, variation)
-				if err != nil {
-					return err
-				}
-				for m := range mean {
-					mean[m] += g[m] / float64(repeats(n))
-				}
+			mean, err := l.meanGaps(n, uint64(1000*power), ce, variation)
+			if err != nil {
+				return err
 			}
 			fmt.Printf("| %s | %.4f | %.2g | 10^%d |", l.name, ce, variation, power)
 			for _, g := range mean {
