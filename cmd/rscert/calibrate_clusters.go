@@ -6,6 +6,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -22,8 +23,9 @@ type splitClusters struct {
 	names []string // the cluster of each row of the input
 }
 
-// holdOutClusters divides the rows of the input into clusters, and holds out the clusters of the test rows. If the test data are
-// in a separate file, it refuses a cluster with rows in both files. It returns which rows of the input are held out.
+// holdOutClusters divides the rows of the input into clusters, and holds out the clusters of the test rows. If the test
+// data are in a separate file, it refuses a cluster with rows in both files. It returns which rows of the input are held
+// out.
 func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err error) {
 	all, err := o.cluster.divide(c.table, o.seed)
 	if err != nil {
@@ -51,10 +53,10 @@ func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err 
 	c.cluster.Fit, c.cluster.Test = all.Clusters, test.Clusters
 	fit := map[string]bool{}
 	for _, g := range all.groups {
-		fit[g.Name()] = true
+		fit[predictions.ClusterName(g)] = true
 	}
 	for _, g := range test.groups {
-		if fit[g.Name()] {
+		if fit[predictions.ClusterName(g)] {
 			return nil, hint.Add(badInput(c.testTable.Errorf(g.Rows[0], "the cluster %s also has rows in %s, on which the map is fitted",
 				quote.Name(g.Name()), displayPath(c.table.Path))), "the metrics need other clusters")
 		}
@@ -83,5 +85,5 @@ func (c *splitClusters) print(w io.Writer) {
 	fmt.Fprintf(w, "\nclusters (column %s): %d in the fit, %d held out; no cluster is on both sides\n", c.Column, c.Fit, c.Test)
 	fmt.Fprintf(w, "The metrics count every row once, and their intervals treat the rows as independent.\n"+
 		"For intervals that allow for the clusters: rscert metrics FILE --cluster %s,\n"+
-		"where FILE is the file that --out writes.\n", c.Column)
+		"where FILE holds the calibrated held-out rows (--out, or --apply to the file of held-out rows).\n", c.Column)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -71,7 +70,7 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		names = append(names, c.cluster.Column)
 		written = append(slices.Clone(names), strings.ToLower(c.cluster.Column))
 	}
-	copied := copyColumns(c.table, written, predictions.IsOutput)
+	copied := copyColumns(c.table, written)
 	w := table.NewWriter(out)
 	w.Header(append(names, copied.names...)...)
 	for i, fitted := range c.fitted {

@@ -374,7 +374,7 @@ func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, upper
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.BinaryColumns()
-	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, predictions.WeightColumns)
+	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, []string{predictions.EarlierSeed}, predictions.WeightColumns)
 	columns, err := o.cluster.extend(columns)
 	if err != nil {
 		return nil, err
@@ -451,12 +451,13 @@ func (r *ceReport) keepRows(t *table.Table, score, label []float64, o *ceOptions
 // readBandwidth reads the bandwidth that the table records.
 func (r *ceReport) readBandwidth(t *table.Table, o *ceOptions) error {
 	recorded, err := predictions.Perturbation(t)
+	if err == nil && o.perturb {
+		err = predictions.CheckUnperturbed(t)
+	}
 	switch {
 	case err != nil:
 		return badInput(err)
 	case recorded == 0:
-	case o.perturb:
-		return badInputf("%s: its scores are perturbed already: leave out --perturb", t.Path)
 	case o.Bandwidth != 0 && o.Bandwidth != recorded:
 		return badInputf("%s: --bandwidth %v, but its scores were perturbed with %v", t.Path, o.Bandwidth, recorded)
 	default:

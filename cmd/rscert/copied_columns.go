@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -14,21 +15,27 @@ type copiedColumns struct {
 	texts   []table.TextColumn // the other columns of the file
 }
 
-// copyColumns returns the columns of a table, without the columns that the output has already and without the columns
-// for which the function 'replaced' returns true.
-func copyColumns(t *table.Table, written []string, replaced func(name string) bool) (c copiedColumns) {
+// copyColumns returns the columns of a table that are not about the old scores, under their names in the output. It
+// leaves out the columns that the output has already.
+func copyColumns(t *table.Table, written []string) (c copiedColumns) {
 	if slices.Contains(written, "label") {
 		written = append(slices.Clone(written), "labels") // two names of one column
 	}
-	skip := func(name string) bool { return slices.Contains(written, name) || replaced(name) }
+	kept := func(name string) string {
+		if to := predictions.KeptName(name); !slices.Contains(written, to) && !slices.Contains(c.names, to) {
+			return to
+		}
+		return ""
+	}
 	for _, name := range t.Names() {
-		if column, ok := t.Column(name); ok && !skip(name) {
-			c.names, c.numbers = append(c.names, name), append(c.numbers, column)
+		column, ok := t.Column(name)
+		if to := kept(name); ok && to != "" {
+			c.names, c.numbers = append(c.names, to), append(c.numbers, column)
 		}
 	}
 	for _, column := range t.Others() {
-		if !skip(column.Name) {
-			c.names, c.texts = append(c.names, column.Name), append(c.texts, column)
+		if to := kept(column.Name); to != "" {
+			c.names, c.texts = append(c.names, to), append(c.texts, column)
 		}
 	}
 	return c

@@ -18,15 +18,18 @@ type versus struct {
 }
 
 // compareWith reads the file of --versus and compares the predictions p of the input with it, row by row. If there are
-// clusters, it compares one row of each cluster. Without --versus it returns nil. If the input is a run, meanScores tells whether p holds mean scores, not vote shares.
+// clusters, it compares one row of each cluster. Without --versus it returns nil. If the input is a run,
+// meanScores tells whether p holds mean scores, not vote shares.
 func compareWith(
 	ctx context.Context, s streams, input string, p *calib.Predictions, clusters *rowClusters, meanScores bool, o metricsOptions,
 ) (*versus, error) {
 	if o.versus == "" {
 		return nil, nil
 	}
+	cluster := o.cluster
+	cluster.optional = true
 	other, table, err := readPredictions(ctx, s, o.versus,
-		metricsOptions{quiet: o.quiet, radius: o.radius, quantity: o.quantity, probabilities: o.probabilities})
+		metricsOptions{quiet: o.quiet, radius: o.radius, quantity: o.quantity, probabilities: o.probabilities, cluster: cluster})
 	if err != nil {
 		return nil, err
 	}

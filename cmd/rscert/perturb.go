@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,6 +55,8 @@ The perturbation of a row depends only on its score, its row number, h and --see
 you can reproduce a file. Two scores with the same row number and seed get the same
 random number, and the bounds do not hold for such scores. If the dataset has several
 files (shards, batches of requests), give each file a different --first-row or --seed.
+Perturb scores once, after every other change, such as 'rscert calibrate'. The command
+refuses scores that are perturbed already, or that come from perturbed scores.
 
 The output has the columns score and label (or confidence and correct), and the columns
 sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the scores
@@ -124,17 +127,26 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	if err := o.check(); err != nil {
 		return err
 	}
+	perturbed := append(slices.Clone(predictions.PerturbationColumns), predictions.EarlierSeed)
 	if len(o.auroc) > 0 {
-		table, err := readUnweighted(ctx, s, path, o.quiet, predictions.BinaryColumns())
+		columns := predictions.BinaryColumns()
+		columns.Optional = append(columns.Optional, perturbed...)
+		table, err := readUnweighted(ctx, s, path, o.quiet, columns)
+		if err == nil {
+			err = badInput(predictions.CheckUnperturbed(table))
+		}
 		if err != nil {
 			return err
 		}
 		return reportAUROC(ctx, s, table, path, o)
 	}
 	columns := predictions.BinaryColumns()
-	columns.Optional = append(columns.Optional, predictions.WeightColumns...)
+	columns.Optional = slices.Concat(columns.Optional, predictions.WeightColumns, perturbed)
 	columns.KeepOthers = true
 	table, err := readTable(ctx, s, path, o.quiet, columns)
+	if err == nil {
+		err = badInput(predictions.CheckUnperturbed(table))
+	}
 	if err != nil {
 		return err
 	}
@@ -176,7 +188,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, scores predic
 		}
 	}
 	names = append(names, predictions.PerturbationColumns...)
-	copied := copyColumns(t, names, predictions.IsOutput)
+	copied := copyColumns(t, names)
 	w := table.NewWriter(out)
 	w.Header(append(names, copied.names...)...)
 	for i, x := range scores.Score {

@@ -17,8 +17,9 @@ import (
 
 // clusterOptions is the flag that names the clusters of rows.
 type clusterOptions struct {
-	column string
-	set    bool // the flag is on the command line
+	column   string
+	set      bool // the flag is on the command line
+	optional bool // the file may lack the column
 }
 
 // clusterFlag adds the flag to a command. The argument 'what' says what the command does with the clusters.
@@ -45,7 +46,11 @@ func (o clusterOptions) extend(columns table.Options) (table.Options, error) {
 				"name a column that says which rows belong together, such as a column patient")
 		}
 	}
-	columns.Required = append(slices.Clone(columns.Required), o.column)
+	if o.optional {
+		columns.Optional = append(slices.Clone(columns.Optional), o.column)
+	} else {
+		columns.Required = append(slices.Clone(columns.Required), o.column)
+	}
 	columns.Texts = append(slices.Clone(columns.Texts), o.column)
 	return columns, nil
 }

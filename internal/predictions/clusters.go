@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
@@ -12,11 +13,12 @@ import (
 )
 
 // ClusterRows divides the rows of a table into clusters: the rows with the same value in a column. Values that are equal
-// as numbers, such as 7 and 007, are one cluster. A row without a value is an error, because nobody knows on which rows
-// it depends. The table must have been read with this column as a required column that may be text.
+// as numbers, such as 7 and 007, are one cluster. So are values that differ only in white space and characters without
+// width. A row without a value is an error, because nobody knows on which rows it depends. The table must have been read
+// with this column as a required column that may be text.
 func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	values, _ := t.Column(column)
-	clusters := t.GroupRows(column)
+	clusters := mergeClusters(t.GroupRows(column))
 	for _, c := range clusters {
 		if len(c.Rows) > 0 && missing(c) {
 			return nil, noCluster(t, c.Rows[0], column)
@@ -39,11 +41,39 @@ func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	return clusters, nil
 }
 
-// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, and some
-// programs write it as NaN.
+// mergeClusters joins the groups with the same ClusterName.
+func mergeClusters(groups []table.Group) (merged []table.Group) {
+	at := map[string]int{} // position in merged, by name
+	for _, g := range groups {
+		name := ClusterName(g)
+		k, ok := at[name]
+		if !ok {
+			at[name] = len(merged)
+			merged = append(merged, g)
+			continue
+		}
+		merged[k].Rows = slices.Concat(merged[k].Rows, g.Rows)
+		slices.Sort(merged[k].Rows)
+	}
+	return merged
+}
+
+// ClusterName returns the name of a cluster, which is the same for all spellings that are one cluster.
+func ClusterName(g table.Group) string {
+	name := strings.TrimSpace(noWidth.Replace(g.Name()))
+	if x, err := strconv.ParseFloat(name, 64); err == nil && !math.IsNaN(x) {
+		return strconv.FormatFloat(x+0, 'g', -1, 64) // x+0 makes −0 the same as 0
+	}
+	return name
+}
+
+// noWidth removes the characters of Unicode without width that are not white space.
+var noWidth = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "")
+
+// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, Python as
+// None or NaN, and R as NA.
 func missing(c table.Group) bool {
-	text := strings.TrimSpace(c.Name())
-	return text == "" || strings.EqualFold(text, "nan") || strings.EqualFold(text, "null")
+	return slices.Contains([]string{"", "nan", "null", "none", "na", "n/a", "<na>"}, strings.ToLower(ClusterName(c)))
 }
 
 func noCluster(t *table.Table, row int, column string) error {
@@ -59,7 +89,7 @@ func CheckClustersUnfitted(t *table.Table, column string) error {
 	if !ok {
 		return nil
 	}
-	for _, c := range t.GroupRows(column) {
+	for _, c := range mergeClusters(t.GroupRows(column)) {
 		used := slices.ContainsFunc(c.Rows, func(i int) bool { return fitted[i] == 1 })
 		rest := slices.IndexFunc(c.Rows, func(i int) bool { return fitted[i] == 0 })
 		if used && rest >= 0 {

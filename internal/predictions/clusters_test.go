@@ -35,6 +35,11 @@ func TestClusterRows(t *testing.T) {
 		{"NaN as text among numbers", "score,patient\n.1,1\n.2,nan\n", false, nil, nil, "stdin:3: column patient: no cluster"},
 		{"NaN as a number", "score,patient\n.1,1\n.2,nan\n", true, nil, nil, "stdin:3: column patient: no cluster"},
 		{"NaN as a number among texts", "score,patient\n.1,a\n.2,nan\n", true, nil, nil, "stdin:3: column patient: no cluster"},
+		{"spellings", "score,patient\n.1,P1\n.2,\"P1 \"\n.3,P1\u200b\n.4,P1\u00a0\n.5,p1\n", false, []string{"P1", "p1"}, [][]int{{0, 1, 2, 3}, {4}}, ""},
+		{"JSON texts of numbers", "{\"score\":0.1,\"patient\":\"007\"}\n{\"score\":0.1,\"patient\":7}\n{\"score\":0.1,\"patient\":\"x\"}\n",
+			false, []string{"007", "x"}, [][]int{{0, 1}, {2}}, ""},
+		{"NA of R", "score,patient\n.1,a\n.2,NA\n", false, nil, nil, "stdin:3: column patient: no cluster"},
+		{"None of Python", "score,patient\n.1,a\n.2,None\n", false, nil, nil, "stdin:3: column patient: no cluster"},
 		{"large", "score,patient\n.1,1\n.2,9007199254740993\n", false, nil, nil, "stdin:3: column patient: the number 9.007199254740992e+15 is too large"},
 		{"infinite", "score,patient\n.1,1\n.2,-inf\n", true, nil, nil, "stdin:3: column patient: the number -Inf is too large"},
 	} {

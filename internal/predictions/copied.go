@@ -19,3 +19,15 @@ func IsOutput(name string) bool {
 	name = strings.ToLower(name)
 	return slices.Contains(outputColumns, name) || probabilityColumn.MatchString(name) || vennAbersColumn.MatchString(name)
 }
+
+// KeptName returns the name under which a command that changes the scores copies a column, or "" if it must not copy the
+// column. The seed of a perturbation gets another name, because the changed scores are no longer perturbed scores.
+func KeptName(name string) string {
+	switch {
+	case strings.EqualFold(name, PerturbationColumns[1]):
+		return EarlierSeed
+	case IsOutput(name):
+		return ""
+	}
+	return name
+}

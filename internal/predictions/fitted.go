@@ -11,14 +11,15 @@ import (
 // calibration map was fitted on these rows, so metrics and bounds on them say nothing about other rows.
 func SelectUnfitted(t *table.Table) (rest *table.Table, leftOut int, err error) {
 	var unfitted []int
-	for _, g := range t.GroupRows("fitted") {
-		switch g.Value {
+	fitted, _ := t.Column("fitted")
+	for i, x := range fitted {
+		switch x {
 		case 0:
-			unfitted = g.Rows
+			unfitted = append(unfitted, i)
 		case 1:
-			leftOut = len(g.Rows)
+			leftOut++
 		default:
-			return nil, 0, t.Errorf(g.Rows[0], "fitted %v is not 0 or 1", g.Value)
+			return nil, 0, t.Errorf(i, "fitted %v is not 0 or 1", x)
 		}
 	}
 	switch {

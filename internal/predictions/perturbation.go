@@ -5,12 +5,31 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/table"
 )
 
 // PerturbationColumns lists the columns that record how each row's score was perturbed: the bandwidth of the sech
 // kernel, the seed and the row number. The seed and the row number determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
+
+// EarlierSeed is the column with the seed of an earlier perturbation. A command that changes perturbed scores and leaves
+// out PerturbationColumns writes it.
+const EarlierSeed = "earlier_sech_seed"
+
+// CheckUnperturbed returns an error if the scores of t are perturbed, or come from perturbed scores. A second
+// perturbation with the same seed and row numbers repeats the random numbers of the first one. A map between the two
+// perturbations can then remove the noise, and no bound for perturbed scores holds. The table must have been read with
+// PerturbationColumns and EarlierSeed as optional columns.
+func CheckUnperturbed(t *table.Table) error {
+	for _, name := range append(slices.Clone(PerturbationColumns), EarlierSeed) {
+		if _, ok := t.Column(name); ok {
+			return hint.Add(fmt.Errorf("%s: its scores are perturbed already (column %s)", t.Path, name),
+				"perturb the scores once, after every other change of the scores")
+		}
+	}
+	return nil
+}
 
 // Perturbation returns the bandwidth that perturbed all rows of t, or 0 if t lacks the column. It returns an error if
 // two rows have the same seed and row number, because such rows share a random number, and no bound holds for them.

@@ -41,7 +41,7 @@ func (r *reader) keep(name string) *TextColumn {
 	if !r.opt.KeepOthers {
 		return nil
 	}
-	c := &TextColumn{Name: name}
+	c := &TextColumn{Name: oneLine.Replace(name)}
 	r.others = append(r.others, c)
 	return c
 }
@@ -65,7 +65,7 @@ func (r *reader) addOther(c *TextColumn, row int, text string) error {
 // addOtherJSON adds a JSON value as text. Null means that the row has no value. If a key occurs twice, the first value
 // counts.
 func (r *reader) addOtherJSON(key string, value []byte) error {
-	at := slices.IndexFunc(r.others, func(c *TextColumn) bool { return c.Name == key })
+	at := slices.IndexFunc(r.others, func(c *TextColumn) bool { return c.Name == oneLine.Replace(key) })
 	var c *TextColumn
 	if at >= 0 {
 		c = r.others[at]
