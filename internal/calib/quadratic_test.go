@@ -430,7 +430,7 @@ func TestBinnedBest(t *testing.T) {
 		{"square", 10_000, 2, square, 1. / 6, 0.0145},
 		{"shifted", 10_000, 2, near, 0.045 - 0.045*0.045/2, 0.024}, // near the limit of two ranges
 	} {
-		if testing.Short() && c.n > 10_000 {
+		if testing.Short() && c.n > 1000 {
 			continue
 		}
 		best, plain := 0.0, 0.0
