@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/acce/acceplot"
+	"github.com/rscert/rscert/internal/calib"
 )
 
 // TestACCEInterrupted interrupts a search. The search must print its best result, say that it was interrupted, and
@@ -27,7 +28,7 @@ func TestACCEInterrupted(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		ctx := &cancelledAfterReading{Context: t.Context()}
 		err := runACCE(ctx, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}, []string{bounds},
-			acceOptions{bins: 3, curve: acceplot.UnderAttack, statement: statementOptions{delta: 0.05}, solvers: acce.Solvers[:2], out: out, json: asJSON})
+			acceOptions{bins: 3, edge: calib.LowerClosed, curve: acceplot.UnderAttack, statement: statementOptions{delta: 0.05}, solvers: acce.Solvers[:2], out: out, json: asJSON})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want context.Canceled", err)
 		}
