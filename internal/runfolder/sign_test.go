@@ -287,7 +287,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 	check(string(own[:len(own)-1]), "not as rscert writes it")
 
-	// A manifest that names no files omits the run's own files.
+	// This manifest names no files, so it lacks the files of the run.
 	text := "{\n  \"schema\": \"rscert/manifest/1\",\n  \"files\": []\n}\n"
 	put(t, filepath.Join(dir, ManifestFile), text)
 	put(t, filepath.Join(dir, SignatureFile), string(key.Sign([]byte(text), "c")))

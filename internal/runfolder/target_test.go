@@ -135,7 +135,8 @@ func TestBoundRows(t *testing.T) {
 	}
 }
 
-// boundsOf must count the examples whose rows fit their certificates in order.
+// boundsOf must count examples from the first one on, and stop at an example whose rows do not fit its certificate. An
+// example's rows must be in the order of the radii.
 func TestBoundsOf(t *testing.T) {
 	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0, 0.5}}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
@@ -344,7 +345,7 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	}
 }
 
-// A file of bounds outside of a run folder must name the norm of its radii, unless the norm is L2.
+// A file of bounds that is not in a run folder must name the norm of its radii, unless the norm is L2.
 func TestBoundsNameTheirNorm(t *testing.T) {
 	for norm, want := range map[law.Norm][2]string{law.L2: {boundsHeader, ""}, law.L1: {normedHeader, ",l1,"}} {
 		var b bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"github.com/sbinet/npyio/npz"
 )
 
-// An example holds the rows that belong to one example in all arrays.
+// The type example holds one example's row of each array.
 type example struct {
 	index, label    int
 	scores0, scores []float32

@@ -64,8 +64,8 @@ func dial(t *testing.T, address string, how credentials.TransportCredentials) oi
 	return oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// floats returns a call with n inputs as raw contents. Each input has two values. The first value of an input is its
-// number in the argument 'first', divided by 255. The second value is 0.
+// floats returns a call with n inputs as raw contents. Each input has two values. Input i has the values first[i]/255
+// and 0.
 func floats(n int64, first ...float32) *oip.ModelInferRequest {
 	var raw []byte
 	for _, v := range first {
@@ -535,7 +535,7 @@ func (s *Server) metricValue(t *testing.T, prefix string) string {
 	return ""
 }
 
-// TestGRPCAudit checks the log of a call's answers.
+// TestGRPCAudit checks that the audit log records the answers to a call.
 func TestGRPCAudit(t *testing.T) {
 	s, client := newGRPCTest(t, &fake{}, nil)
 	path, seed := t.TempDir()+"/log", checksum.Seed(7)

@@ -110,7 +110,7 @@ const (
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
-	bodies := max(allBodies, 2*c.MaxBody) // the decoded values take a multiple of this memory
+	bodies := max(allBodies, 2*c.MaxBody) // the values decoded from the bodies take several times as much memory
 	return &Server{
 		config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token),
 		connections: newConnections(c.Connections + spareConnections),
@@ -290,7 +290,7 @@ func (s *Server) openLog(a *run.Answerer) (err error) {
 	})
 }
 
-// record writes the answers to a question to the audit log.
+// record adds a query and its answers to the audit log.
 func (s *Server) record(q query, r run.Answered) error {
 	if s.log == nil {
 		return nil

@@ -77,7 +77,7 @@ func (f fetcher) releases() string {
 	return releases
 }
 
-// findWheel returns the address of the wheel to which an index's page links.
+// findWheel searches the page of a package index for the link to the wheel, and returns the wheel's address.
 func (f fetcher) findWheel(ctx context.Context, page string) (string, error) {
 	body, _, err := open(ctx, page)
 	if err != nil {

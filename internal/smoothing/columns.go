@@ -27,9 +27,9 @@ type Column struct {
 }
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise has the scale Greatest·step. This is at least the argument 'scale', so every certificate for
-// this argument holds. For all quantised columns, the scale of the noise is Greatest steps. So these columns share one
-// table.
+// rounded up. The noise has the scale Greatest·step. This is at least the argument 'scale', so a certificate computed
+// with the argument 'scale' holds for this noise, too. For all quantised columns, the scale of the noise is Greatest
+// steps. So these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -42,8 +42,8 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	return NewLawTable(l, scale, step)
 }
 
-// ColumnTables holds the tables of noise with a scale for each column. No two tables are equal. The tables are in the
-// order of the first columns that use them.
+// ColumnTables holds the tables for noise in which each column has its own scale. No two tables are equal. The tables
+// are in the order of the first columns that use them.
 type ColumnTables []*Table
 
 // add returns the table of a column's noise. It appends the table to t, unless t already has a table of the same
@@ -232,8 +232,8 @@ type ColumnInput struct {
 //
 // with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
 // whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the term 'read' is the
-// sum of two bounds. Both bound the distance between a number in the file and the float32 that was read from it: one
-// for the example, and one for any perturbed example.
+// sum of two bounds. Each of the two is an upper bound on the distance between a number in the file and the float32
+// that was read from it. One is for the example, and one for any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

@@ -115,8 +115,8 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// The test uses the smallest and the largest lattice point of the data. Each of these two points, plus each integer of
-// the table, must give the right model input. The method Input must refuse points beyond these two.
+// The test uses the smallest and the largest lattice point of the data. For the sum of such a point and any integer of
+// the table, the model input must be right. The method Input must refuse smaller and larger points.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {

@@ -65,7 +65,7 @@ func (q *Quantiser) round(x float32) float64 {
 // because clamping never increases the distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
 // coordinate. The inequality holds for all real x + δ, and for q as the program computes it with rounding errors.
 // Because of the error of the computed quotient, q may round a value to the second nearest multiple of g instead of the
-// nearest. But then the two distances differ by less than 2⁻²⁸·g.
+// nearest. But then the value is almost equally far from both multiples: the distances differ by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {

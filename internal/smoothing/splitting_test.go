@@ -29,7 +29,7 @@ func TestSplitsAreOfTheirStream(t *testing.T) {
 	if sum := sha256.Sum256(text); s.Digest() != hex.EncodeToString(sum[:]) {
 		t.Error("the digest is not that of the documented bytes")
 	}
-	if len(seen) < 85 { // 300 independent offsets have 95 of the 100 values on average
+	if len(seen) < 85 { // 300 independent offsets take, on average, 95 of the 100 possible values
 		t.Errorf("300 offsets have %d of 100 values", len(seen))
 	}
 	for _, other := range []*Splits{NewSplits(seed+1, width, d), NewSplits(seed, width+1, d), NewSplits(seed, width, d-1)} {

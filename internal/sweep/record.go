@@ -147,7 +147,7 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer func() { _ = os.Remove(temporary) }() // the record is another link to this file, so it stays
+	defer func() { _ = os.Remove(temporary) }() // the record is a second link to the file, so it stays
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (r Record) begin(dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return errBegun
-	case err != nil: // the file system has no links
+	case err != nil: // the file system cannot make links
 		return r.Write(dir)
 	}
 	return durable.SyncFolder(dir)

@@ -173,7 +173,7 @@ func TestReadParts(t *testing.T) {
 	}
 }
 
-// The tasks of an array start at the same time, and may begin the same sweep.
+// The tasks of a job array start at the same time, and may begin the same sweep.
 func TestStartTogether(t *testing.T) {
 	for range 50 {
 		dir := filepath.Join(t.TempDir(), "sweep")

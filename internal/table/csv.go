@@ -105,7 +105,7 @@ func (r *csvRows) checkFields(n int) error {
 
 // addQuoted adds a line that contains quotes.
 func (r *csvRows) addQuoted(line []byte) error {
-	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // twice, because some commas may be quoted
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // twice, because n includes quoted commas
 		return r.checkFields(n)
 	}
 	fields, err := splitQuoted(line, r.comma)

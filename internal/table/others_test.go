@@ -87,7 +87,7 @@ func TestOthersOfBinaryFiles(t *testing.T) {
 	}
 }
 
-// The texts count as memory.
+// The texts of the kept columns must count towards the memory limit.
 func TestMemoryOfOthersIsBounded(t *testing.T) {
 	in := "a,b\n" + strings.Repeat("1,"+strings.Repeat("x", 800)+"\n", 10_000)
 	options := Options{Required: []string{"a"}, KeepOthers: true}

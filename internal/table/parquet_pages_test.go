@@ -9,8 +9,8 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// The test compresses highly compressible data with the encoders of the Parquet library. No packed data may unpack to
-// more than mostUnpacked states.
+// The test compresses highly compressible data with the encoders of the Parquet library. Packed data must never unpack
+// to more bytes than mostUnpacked returns.
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

@@ -333,7 +333,7 @@ func TestChecked(t *testing.T) {
 			t.Errorf("%s: %v, checked %v", name, lower, tab.Checked())
 		}
 	}
-	// A column with the name of the checksum but with other content is not a checksum.
+	// This file has a column called 'check' that does not hold checksums. Read must treat it as an ordinary column.
 	if tab, err := readString("lower,upper,check\n0,1,yes\n0,1,\n", boundsOptions); err != nil || tab.Checked() {
 		t.Error(err)
 	}

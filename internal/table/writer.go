@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Writer writes CSV for Read: a header, then rows of numbers. Each number is the shortest decimal that Read parses to
-// exactly this number. Flush returns the first error.
+// Writer writes CSV for Read: a header, then rows of numbers. It writes each number as the shortest decimal from which
+// Read gets exactly the same number. Flush returns the first error.
 //
 //	w := table.NewWriter(f)
 //	w.Header("index", "lower", "upper")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Read must parse every float64 that Writer writes to exactly this number.
+// Writer writes a float64 as text. From this text, Read must get exactly the same float64.
 func TestWriterRoundTrip(t *testing.T) {
 	values := []float64{0.1, 1.0 / 3, 5e-324, -1e300, 0, math.MaxFloat64}
 	var b bytes.Buffer
@@ -118,7 +118,8 @@ func TestGroupAndSelect(t *testing.T) {
 	}
 }
 
-// A column in Texts may hold text. If every value is a number, the numbers make the groups; otherwise the texts do.
+// A column listed in Options.Texts may hold text. If every value is a number, GroupRows must group the rows by number.
+// Otherwise it must group them by text.
 func TestGroupText(t *testing.T) {
 	for _, tt := range []struct{ name, file, column, want string }{
 		{"numbers", "x,g\n1,10\n2,9\n3,10.0\n", "g", `[9 [1]] [10 [0 2]]`},

@@ -36,7 +36,7 @@ func main() {
 // A choice selects the mutants to try.
 type choice struct {
 	sample int // size of the sample; 0 means all mutants
-	after  int // number of mutants of the sample to skip
+	after  int // number of mutants to skip at the start of the list
 	seed   uint64
 }
 

@@ -124,7 +124,7 @@ func (s *shape) measure(folders []string) error {
 	return err
 }
 
-// countAbove counts the functions for which a program reports a complexity above 15 in the folders.
+// countAbove counts the functions in the folders for which the program reports a complexity above 15.
 func countAbove(program string, folders []string) (int, error) {
 	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
 	if err != nil && len(found) == 0 { // the exit status is 1 if the program finds any function

@@ -31,8 +31,8 @@ func laws() []law {
 	return all
 }
 
-// nearMethods are the columns of the table: upper bounds with the assumption of a total variation of at most V, and two
-// lower bounds without an assumption.
+// nearMethods are the columns of the table: upper bounds, which assume that the total variation is at most V, and two
+// lower bounds, which assume nothing.
 var nearMethods = []string{"binned-tv", "binned-bentkus", "binned-quadratic", "binned-best", "betting", "mixture"}
 
 // nearGaps returns the distances of the bounds from CE on one sample, in the order of nearMethods.

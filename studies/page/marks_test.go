@@ -41,7 +41,7 @@ var (
 	printed = regexp.MustCompile(`(?:made: |-name |\b(?:printMarked|marked)\(")([\w-]+)`)
 	tests   = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	figures = regexp.MustCompile(`(?m)^.*\|\s*\d+\.\d.*\|$`)
-	// below matches the place of a result below the block that studies/papers runs.
+	// The pattern 'below' matches a block that studies/papers runs, together with the mark after the block.
 	below  = regexp.MustCompile(`<!-- run by: make papers -->\n\n(?:(?: {4}.*)?\n)+<!-- made: (\S+) -->`)
 	shared = regexp.MustCompile(`(?:^|[^\w-])shared/`)
 )
