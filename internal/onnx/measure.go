@@ -17,10 +17,10 @@ const (
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )
 
-// measureBatch finds the number of samples per call at which the device is fastest. It tries the reference size and
-// then twice, four times, … this size, at most up to the size in the argument 'most'. It stops earlier if a size brings
-// no gain or if the time is spent. The session s was opened for the reference size. The choice affects only the speed,
-// because runBatched rejects a batch size that changes any bit of a sample's scores.
+// measureBatch finds the number of samples per call at which the device is fastest. It tries the reference size, twice
+// this size, four times this size, and so on. The argument 'most' is the largest size that it may try. It stops earlier
+// if a size brings no gain or if the time is spent. The session s was opened for the reference size. The choice affects
+// only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()

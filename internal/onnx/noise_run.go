@@ -19,7 +19,7 @@ import (
 // counters to the device. If the batch's examples differ from the previous batch's examples, rscert also sends the
 // lattice points of the batch's examples. The device returns a vote of 4 bytes for each row. The device could return
 // counts of votes per example instead. But these counts would take fewer bytes only for models with few classes. The
-// graph would also have to know the rows of each example.
+// graph would also have to know which rows belong to each example.
 
 // noisy is a session whose graph makes the noise.
 type noisy struct {
@@ -84,7 +84,7 @@ type noisyCall struct {
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples of these points, kept so that no new example gets the same address
+	held     [][]int32          // the examples in 'places', kept so that no new example gets an address of one of them
 	byCount  map[int]boundValue // tensors that use the memory of 'places', by number of examples
 }
 

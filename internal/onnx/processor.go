@@ -5,7 +5,8 @@ import (
 )
 
 // ProcessorFeatures lists those instruction sets of this processor on which a model's speed depends most, especially in
-// lower precisions. The list informs the reader; advice about precisions follows from measured speeds (Gains).
+// lower precisions. The list is only for the user's information. Advice about precisions comes from measured speeds
+// (see Gains).
 func ProcessorFeatures() []string {
 	features := []string{}
 	for _, f := range []struct {

@@ -58,7 +58,8 @@ func mergeClusters(groups []table.Group) (merged []table.Group) {
 	return merged
 }
 
-// ClusterName returns the name of a cluster, which is the same for all spellings that are one cluster.
+// ClusterName returns the name of the cluster to which a group belongs. Groups whose values are spellings of the same
+// value get the same name.
 func ClusterName(g table.Group) string {
 	name := strings.TrimSpace(noWidth.Replace(g.Name()))
 	if x, err := strconv.ParseFloat(name, 64); err == nil && !math.IsNaN(x) {
@@ -67,7 +68,7 @@ func ClusterName(g table.Group) string {
 	return name
 }
 
-// noWidth removes the characters of Unicode without width that are not white space.
+// noWidth removes the Unicode characters that have no width and are not white space.
 var noWidth = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "")
 
 // missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, Python as
@@ -82,8 +83,8 @@ func noCluster(t *table.Table, row int, column string) error {
 }
 
 // CheckClustersUnfitted returns an error if a calibration map was fitted on a row (column fitted) and the table has
-// another row of the same cluster on which no map was fitted. The map depends on the rows of its fit, so it depends on
-// the other rows of their clusters.
+// another row of the same cluster on which no map was fitted. The map depends on the rows on which it was fitted. The
+// rows of one cluster depend on each other, so the map also depends on the other rows of these clusters.
 func CheckClustersUnfitted(t *table.Table, column string) error {
 	fitted, ok := t.Column("fitted")
 	if !ok {

@@ -20,8 +20,9 @@ func IsOutput(name string) bool {
 	return slices.Contains(outputColumns, name) || probabilityColumn.MatchString(name) || vennAbersColumn.MatchString(name)
 }
 
-// KeptName returns the name under which a command that changes the scores copies a column, or "" if it must not copy the
-// column. The seed of a perturbation gets another name, because the changed scores are no longer perturbed scores.
+// KeptName returns the name that a column gets when a command copies it to its output, or "" if it must not be copied.
+// The command is one that changes the scores. The seed of a perturbation gets another name, because the changed scores
+// are no longer perturbed scores.
 func KeptName(name string) string {
 	switch {
 	case strings.EqualFold(name, PerturbationColumns[1]):

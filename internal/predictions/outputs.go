@@ -69,7 +69,8 @@ func outputs(t *table.Table) (calibrator.Data, error) {
 	return wideData(calibrator.Probabilities, p, classes), err
 }
 
-// wideData returns outputs with the given number of columns. One column holds the outputs for class 1 of two classes.
+// wideData returns outputs with the given number of columns. If there is only one column, it holds the outputs for
+// class 1 of two classes.
 func wideData(input calibrator.Input, values []float64, columns int) calibrator.Data {
 	return calibrator.Data{Input: input, Columns: columns, Classes: max(2, columns), Values: values}
 }

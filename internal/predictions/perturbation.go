@@ -13,8 +13,8 @@ import (
 // kernel, the seed and the row number. The seed and the row number determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 
-// EarlierSeed is the column with the seed of an earlier perturbation. A command that changes perturbed scores and leaves
-// out PerturbationColumns writes it.
+// EarlierSeed is the column with the seed of an earlier perturbation. A command writes this column if it changes
+// perturbed scores and therefore leaves out PerturbationColumns.
 const EarlierSeed = "earlier_sech_seed"
 
 // CheckUnperturbed returns an error if the scores of t are perturbed, or come from perturbed scores. A second

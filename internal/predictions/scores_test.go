@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The scores of each form of a file, and the columns that they come from.
+// TestScoresOnly reads scores from each form of a file. It checks the scores, and which columns they come from.
 func TestScoresOnly(t *testing.T) {
 	one, top := calib.ClassOneQuantity, calib.TopLabelQuantity
 	for text, c := range map[string]struct {

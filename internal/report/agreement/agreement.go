@@ -45,7 +45,8 @@ type Agreement struct {
 	// describes the example with the largest difference.
 	OtherRadius int     `json:"examples_with_other_radius"`
 	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
-	Changed     []Class `json:"changed"` // the examples counted in OtherTop, OtherClass and the abstentions
+	// Changed lists the examples counted in OtherTop, OtherClass, AbstainedFirst or AbstainedSecond.
+	Changed []Class `json:"changed"`
 }
 
 // Side describes one of the two runs.

@@ -180,8 +180,9 @@ func read(t *testing.T, dir string) summary.Source {
 	return s
 }
 
-// The function 'of' returns the scores of one sample per given class. The largest score of a sample is at its class.
-// The class −1 stands for a vote for no class, and the class 3 stands for a tie of the classes 0 and 1.
+// The function 'of' returns the scores of several samples, one sample for each given class. The largest score of a
+// sample is at its class. The class −1 stands for a vote for no class, and the class 3 stands for a tie of the classes
+// 0 and 1.
 func of(classes ...int) (scores [][]float32) {
 	for _, k := range classes {
 		row := []float32{0.2, 0.2, 0.2}

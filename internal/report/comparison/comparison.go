@@ -319,8 +319,9 @@ func (s Setting) Describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// reach returns the points of a curve: the share of all examples of all subsamples whose value is at least x, for each
-// x in values. The curve begins at 0 and ends at the largest x, 'end'. Infinite values reach the end.
+// reach returns the points of a curve. The curve shows, for each x, the share of all examples of all subsamples whose
+// value is at least x. It begins at x = 0 and falls just after each finite value. If there are infinite values, the
+// curve continues to x = end.
 func (r *Row) reach(values []float64, end float64) (x, share []float64) {
 	values = slices.Clone(values)
 	slices.Sort(values)

@@ -82,7 +82,8 @@ func (c Curve) columns(rows []*Row) []Setting {
 	})
 }
 
-// column returns the setting of a panel's column.
+// The method 'column' returns the setting that labels the column of panels to which a row with setting s belongs. This
+// setting has no kind of margin and, in the chart SizeCurve, no size.
 func (c Curve) column(s Setting) Setting {
 	s.MarginKind = ""
 	if c == SizeCurve {

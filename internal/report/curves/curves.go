@@ -73,7 +73,7 @@ type Options struct {
 	Envelope bool
 	// History holds the values that the curve History draws.
 	History []history.Entry
-	// Models compares the models of the runs. The chart Pareto needs it.
+	// The field Models holds the comparison of the runs' models that the chart Pareto draws.
 	Models *selection.Comparison
 }
 

@@ -201,9 +201,8 @@ func meanChange(changes []float64, down, up, alpha float64) (low, high float64) 
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer lists the parameters of run.json that the function 'differences' does not compare as parameters. Most of
-// them do not affect the meaning or the failure probability of the certificates, so a run and its baseline may differ
-// in them.
+// mayDiffer lists the parameters of run.json whose values the function 'differences' does not compare. Most of them do
+// not affect the meaning or the failure probability of the certificates, so a run and its baseline may differ in them.
 var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,

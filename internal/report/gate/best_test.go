@@ -117,8 +117,8 @@ func TestCheckBestRefuses(t *testing.T) {
 	}
 }
 
-// coinRun certifies a model that answers with two fair coins: each noisy input gets class 0 or 1 with probability ½. So
-// no example has a certified radius above 0, and each certificate with a positive radius is wrong. Clopper–Pearson's
+// coinRun certifies a model that answers by tossing a fair coin: each noisy input gets class 0 or 1 with probability ½.
+// So no example has a certified radius above 0, and each certificate with a positive radius is wrong. Clopper–Pearson's
 // bound gives such a certificate with a probability that is at most α and close to α.
 func coinRun(random *rand.Rand, name string, examples int, alpha float64, least int) summary.Source {
 	const words = 16

@@ -100,7 +100,8 @@ func parameters(s summary.Summary) map[string]string {
 	return all
 }
 
-// recorded returns the parameters of run.json, in the text of JSON.
+// recorded returns the parameters in run.json by name. The value of a parameter is the text that JSON has for it;
+// strings have no quotes.
 func recorded(s summary.Summary) map[string]string {
 	text, err := json.Marshal(s.Run.Parameters)
 	var members map[string]json.RawMessage

@@ -77,7 +77,7 @@ type Row struct {
 	// Front says that no other row is at least as good in certified accuracy and in CCE, and better in one of the two
 	// (Emde et al. 2025, appendix I.2).
 	Front bool `json:"pareto"`
-	// The field Within says that the certified accuracy is within the tolerance of the best certified accuracy.
+	// The field Within says that the certified accuracy is at least the best certified accuracy minus the tolerance.
 	Within bool `json:"within,omitempty"`
 	// ChosenBy lists the measures by which the rule chose this row.
 	ChosenBy []Measure `json:"chosen_by,omitempty"`

@@ -78,8 +78,8 @@ func adversarial() (runs []summary.Summary) {
 
 // Table 2 compares the models whose certified accuracy is within 3 points of the largest certified accuracy of any
 // model. This largest accuracy is the upper end of the printed intervals, and belongs to a model of another family. The
-// rule must reproduce the row 'AT' exactly. CCE and CBS are minimised separately: at radius 0.5 they belong to
-// different models.
+// rule must reproduce the row 'AT' exactly. CCE and CBS are minimised separately: at radius 0.5, the smallest CCE and
+// the smallest CBS belong to different models.
 func TestTable2(t *testing.T) {
 	want := map[Measure][4]float64{CCE: {10.90, 27.83, 49.30, 56.36}, CBS: {8.70, 10.94, 28.88, 36.25}}
 	unknown := [4]float64{none, none, none, none}

@@ -60,9 +60,9 @@ func run(name string, sigma float64, right int, cce, cbs float64) summary.Summar
 	return s
 }
 
-// The tolerance includes its end, and the comparison is of exact decimals. 0.9 − 0.03 is 0.87, so an accuracy of 87 of
-// 100 is within the tolerance, although 0.9 − 0.03 is above 0.87 in float64. Among equal values, the larger accuracy
-// wins, then the first row.
+// A model is a candidate even if its accuracy is below the best accuracy by exactly the tolerance. The comparison uses
+// exact decimals. 0.9 − 0.03 is 0.87, so an accuracy of 87 of 100 is within the tolerance, although 0.9 − 0.03 is above
+// 0.87 in float64. Among equal values, the larger accuracy wins, then the first row.
 func TestTolerance(t *testing.T) {
 	within := 0.03
 	for name, test := range map[string]struct {
@@ -140,8 +140,8 @@ func TestBestScale(t *testing.T) {
 	}
 }
 
-// Without names, the content of the file identifies a model. Files of different content with one name must differ in
-// their names, and a denoiser makes another model.
+// Without names, the content of the file identifies a model. If files with the same name have different content, their
+// models must get different names. A denoiser makes another model.
 func TestModelNames(t *testing.T) {
 	file := func(name, hash string, d *runfolder.Denoiser) summary.Summary {
 		s := run("run", 0.5, 1, 0, 0)
@@ -168,8 +168,9 @@ func certificates(name string) summary.Source {
 	return s
 }
 
-// The certified accuracy of each run must leave out as many examples as the quantile of the number of failures says.
-// For k runs, this is the quantile at delta/k. For a single run, it is the quantile at delta.
+// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here q is a
+// quantile of the number of wrong certificates. For k runs, this is the quantile at delta/k. For a single run, it is
+// the quantile at delta.
 func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary
@@ -198,7 +199,7 @@ func TestSelectionPays(t *testing.T) {
 	}
 }
 
-// Runs that do not rank models are refused. A run without bounds has a row without CBS and CCE.
+// Compare must refuse runs whose results cannot be compared. A run without bounds has a row without CBS and CCE.
 func TestRefusals(t *testing.T) {
 	a, b := run("a", 0.5, 90, 0.1, 0.1), run("b", 0.5, 95, 0.1, 0.1)
 	l1, unlabelled, claim, bare := b, b, b, b

@@ -160,8 +160,9 @@ func (s Summary) byGroup() (*ByGroup, error) {
 }
 
 // groupFailures returns the largest number of wrong certificates of group k. The number of sampled examples of the
-// group is at most the number of its rows plus the number of all examples that the rows omit. The noise may decide which
-// examples the rows omit. Each omitted example may be in a further group of each column, so these groups count too.
+// group is at most the number of its rows plus the number of all examples that the rows omit. The noise may decide
+// which examples the rows omit. Each omitted example may be in a further group of each column, so δ is divided by the
+// number of groups including these possible groups.
 func (s Summary) groupFailures(k int) (int64, error) {
 	listed := len(s.grouped.groups[k].Value.Rows)
 	if s.Conditions.Deterministic {
