@@ -250,8 +250,8 @@ func (v *attackVerifier) replayInput(ctx context.Context, line runfolder.Attacke
 }
 
 // slack returns by how much a distance may differ from the recorded distance. An attack on the smoothed classifier
-// records the exact distance of points of a lattice, whose values are rounded to float32 when they are stored. So each
-// difference of two values is off by at most 2⁻²³ times the largest magnitude.
+// records the exact distance between two points of a lattice. The values of these points are rounded to float32 when
+// they are stored. So each difference of two values is off by at most 2⁻²³ times the largest magnitude.
 func (v *attackVerifier) slack(values, x []float32) float64 {
 	if v.found.Classes {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/attack"
 )
 
-// Both inputs of a distance are rounded to float32, so their difference may be off by two roundings. No pair of
-// 16-bit integers may be reported as an error.
+// A distance is computed from two inputs that are rounded to float32, so it may be off by two roundings. The slack must
+// cover this error for every pair of 16-bit integers.
 func TestSlackOfLatticePoints(t *testing.T) {
 	v := attackVerifier{threat: attack.Threat{Norm: attack.L2, Epsilon: 1, Low: 0, High: 1}}
 	l := attack.Lattice{Step: big.NewRat(1, 65535), Low: 0, High: 65535}

@@ -146,8 +146,8 @@ func mustAudit(t *testing.T, p AuditPlan) *Audited {
 }
 
 // An audit must not accuse a correct run. Every candidate's distance is a multiple of the example's exact radius. No
-// certified radius may exceed the exact radius. The verified distances must lie between the exact radius and its
-// largest multiple among the candidates.
+// certified radius may exceed the exact radius. No verified distance may be below the exact radius. None may be above
+// 1.5 times the exact radius, the farthest candidate, except for rounding.
 func TestAuditOfRightRun(t *testing.T) {
 	p := linearRun(t, 40)
 	r := mustAudit(t, auditPlan(p))
@@ -461,8 +461,8 @@ func narrow(t *testing.T, dir string) {
 	}
 }
 
-// An audit with several rounds must test each round at a smaller level. Together, the levels of all rounds must not
-// exceed the level of an audit with one round.
+// In an audit with several rounds, the tests of each round must have a smaller level than the tests of the round
+// before. The sum of these levels must not exceed the level of an audit with one round.
 func TestAuditRounds(t *testing.T) {
 	p := linearRun(t, 12)
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Examples, a.Budget.Rounds = 4, 2 }))

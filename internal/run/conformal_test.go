@@ -183,8 +183,9 @@ func TestShortenBy(t *testing.T) {
 	}
 }
 
-// Rounding to the lattice of the calibration examples costs dataset.LatticeChanges ranks. With such rounding,
-// chargeLattice must refuse the certified size, the guarantee Training and poisoned calibration data.
+// If inputs are rounded to the lattice of the calibration examples, the probability of a miss must rise by
+// dataset.LatticeChanges/(n+1), where n is the number of calibration examples. With such rounding, chargeLattice must
+// refuse the certified size, the guarantee Training and poisoned calibration data.
 func TestChargeLattice(t *testing.T) {
 	a := func() *applying {
 		f := &conformalfile.File{Classifier: &conformalfile.Classifier{Noise: runfolder.Noise{Distribution: "normal"}}}

@@ -37,8 +37,8 @@ type GridPoint struct {
 	Temperature float64
 }
 
-// Points returns the combinations in order: by target, then by size, and then by method. With several targets, it
-// leaves out the combination 'taylor' for the first margin.
+// Points returns the combinations in order: by target, then by size, and then by method. If there are several targets,
+// it leaves out the points with the method 'taylor' of RecertificationGrid.Combines and the first margin.
 func (g *RecertificationGrid) Points() []GridPoint {
 	var points []GridPoint
 	g.each(func(p GridPoint, _ Recertification) { points = append(points, p) })
@@ -83,8 +83,8 @@ func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound
 	}
 }
 
-// Certify calls the function 'take' with the number of each combination in Points and its certificates. If the method
-// uses votes, Certify calls 'take' Repeats times for each combination, but at least once.
+// Certify calls the function 'take' for each combination, with the combination's index in the result of Points and with
+// its certificates. If the combination's method uses votes, Certify makes this call Repeats times, but at least once.
 func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := g.check(); err != nil {
 		return err

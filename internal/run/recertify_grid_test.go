@@ -66,8 +66,8 @@ func TestGridTakesTheFirstScores(t *testing.T) {
 	}
 }
 
-// For votes, each turn must certify the subsample of certify.Votes.Subsample, and all methods must see the same
-// subsamples.
+// For votes, each repeat must certify the subsample that certify.Votes.Subsample draws for its turn, and all methods
+// must get the same subsamples.
 func TestGridSubsamplesVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.N = 500 })
 	mustCertify(t, p)
@@ -109,7 +109,7 @@ func TestGridSubsamplesVotes(t *testing.T) {
 }
 
 // The points are in the order of targets, sizes, methods, combinations and temperatures. Methods for votes have no
-// temperature, and the combination 'taylor' has no first margin.
+// temperature, and no point has both 'taylor' and the first margin.
 func TestGridPoints(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)

@@ -150,7 +150,7 @@ func (a *Answerer) repeat(ctx context.Context, p PredictPlan, r *Replayed, l aud
 	return nil
 }
 
-// inputsByHash reads the data and returns the values of each example by their InputHash.
+// inputsByHash reads the data. It returns a map from the InputHash of each example to the example's values.
 func (a *Answerer) inputsByHash(ctx context.Context) (map[string][]float32, error) {
 	inputs := map[string][]float32{}
 	for _, position := range a.experiment.Positions() {

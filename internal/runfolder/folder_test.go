@@ -754,7 +754,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// FuzzBounds checks that recovering bounds.csv accepts only rows with valid checksums after a valid header.
+// FuzzBounds checks the recovery of bounds.csv. It must accept only rows with valid checksums after a valid header.
 func FuzzBounds(f *testing.F) {
 	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4, law.L2)
 	f.Add(rows)

@@ -38,7 +38,8 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the loss of radius from rounding that the function 'sample' records for an example.
+// quantisationOf returns the loss of radius that the function 'sample' records for an example, as if rounding had
+// caused it.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
 // sample appends made-up results for an example to the run. Like the noise, these results depend only on the example's

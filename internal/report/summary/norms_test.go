@@ -39,7 +39,7 @@ func TestNorms(t *testing.T) {
 	}
 	for k, want := range []struct {
 		norm    law.Norm
-		counts  []int   // numbers of the L2 radii 0.1, 0.25, 0.25, 0.5, 0.75, 1.8 that imply the radii 0.24, 0.26 and 1 in this norm
+		counts  []int   // for the radii 0.24, 0.26 and 1 in this norm: how many of the certified L2 radii imply them
 		average float64 // average radius of the ten examples
 	}{
 		{law.L1, []int{5, 3, 1}, 3.65 / 10}, {law.LInf, []int{3, 2, 0}, 3.65 / 20}, {law.L0, []int{1, 1, 1}, 0.3},

@@ -94,7 +94,7 @@ type Summary struct {
 	delta     float64 // Options.Delta, divided by Choices
 }
 
-// Delta is the probability with which a statement of the summary about all its examples may be wrong.
+// Delta returns the allowed error probability of each statement that the summary makes about all its examples.
 func (s Summary) Delta() float64 { return s.delta }
 
 // CalibrationError holds bounds on the calibration error E|s − P(y=1|s)|.

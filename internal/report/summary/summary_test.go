@@ -345,9 +345,10 @@ func TestEnvelope(t *testing.T) {
 }
 
 // The lower bound of the envelope allows for the choice of the best run. Each of the 2 runs has 100 certificates with α
-// = 0.001. At δ = 0.1, the bound on the number of wrong ones is 0 (P(Bin(100, 0.001) > 0) = 0.095). At δ/2 = 0.05, the
-// bound is 1 (P(Bin > 1) = 0.0046). An unsound run has no bound, but it counts as one of the runs. With δ/50, the bound
-// is 2, because P(Bin > 1) = 0.0046 is above 0.002, and P(Bin > 2) = 0.00015.
+// = 0.001. At δ = 0.1, the bound on the number of wrong certificates is 0, because P(Bin(100, 0.001) > 0) = 0.095. At
+// δ/2 = 0.05, the bound is 1, because P(Bin(100, 0.001) > 1) = 0.0046. An unsound run has no bound, but it counts as
+// one of the runs. With δ/50, the bound is 2, because P(Bin(100, 0.001) > 1) = 0.0046 is above 0.002, and P(Bin(100,
+// 0.001) > 2) = 0.00015.
 func TestEnvelopePays(t *testing.T) {
 	run := func(name string, right int, sound bool) Summary {
 		s := Source{Path: name}

@@ -17,8 +17,8 @@ func units(runs []summary.Summary) string {
 	return "units of " + summary.ScaleSymbol(runs) + ", "
 }
 
-// columns returns a table with one row per column with noise. A row shows how far its column may change if no other
-// column changes.
+// columns returns a table about the columns of the data that have noise. Each of them has a row, which shows how far
+// this column may change if no other column changes.
 func (r Report) columns(s summary.Summary) section {
 	c := s.Columns
 	symbol := summary.ScaleSymbol([]summary.Summary{s})

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// groups returns tables of the certified accuracy of groups, with one row per group and one for the worst group: the
-// accuracy, and the lower bounds if there are any.
+// groups returns the tables of the certified accuracy by group. The first table holds the accuracies. If there are
+// lower bounds, further tables hold them. Each table has one row per group and a last row for the worst group.
 func (r Report) groups(s summary.Summary) []section {
 	b := s.ByGroup
 	of := fmt.Sprintf("%s%s in %%, by group and %s radius", s.Conditions.Accuracy(), r.runName(s), s.Conditions.NormTitle())

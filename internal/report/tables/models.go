@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// models returns the tables that compare models: one for each radius, the choices of the rule, and the rank
-// correlations.
+// models returns the tables that compare models: one table for each radius, a table of the rule's choices, and a table
+// of the rank correlations.
 func (r Report) models() (sections []section) {
 	for _, at := range r.Models.Radii {
 		sections = append(sections, r.modelsAt(at))
@@ -179,7 +179,8 @@ func (r Report) rankCorrelations() []section {
 	return []section{s}
 }
 
-// selectionNotes says what the numbers of a chosen model mean, although its results decided the choice.
+// selectionNotes explains the numbers of a chosen model. They need an explanation, because these numbers also decided
+// the choice.
 func (r Report) selectionNotes() (notes []string) {
 	c := r.Models.Selection
 	notes = []string{"CBS and CCE are the worst values within the radius, if every bound holds. They are about the examples that a model certifies, " +

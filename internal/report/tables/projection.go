@@ -48,7 +48,8 @@ func project(p projection.Projection) section {
 	return out
 }
 
-// heading names a column by its parameters, or by the value if no parameter divides the columns.
+// heading returns the name of a column. The name lists the column's parameters with their values. If the columns have
+// no parameters, the name is "value".
 func heading(names, values []string) string {
 	var parts []string
 	for k, name := range names {

@@ -32,7 +32,8 @@ type Report struct {
 	Projection   *projection.Projection  `json:"projection,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 	History      *history.Result         `json:"history,omitempty"`
-	// Models compares models by these runs. If it is set, its tables replace the tables of the single runs.
+	// Models is a comparison of the models that the runs certify. If it is set, its tables replace the tables of the
+	// single runs.
 	Models *selection.Comparison `json:"by_model,omitempty"`
 
 	Classes bool `json:"-"` // whether to print the tables by class as well
