@@ -26,8 +26,8 @@ type Pictures struct {
 	noise noise
 }
 
-// OpenPictures opens the data set of a run. The digest of the data set must match run.json. The caller must Close the
-// result.
+// OpenPictures opens the data set of a run. The digest of the data set must equal the digest in run.json. The caller
+// must Close the result.
 func OpenPictures(ctx context.Context, run runfolder.Run, path string) (*Pictures, error) {
 	data, err := dataset.Open(ctx, path, run.Data.Options)
 	if err != nil {

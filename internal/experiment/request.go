@@ -36,9 +36,10 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 	return Example{Index: index, Label: certify.UnknownLabel, Input: input, Quantisation: quantisation}, nil
 }
 
-// mayRound returns an error unless values off the lattice may move to lattice points. The lattices of bytes and of
-// 16-bit integers end at 0 and 1. Values below 0 move to 0, and values above 1 move to 1. On other lattices, only
-// values in the range of the noise may move.
+// mayRound returns an error if values off the lattice must not be moved to lattice points. If the argument 'round' is
+// false, no value may be moved. Otherwise every value may be moved if the lattice is that of bytes or of 16-bit
+// integers: values below 0 move to 0, and values above 1 move to 1. On other lattices, only values in the range of the
+// noise may be moved.
 func (e *Experiment) mayRound(values []float32, round bool) error {
 	data := e.noise.data
 	if !round {
@@ -56,7 +57,7 @@ func (e *Experiment) mayRound(values []float32, round bool) error {
 	return nil
 }
 
-// The method 'requests' returns a data set that stands in for the inputs of requests.
+// The method 'requests' returns a data set that has the shape and the range of the inputs in requests.
 func (e *Experiment) requests() (*dataset.Dataset, error) {
 	r := e.Spec.Requests
 	low, high := float32(0), float32(1)

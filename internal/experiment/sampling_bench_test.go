@@ -166,7 +166,7 @@ func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 				b.Fatal(err)
 			}
 			batches := max(8, int(time.Second/time.Since(started)))
-			n := int64(batches*workers*model.Batch()) - 1 // the input without noise takes the last place
+			n := int64(batches*workers*model.Batch()) - 1 // with the input without noise, all batches are full
 			var ratios []float64
 			fastest := time.Duration(1 << 62)
 			b.ResetTimer()

@@ -45,8 +45,8 @@ func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 // onLattice reports whether the inputs stay on a lattice under the noise.
 func (n *noise) onLattice() bool { return n.lattice != nil || n.split != nil }
 
-// place returns the noisy inputs at a point of the lattice. The integers of the point are in the order of the model's
-// input.
+// place returns the noisy inputs of an example that is a point of the lattice. The integers that give this point are in
+// the order of the model's input.
 func (n *noise) place(integers []int32) (smoothing.Input, error) {
 	if n.split == nil {
 		return n.lattice.Input(integers, n.channel)

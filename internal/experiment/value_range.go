@@ -89,8 +89,9 @@ func (e *Experiment) valueRange(x looked) (low, high float64) {
 	return float64(x.low), float64(x.high)
 }
 
-// imageLike reports whether the examples are images. The result 'sure' is false if the answer is only a guess from the
-// number of values, which fill a square of at least 8×8 with one channel or three channels.
+// imageLike reports whether the examples are images. The result 'sure' is false if neither the data nor the model has
+// the shape of an image. Then imageLike guesses: it takes the examples for images if their values would fill a square
+// of at least 8×8 pixels with one or three channels.
 func (e *Experiment) imageLike() (image, sure bool) {
 	if shape := e.data.Shape(); len(shape) >= 2 {
 		return true, true

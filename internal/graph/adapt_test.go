@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Columns must have the same batch dimension. Inputs of shapes [48] and [48] are two vectors, not two columns.
+// All column inputs must have the same batch dimension. Two inputs of the fixed shape [48] are two vectors, not two
+// columns.
 func TestOneColumnEach(t *testing.T) {
 	info := func(t ElemType, dims ...int) TensorInfo {
 		v := TensorInfo{Name: "x", Type: t, Kind: "tensor"}

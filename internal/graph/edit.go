@@ -15,7 +15,8 @@ import (
 // batchName is the name given to a batch dimension that had a fixed size.
 const batchName = "rscert_batch"
 
-// freeSizes frees the batch dimension of the graph's input and outputs.
+// freeSizes declares that the batch dimension of the graph's input and outputs may have any size. The argument 'size'
+// is the size that the graph has declared so far.
 func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 	for _, v := range slices.Concat(g.Input, g.Output) {
 		if v.GetName() != input && !slices.Contains(g.Output, v) {

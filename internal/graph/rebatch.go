@@ -14,7 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file proves that a model treats the samples of a batch independently. It also frees the model's batch dimension.
+// This file proves that a model treats the samples of a batch independently. It also edits the model so that the batch
+// dimension may have any size.
 //
 // A certificate is about a function of one input, so samples in a batch must not affect each other. The proof follows
 // the batch through the graph, from the input to the scores. It uses the shapes of all values in one run. This run has
@@ -65,7 +66,7 @@ type rebatching struct {
 	blocked int // index of the furthest node that the search reached
 }
 
-// Edits maps the indices of nodes to the edits that free the batch of a graph.
+// Edits maps the index of a node to the edit of this node. With all these edits, the graph accepts batches of any size.
 type Edits map[int]edit
 
 // FixSizes reports whether the edits put constants in place of sizes that the graph reads from its values.
@@ -93,9 +94,9 @@ type Facts struct {
 	Ints   map[string][]int64 // vectors that are parameters of nodes, by name of the value
 }
 
-// rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch dimension,
-// which is the first dimension of the input. The argument 'known' describes a run with a batch of n. If the proof
-// fails, the error names the node at which it fails.
+// rebatch proves that the samples of a batch are independent. It also finds the edits after which the graph accepts
+// batches of any size. The batch dimension is the first dimension of the input. The argument 'known' describes a run
+// with a batch of n. If the proof fails, the error names the node at which it fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (Edits, error) {
 	if name, sorted := sortNodes(m.Graph); !sorted {
 		return nil, fmt.Errorf("%s needs its own result", name)

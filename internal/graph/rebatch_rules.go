@@ -118,7 +118,8 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 
 // sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result. The
 // argument 'rank' is the number of the result's dimensions, and the argument 'dim' is the dimension that holds the
-// batch. Input k is aligned at the last dimension. It must depend on the model's input, or have size 1 along the batch.
+// batch. Broadcasting aligns the last dimension of input k with the last dimension of the result. Input k must depend
+// on the model's input, or have size 1 along the batch.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -415,8 +416,8 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// The rule 'split' is for operators along one axis. The axis is an attribute of the node. If the attribute is missing,
-// the operator's default axis applies, which is usually 0.
+// The rule 'split' is for operators that work along one axis. The axis is an attribute of the node. If the attribute is
+// missing, the operator's default axis applies, which is usually 0.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	absent := int64(0)

@@ -13,9 +13,9 @@ import (
 // model's file fixes. The caller performs the run.
 
 // Prove proves that a model's scores for one input of a batch do not depend on the other inputs (see rebatch.go). It
-// returns the edits that free the model's batch dimension. The argument 'shape' is the shape of the model's input for a
-// batch of n. The function 'run' gets a model with additional int64 outputs. It runs this model on an input of the
-// given shape and returns each of these outputs as one vector.
+// returns the edits after which the model accepts batches of any size. The argument 'shape' is the shape of the model's
+// input for a batch of n. The function 'run' gets a model with additional int64 outputs. It runs this model on an input
+// of the given shape and returns each of these outputs as one vector.
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (Edits, error) {

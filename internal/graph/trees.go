@@ -62,7 +62,7 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // the caller of a function may supply the nodes; rscert refuses this too
+	if err == nil && len(all) == 0 { // also if a function takes the nodes from its caller
 		err = errors.New("without nodes")
 	}
 	return all, err

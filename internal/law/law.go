@@ -25,7 +25,8 @@ type Law interface {
 	// Norm returns the norm in which radii are measured.
 	Norm() Norm
 
-	// Ratios returns the limits for scale/step within which the noise can be drawn on a lattice of this step.
+	// Ratios returns limits for the ratio scale/step, where step is the lattice's step. Within these limits, the noise
+	// can be drawn on the lattice.
 	Ratios() Ratios
 }
 
@@ -112,7 +113,7 @@ type Ratios struct {
 	Least    int64 // below this ratio, rounding to the lattice would add too much to the noise
 	Fine     int64 // from this ratio on, rounding adds almost nothing to the noise
 	Greatest int64 // ratios below Greatest + 1 are allowed; their tables have at most 2¹⁶ entries
-	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple
+	Halves   bool  // Round replaces a ratio by the nearest multiple of ½ if the two are almost equal
 }
 
 // Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³ of

@@ -107,8 +107,9 @@ func TestTheorems(t *testing.T) {
 
 // Along a unit direction of the norm, the probability p of an event must not change faster than f(Q(p)). Along a
 // coordinate axis, the probability of a half line changes exactly at this rate. Along the diagonal (1, 1), the critical
-// event is {ε₁ + ε₂ ≥ c}. The diagonal has the length √2 in L2 and the length 2 in L1. If the property holds for the
-// length √2, the law's norm must be L2. If it holds only for the length 2, the law's norm must be L1.
+// event is {ε₁ + ε₂ ≥ c}. The diagonal has the length √2 in L2 and the length 2 in L1. Along the diagonal, the
+// probability of this event may thus change at most √2 or 2 times as fast as f(Q(p)). The law's norm must be L2 if the
+// factor √2 is never exceeded, and L1 otherwise.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0

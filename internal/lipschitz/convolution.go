@@ -58,7 +58,7 @@ func (c Convolution) Norm() float64 {
 	return worst
 }
 
-// overlap returns r. It does not overflow.
+// overlap returns the number r of the first bound (see Norm). It does not overflow.
 func (c Convolution) overlap() float64 {
 	r := 1.0
 	if c.Single {
@@ -71,7 +71,8 @@ func (c Convolution) overlap() float64 {
 	return r
 }
 
-// dilation returns the dilation on an axis. Without stride, a dilation only stretches the frequencies.
+// dilation returns the dilation to use on an axis. If the stride is 1, the result is 1, because a dilation then only
+// stretches the frequencies and does not change the norm.
 func (c Convolution) dilation(axis int) int {
 	if c.Strides[axis] == 1 {
 		return 1
@@ -79,7 +80,7 @@ func (c Convolution) dilation(axis int) int {
 	return c.Dilations[axis]
 }
 
-// polyTaps returns Q on an axis.
+// polyTaps returns the number Q of taps on an axis (see Norm).
 func (c Convolution) polyTaps(axis int) int {
 	return (c.Kernel[axis]-1)*c.dilation(axis)/c.Strides[axis] + 1
 }
@@ -113,7 +114,7 @@ func (c Convolution) grid() []int {
 	return nil
 }
 
-// symbol returns the second bound for the weights of a group.
+// symbol returns the second bound of Norm for the weights of one group.
 func (c Convolution) symbol(w []float64, grid []int) float64 {
 	factor := 1.0
 	for a, n := range grid {
@@ -194,7 +195,8 @@ func (f *frequencies) largest() float64 {
 	}
 }
 
-// transform returns Ŵ(ω) as a real matrix, and a bound on the norm of its rounding error.
+// transform returns the matrix Ŵ(ω) of the second bound (see Norm) as a real matrix, and a bound on the norm of its
+// rounding error.
 func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float64) {
 	residues, taps := product(c.Strides), product(c.Kernel)
 	rows, cols := c.Out, c.In*residues
@@ -223,7 +225,7 @@ func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float
 	return m, matrix{rows, cols, absolute}.frobenius() * relative * up
 }
 
-// phase returns the residue of a tap, and the cosine and the sine of ω·q.
+// phase returns the residue r of a tap, and the cosine and the sine of ω·q (see Norm for r and q).
 func (c Convolution) phase(tap int, at, grid []int) (residue int, cos, sin float64) {
 	turns := 0.0 // ω·q/2π
 	for a, t := range digits(tap, c.Kernel) {

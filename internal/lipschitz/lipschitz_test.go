@@ -174,8 +174,8 @@ func TestConvolutionNorm(t *testing.T) {
 	}
 }
 
-// At each frequency the real matrix has the norm of the sum of the taps, and a coarse grid gives a larger bound that is
-// still true.
+// The bound from a grid must not be below the norm of the convolution, and a coarse grid may exceed the norm by a
+// limited factor only. At each frequency ω, the norm of the real matrix must equal |Ŵ(ω)| (see Norm).
 func TestConvolutionGrid(t *testing.T) {
 	c := Convolution{Out: 1, In: 1, Groups: 1, Kernel: []int{3}, Strides: []int{1}, Dilations: []int{1}, Weights: []float64{1, 2, -0.5}}
 	sup := 0.0

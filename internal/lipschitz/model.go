@@ -223,9 +223,9 @@ func (w *walk) visit(raw *onnxpb.NodeProto) error {
 	return nil
 }
 
-// A bound that underflows to 0 would be false. The factors of the rules are 0 or at least 2⁻⁶⁰⁰, because a stored number
-// is 0 or at least smallestWeight. So no product with a bound of at least smallestBound underflows. The limits on large
-// numbers do the same for reciprocals.
+// A bound that underflows to 0 would be false. The factors of the rules are 0 or at least 2⁻⁶⁰⁰, because a stored
+// number is 0 or at least smallestWeight. So no product with a bound of at least smallestBound underflows. The limit
+// largestWeight does the same for factors that are reciprocals of stored numbers.
 const (
 	smallestBound  = 0x1p-400
 	smallestWeight = 0x1p-250

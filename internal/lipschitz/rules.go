@@ -98,7 +98,8 @@ func clip(n node) (value, error) {
 	return same(n)
 }
 
-// The defaults of ONNX are numbers of float32, which can be larger than the numbers that they stand for.
+// These are ONNX's default values of attributes. They are float32 numbers, and some are larger than the decimal numbers
+// of which they are roundings.
 const (
 	seluAlpha        = 1.67326319217681884765625
 	seluGamma        = 1.05070102214813232421875

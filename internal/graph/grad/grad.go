@@ -32,9 +32,9 @@ var errUnused = hint.New("the loss has no gradient in the model's input", Advice
 
 // Append appends nodes that compute the gradient of the sum of all losses with respect to the input. It returns the
 // gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument 'facts'
-// describes a run of this graph. The facts must include the values of the inputs in Parameters. The run's batch must
-// have the size that the gradient's batch will have. Append goes through the nodes from the loss to the input. If a
-// node has no gradient, Append returns an error that names the first such node.
+// describes a run of this graph. The facts must include the values of the inputs that the map Parameters lists. The
+// run's batch must have the size that the gradient's batch will have. Append goes through the nodes from the loss to
+// the input. If a node has no gradient, Append returns an error that names the first such node.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
