@@ -51,7 +51,7 @@ type pathBin struct {
 	low          int
 	width        float64     // w_b
 	cells        []peakCells // cell j is [(low+j)ε, (low+j+1)ε]
-	below, above peakCells   // of q below and above all cells
+	below, above peakCells   // for the q below all cells, and for the q above all cells
 	near         []float64   // the least |q−s̄| of a state
 	spread       []float64   // the largest f_b(q) − |q−s̄| of a state
 	peak         []float64   // the largest F_b of a state, for the current price
@@ -59,17 +59,18 @@ type pathBin struct {
 
 const (
 	pathSteps  = 28.0 // g/ε, where g is the |η̄−s̄| with the largest F_b by the normal approximation
-	pathWindow = 5.0  // half of the width of the window over g
+	pathWindow = 5.0  // half of the width of the window, divided by g
 )
 
 // newQuadraticPath returns the paths for a μ near the best one.
 func newQuadraticPath(d *quadraticDual, mu float64) *quadraticPath {
 	n := d.bins[0].m / d.bins[0].share
-	typical := min(0.25, 1/(2*mu*n)) // the maximum of p·g − μmg²
+	typical := min(0.25, 1/(2*mu*n)) // the g at which p·g − μmg² is largest
 	return newPathLattice(d, float64(float32(typical/pathSteps)), int(pathSteps*pathWindow))
 }
 
-// newPathLattice returns the paths on a lattice. The windows extend by the number 'half' of steps to both sides of s̄.
+// newPathLattice returns the paths on a lattice. The window of each bin reaches from 'half' steps below s̄ to 'half'
+// steps above s̄.
 func newPathLattice(d *quadraticDual, step float64, half int) *quadraticPath {
 	p := &quadraticPath{dual: d, step: step}
 	for i := range d.bins {
@@ -111,7 +112,8 @@ func (b *quadraticBin) pathPoint(q float64) quadraticPoint {
 	return quadraticPoint{q, b.share * (math.Abs(d) + b.squares*(d*d+b.variance)), b.logMean(q)}
 }
 
-// beyond returns cells of growing width from a point to 0 if the width is negative, and to 1 otherwise.
+// beyond returns cells of growing width, starting at a point. The cells go down to 0 if the argument 'width' is
+// negative, and up to 1 otherwise.
 func (b *quadraticBin) beyond(from quadraticPoint, width float64) peakCells {
 	var cells peakCells
 	for from.q > 0 && width < 0 || from.q < 1 && width > 0 {
@@ -178,7 +180,8 @@ func (p *quadraticPath) at(mu float64) dualPoint {
 	return at
 }
 
-// minimise returns the smallest bound for a few values of μ. The best μ is a little below the best one without paths.
+// minimise computes the bound for a few values of μ and returns the smallest of these bounds. The argument mu is the
+// best μ of the dual bound without paths. The best μ with paths is a little smaller.
 func (p *quadraticPath) minimise(mu float64) dualPoint {
 	best := p.at(mu)
 	for _, factor := range []float64{0.9, 0.8} {
@@ -191,8 +194,9 @@ func (p *quadraticPath) minimise(mu float64) dualPoint {
 	return best
 }
 
-// enter returns the largest values of paths up to the last score before the bin, by states of the bin. The argument
-// value has these values by states of the bin before, whose lowest state is low.
+// enter moves values from the states of the previous bin to the states of bin p. The argument 'value' holds, for each
+// state of the previous bin, the largest value of a path up to the last score of that bin. The lowest state of the
+// previous bin is 'low'.
 func (p *pathBin) enter(value []float64, low int) []float64 {
 	entered := make([]float64, len(p.peak))
 	high := low + len(value) - 1
@@ -242,7 +246,8 @@ func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float6
 		}
 		s.rows = append(s.rows, row)
 	}
-	// The value of a range counts for all its states, so for the two ranges that are shorter by one state.
+	// A path in a range may end in any state of the range. So the value of the range is passed on to the two ranges
+	// that are shorter by one state, down to single states.
 	for length := n - 1; length >= 1; length-- {
 		longer, row := s.rows[length], s.rows[length-1]
 		for i, v := range longer {

@@ -176,7 +176,8 @@ func TestQuadraticPathIsAboveEveryPath(t *testing.T) {
 	}
 }
 
-// randomPath returns the values of an η with a variation of at most the limit, which follows the scores at a distance.
+// randomPath returns the values of a random η. The variation of η is at most the argument 'limit'. Apart from a jump,
+// the difference between η and the score is of the size of the argument 'distance'.
 func randomPath(rng *rand.Rand, bins [][]float64, limit, distance float64) [][]float64 {
 	width := distance * 4 * rng.Float64()
 	shift := distance * (4*rng.Float64() - 2)

@@ -184,7 +184,8 @@ func TestQuadraticUnequalProbabilities(t *testing.T) {
 	}
 }
 
-// The inequality of step 4 of BinnedQuadratic, and its constant at both ends.
+// The test checks the inequality of step 4 of BinnedQuadratic, with equality at d = 1. It also compares κ with known
+// values.
 func TestQuadraticPopulationStep(t *testing.T) {
 	for _, kappa := range []float64{0.01, 0.3, 0.75} {
 		w := squaresWeight(kappa) // ωκ
@@ -327,7 +328,7 @@ func TestBentkusTail(t *testing.T) {
 	if got := bentkusTail(10, 0.1, 0, 1); got != 0 {
 		t.Errorf("without variance: %v", got)
 	}
-	// Beyond the largest possible mean, the bound is at most the probability of this mean.
+	// For a t above the largest possible mean, the bound is at most the probability of the largest possible mean.
 	if got := bentkusTail(3, 5, 0.5, 1); got > math.Pow(1./3, 3)*(1+1e-8) {
 		t.Errorf("beyond the largest mean: %v", got)
 	}
@@ -384,8 +385,9 @@ func TestBinnedBentkusFromTheFormulas(t *testing.T) {
 	}
 }
 
-// slowBest is BinnedBest by its definition: the largest value of CE that neither bound refutes, each at its share of δ
-// for this value. The function 'value' returns the field of a bound.
+// slowBest computes BinnedBest from its definition: the largest value of CE that neither of the two bounds refutes. To
+// refute a value, each bound uses the share of δ that it has for this value. The function 'value' returns the field of
+// a bound.
 func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64) float64 {
 	t.Helper()
 	n := float64(s.N())
@@ -412,7 +414,7 @@ func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64)
 	return largest
 }
 
-// The gaps of BinnedBest to the true error are those of docs/calibration-error.md, apart from chance.
+// Apart from chance, the bound of BinnedBest exceeds the true error by as much as docs/calibration-error.md states.
 func TestBinnedBest(t *testing.T) {
 	square := func(x float64) float64 { return x * x }
 	near := func(x float64) float64 { return min(1, x+0.045) }

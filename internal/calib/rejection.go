@@ -155,8 +155,8 @@ func (c *RejectionCurve) At(tau float64) RejectionErrors {
 	return e
 }
 
-// Thresholds returns 0 and every confidence at which a count of the curve changes, in ascending order. The errors at
-// one of these thresholds also hold for every τ between it and the next lower one, but not at the next lower one.
+// Thresholds returns 0 and every confidence at which a count of the curve changes, in ascending order. Let t be one of
+// these thresholds, and let s be the next lower one. The errors at t are the errors at every τ with s < τ ≤ t.
 func (c *RejectionCurve) Thresholds() []float64 {
 	all := slices.Concat([]float64{0}, c.clean, c.answers, c.wrong, c.fooled, c.listed)
 	slices.Sort(all)

@@ -81,7 +81,7 @@ func TestRMSCEEstimateFromTheFormula(t *testing.T) {
 			sameEstimate(t, fmt.Sprintf("RMSCE of %d bins, weighted %v", count, weighted), RMSCEEstimate(p, bins, 0.9), want, 1e-10)
 		}
 	}
-	// An empty bin changes nothing.
+	// Empty bins have no influence on the result.
 	p := &Predictions{Confidence: []float64{0.1, 0.9}, Correct: []bool{true, true}}
 	few, _ := EqualWidth(p, 2, UpperClosed)
 	many, _ := EqualWidth(p, 20, UpperClosed)

@@ -103,7 +103,7 @@ func TestWeightedCCE(t *testing.T) {
 	}
 }
 
-// Equal weights of any size change no bit of a result.
+// If all weights are equal, every result is the same as without weights, to the last bit.
 func TestEqualWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 3))
 	b := mustBins(t, 15)
@@ -122,8 +122,8 @@ func TestEqualWeights(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the metrics stay below the bounds of WithFailures with the
-// share of the k largest weights. The test tries every choice of the k samples and every correctness.
+// Let k samples take any confidence and any correctness. Then the metrics stay below the bounds that WithFailures
+// returns for the share of the k largest weights. The test tries every choice of the k samples and every correctness.
 func TestWeightedFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 4))
 	nearest := math.Inf(1)

@@ -67,8 +67,8 @@ func TestDebiasedL2Agrees(t *testing.T) {
 		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
 	}
 	// The program uncertainty-calibration ends its bins of equal count at fixed ranks, even if the values on both sides
-	// of an edge are equal. rscert keeps ties together. With 240 examples of 101 values in 10 bins, the bins differ
-	// only by ties at their ends.
+	// of an edge are equal. rscert keeps ties together. The test has 240 examples with 101 different values in 10 bins.
+	// So the bins of the two programs differ only by ties at the ends of bins.
 	b, _ := EqualCount(p, 10)
 	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
 	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}

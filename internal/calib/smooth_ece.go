@@ -10,8 +10,8 @@ import (
 // SmoothCurve is the result of SmoothECE.
 type SmoothCurve struct {
 	ECE float64 // smECE, which equals the bandwidth
-	// Accuracy[j] is the kernel regression of correct on the confidence at j/(len−1), with that bandwidth. Density[j]
-	// is the density of the confidence at the same point.
+	// Accuracy[j] is the accuracy at the confidence j/(len(Accuracy)−1), by kernel regression with the bandwidth ECE.
+	// Density[j] is the density of the confidences at the same point.
 	Accuracy, Density []float64
 }
 
@@ -82,8 +82,8 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 	return s
 }
 
-// The method 'smooth' takes the function with the cosine transform in the argument 'transform', and smooths it by the
-// kernel of width σ. It writes the values of the result at the nodes to dst.
+// The method 'smooth' smooths a function on the grid by the kernel of width σ. The argument 'transform' is the cosine
+// transform of the function. The method writes the values of the smoothed function at the nodes to dst.
 func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	for k, x := range transform {
 		f := math.Pi * float64(k) * sigma

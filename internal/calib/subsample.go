@@ -64,7 +64,7 @@ type BoundStudy struct {
 }
 
 // BySize computes the bounds of the plan for each size, from as many subsamples as the argument 'repeats' says. It
-// ignores Curve. The subsamples have their own folds and their own order of bets.
+// ignores the field Curve of the plan. The subsamples have their own folds and their own order of bets.
 func (p BoundPlan) BySize(ctx context.Context, s *Sample, sizes []int, repeats int) (*BoundStudy, error) {
 	if err := s.check(p.Params.Delta); err != nil {
 		return nil, err

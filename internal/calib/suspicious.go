@@ -27,8 +27,8 @@ const (
 // variance of the AUROC is (n₁+n₀+1)/(12n₁n₀) for n₁ and n₀ examples of the two kinds (Mann–Whitney). A label counts as
 // absent only if there are at least 20 examples for each class.
 //
-// Scores of class 1 look like percentages if there are at least 40 examples, and if the mean score is between 30 and 300
-// times the share of class 1. Small rates have such scores if they are written in percent.
+// Scores of class 1 look like percentages if there are at least 40 examples, and if the mean score is between 30 and
+// 300 times the share of class 1. Probabilities of a rare class have such a mean if they are written in percent.
 func Suspicions(p *Predictions, auroc float64) []Suspicion {
 	ones, share := 0.0, 0.0
 	for _, right := range p.Correct {
@@ -41,7 +41,8 @@ func Suspicions(p *Predictions, auroc float64) []Suspicion {
 	return append(found, SuspectLabels(p.Label, p.Classes)...)
 }
 
-// Suspicions is the function Suspicions for the pairs of a sample. The quantity says what the scores are.
+// The method Suspicions does for the pairs of a sample what the function Suspicions does for predictions. The argument
+// q says what the scores are.
 func (s *Sample) Suspicions(q Quantity) []Suspicion {
 	ones, sum := 0.0, 0.0
 	for _, x := range s.packed {
@@ -100,10 +101,10 @@ func SuspectLabels(label []int, classes int) []Suspicion {
 	return nil
 }
 
-// Separated reports whether the probabilities tell the labels apart without error. For class 1, and for two classes,
-// every example with label 1 then has a higher probability of class 1 than every example with label 0. For more
-// classes, every label has the largest probability. Such examples let a calibration map reach probabilities of 0 and 1.
-// Separated returns false for examples of one class only.
+// Separated reports whether the probabilities tell the labels apart without error. For predictions of class 1, and for
+// two classes, this means that every example with label 1 has a higher probability of class 1 than every example with
+// label 0. For more classes, it means that in every example the label has the largest probability. Such examples let a
+// calibration map reach probabilities of 0 and 1. Separated returns false for examples of one class only.
 func Separated(p *Predictions) bool {
 	one, right := p.Confidence, p.Correct
 	switch {

@@ -166,8 +166,9 @@ func kkt(w, y, v []float64, lambda float64) error {
 	return nil
 }
 
-// FuzzTautString checks that the solution is optimal for every input. Each byte stands for a tie. The lower four bits
-// are the number of labels minus 1. The upper four bits are the number of ones, limited to the number of labels.
+// FuzzTautString checks that the solution is optimal for every input. Each byte stands for a tie, which is a group of
+// labels with equal scores. The lower four bits are the number of labels minus 1. The upper four bits are the number of
+// ones, limited to the number of labels.
 func FuzzTautString(f *testing.F) {
 	f.Add([]byte{0x01, 0x11, 0x2f, 0xff}, 1.5)
 	f.Add([]byte("0000111100110101"), 0.3)

@@ -196,7 +196,7 @@ func TestStateForAll(t *testing.T) {
 			t.Errorf("%s is at most %v, want %v rounded up", name, c[0], c[1])
 		}
 	}
-	// At most all rows fail, and no metric exceeds 1.
+	// The number of failed rows is at most the number of rows, and no metric exceeds 1.
 	got, err = StateForAll(AttackBounds{CBS: 0.125, CCE: &cce}, 2, RowWeights{}, Sampled{Examples: 1000}, 0.001, 0.05)
 	if err != nil || got.Failures != 2 || got.CBS != 1 || *got.CCE != 1 || got.LargestGap != nil {
 		t.Errorf("two rows: %+v (%v)", got, err)

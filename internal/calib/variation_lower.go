@@ -93,7 +93,7 @@ func mergeGroups(finest []labelGroup, k uint8) []labelGroup {
 	return groups
 }
 
-// largeGroups returns the groups with at least this number of labels.
+// largeGroups returns the groups whose number of labels is at least the argument 'least'.
 func largeGroups(groups []labelGroup, least float64) []labelGroup {
 	var large []labelGroup
 	for _, g := range groups {
@@ -104,7 +104,8 @@ func largeGroups(groups []labelGroup, least float64) []labelGroup {
 	return large
 }
 
-// bandVariation returns the bound of VariationLower by bands, which fails with probability at most delta.
+// bandVariation returns the lower bound that the comment of VariationLower calls 'Bands'. With probability at most
+// delta, this bound is above the true variation.
 func bandVariation(groups []labelGroup, delta float64) float64 {
 	lower, upper := make([]float64, len(groups)), make([]float64, len(groups))
 	for b, g := range groups {
@@ -138,7 +139,8 @@ func leastVariation(lower, upper []float64) float64 {
 	return sum
 }
 
-// zigzagVariation returns the bound of VariationLower by zigzags, which fails with probability at most delta.
+// zigzagVariation returns the lower bound that the comment of VariationLower calls 'Zigzags'. With probability at most
+// delta, this bound is above the true variation.
 func zigzagVariation(groups []labelGroup, delta float64) float64 {
 	least, means := math.Inf(1), make([]float64, len(groups))
 	for b, g := range groups {

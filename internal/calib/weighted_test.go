@@ -107,7 +107,7 @@ func (l weightedLaw) missesOf(t *testing.T, n, trials int, delta, gamma float64)
 		bound := l.bound
 		if gamma > 1 {
 			bound *= gamma
-			for i := range weight { // the worst distortion for the upper bound hides the rows with one label
+			for i := range weight { // worst for the upper bound: too little weight for label 1
 				weight[i] *= math.Pow(gamma, 1-2*label[i])
 			}
 		}
@@ -446,8 +446,8 @@ func TestWeightedLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// If m is the true error, the wealth is at most 1 on average. The test uses an atom with equal weights, because the
-// wealth at the true error would then grow if the code lost a factor W or Γ.
+// If m is the true error, the wealth is at most 1 on average. The test uses an atom with equal weights. If the code
+// left out a factor W or Γ, the wealth at the true error of this atom would grow.
 func TestWeightedWealthIsFair(t *testing.T) {
 	const n, trials = 60, 300
 	for _, l := range weightedLaws() {

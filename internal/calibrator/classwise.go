@@ -163,8 +163,8 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 	return w, nil
 }
 
-// addLogistic adds the part of one example to the gradient and the Hessian of the loss. The example has features x,
-// label y and probability p.
+// addLogistic adds the contribution of one example to the gradient and the Hessian of the loss. The example has
+// features x, label y and probability p.
 func addLogistic(gradient, hessian, x []float64, y, p float64) {
 	for j, a := range x {
 		gradient[j] += (p - y) * a

@@ -53,7 +53,7 @@ func (d Data) hashes() []uint64 {
 			text = append(strconv.AppendUint(text, math.Float64bits(x+0), 16), ',') // −0 becomes 0
 		}
 		for _, b := range sha256.Sum256(text) {
-			out[i] = out[i]<<8 | uint64(b) // out[i] ends as the last 8 bytes of the hash
+			out[i] = out[i]<<8 | uint64(b) // after the loop, out[i] holds the last 8 bytes of the hash
 		}
 	}
 	return out
@@ -70,7 +70,7 @@ type Shared struct {
 // All reports whether all rows occur among the other rows.
 func (s Shared) All() bool { return s.Rows == s.Of }
 
-// In counts the hashes of the fingerprint that occur among the hashes of the rows of d.
+// The method In counts those hashes of the fingerprint that are also hashes of rows of d.
 func (f Fingerprint) In(d Data) Shared {
 	counts := count(d.hashes())
 	s := Shared{Of: len(f.Least)}
@@ -85,7 +85,8 @@ func (f Fingerprint) In(d Data) Shared {
 	}
 	rate, _ := recurrence(counts)
 	if f.Draws > 0 {
-		// A resample with replacement has many equal rows, but the fit does not.
+		// If d is a resample of the fit with replacement, d has many equal rows. The fit does not have them, so its
+		// rate is lower.
 		rate = min(rate, f.Recurrence*max(1, float64(d.N())/float64(f.Draws)))
 	}
 	return s.judge(rate)
