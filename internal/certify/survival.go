@@ -63,8 +63,9 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses one of every binomialEvery thresholds, K = 127 in total. With more thresholds, the level α/K is
-// lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring thresholds.
+// BandBinomial uses one threshold out of each binomialEvery. In total it uses K = 127 thresholds. With more thresholds,
+// the level α/K is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring
+// thresholds.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.

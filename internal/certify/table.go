@@ -55,7 +55,7 @@ func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	return entry[M, F]{}, t.list().Unmarshal([]byte(name), new(M))
 }
 
-// do returns the function that implements the method with a checked name.
+// do returns the function that implements the method with this name. It panics if there is no such method.
 func (t *table[M, F]) do(name M) F {
 	e, err := t.find(name)
 	if err != nil {

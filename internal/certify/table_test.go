@@ -117,8 +117,8 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// A certificate names its method even if the method is the default. For an unsound method, the certificate says that
-// the method is not sound, with either margin.
+// A certificate names its method even if the method is the default. The certificate of an unsound method says that the
+// method is not sound. For votes, the test tries both kinds of margin.
 func TestCertificateSaysItsMethod(t *testing.T) {
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
 	for _, row := range VoteMethods() {
@@ -172,7 +172,7 @@ func TestExactNeedsALevel(t *testing.T) {
 	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
 		t.Errorf("scores: error %v", err)
 	}
-	// Every bound equals the bound of an idealised target whose α is this level.
+	// Every bound must equal the bound for idealised noise with Alpha = 0.002, the Level of the exact noise.
 	target.Level = 0.002
 	ideal := Target{Class: Label, Alpha: 0.002, Sigma: 0.5}
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}

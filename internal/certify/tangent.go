@@ -98,8 +98,9 @@ func survivalGuess(counts []float64, n, kappa float64) []float64 {
 	return s0
 }
 
-// guess assumes that the estimation samples are like the selection samples. It predicts the lower bound that betting
-// then gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1) if 'complement' is true (see the function 'weight').
+// guess assumes that the estimation samples are like the selection samples. It predicts the lower bound on the mean of
+// ψ/ψ(1) that betting would give (see the function 'weight'). If 'complement' is true, it predicts the bound on the
+// mean of 1 − ψ/ψ(1) instead.
 func (t *tangentSide) guess(counts []float64, complement bool, log float64) float64 {
 	var n, sum, squares float64
 	for j, c := range counts {

@@ -249,10 +249,10 @@ func TestPrPlTerms(t *testing.T) {
 	}
 }
 
-// The margins of constant samples, the largest possible margins, must agree with Table 2 of Moutaouakil 2024 (CS +
-// Ours, first margin, α = 0.001, temperature 1). For n = 100 the table has certificates at margin 0.6 and none at 0.7.
-// For n = 300 it has certificates at 0.8 and none at 0.9, and for n = 500 it has certificates at 0.9. With Bonferroni
-// at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
+// Samples that are all 1 give the largest possible margins. These margins must agree with Table 2 of Moutaouakil 2024
+// (CS + Ours, first margin, α = 0.001, temperature 1). For n = 100 the table has certificates at margin 0.6 and none at
+// 0.7. For n = 300 it has certificates at 0.8 and none at 0.9, and for n = 500 it has certificates at 0.9. With
+// Bonferroni at α/10, it has certificates at 0.6 and none at 0.7 for n = 100.
 func TestSequenceAgreesWithTable2(t *testing.T) {
 	largest := func(n int, alpha float64) float64 {
 		return boundMean(PrPlSequence, slices.Repeat([]float64{1}, n), alpha)
@@ -265,7 +265,7 @@ func TestSequenceAgreesWithTable2(t *testing.T) {
 			t.Errorf("n = %d: the largest margin is %v, want one from %v to %v", c.n, margin, c.from, c.end)
 		}
 	}
-	if margin := 2*largest(100, 0.001/10) - 1; !(margin >= 0.6 && margin < 0.7) { // p_A − p_B at α/m each
+	if margin := 2*largest(100, 0.001/10) - 1; !(margin >= 0.6 && margin < 0.7) { // p_A and p_B are bounded at α/m each
 		t.Errorf("with bonferroni: the largest margin is %v", margin)
 	}
 	if width := 1 - boundMean(MoutaouakilSequence, slices.Repeat([]float64{1}, 100), 0.001); width < 0.57 {
@@ -365,7 +365,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The variable 'over' is the q1 of the polygon's edge at the same q2.
+						// The variable 'over' is the polygon's q1 at q2 = at.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -386,7 +386,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 }
 
 // The combination 'bonferroni-classes' bounds every class by itself at α/m. The runner-up is class 2. In most rows
-// class 1 has a higher score than class 2, but the mean score of class 2, and so its upper bound, is larger.
+// class 1 has a higher score than class 2. But class 2 has the larger mean score, so it also has the larger upper
+// bound.
 func TestBonferroniClassTerms(t *testing.T) {
 	const n, alpha = 400, 0.02
 	var rows []float32

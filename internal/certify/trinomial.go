@@ -97,7 +97,8 @@ func (e *event) probability(q1, q2 float64) float64 {
 	return math.Min(1, sum*(1+2*rel))
 }
 
-// tooSmall is a logarithm. The code bounds terms whose logarithm is smaller, instead of computing them.
+// tooSmall is a limit for the logarithms of terms. For a term whose logarithm is below this limit, the code uses an
+// upper bound instead of the term itself.
 const tooSmall = -600
 
 // The method 'last' returns the largest x2 of the summation.
@@ -113,9 +114,10 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// The method 'first' returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns
-// t(x2), the logarithm of this term, and the error of the logarithm. If there is no such x2, it returns −1 for x2. For
-// all larger x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is a guess of t.
+// The method 'first' returns the largest x2 ≤ top for which P(Bin(n−x2, r) = t(x2)), the first term of S(x2), does not
+// underflow. It also returns t(x2), the logarithm of this term, and the error of the logarithm. If there is no such x2,
+// it returns −1 for x2. For all larger x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is
+// a guess of t(x2).
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {

@@ -176,7 +176,7 @@ func (j IndexedJob) Merge() Manifest {
 // The method 'tasks' returns the number of pods. In a sweep, pod number t runs shard t mod Shards of point ⌊t/Shards⌋.
 func (j IndexedJob) tasks() int { return j.Shards * max(1, j.Points) }
 
-// part returns the run folder of a shard, without the shard's number.
+// part returns the path of a shard's run folder, except for the shard's number at the end of the path.
 func (j IndexedJob) part() string { return path.Clean(j.Out) + ".shards/part" }
 
 func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
@@ -187,7 +187,8 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 	var security *podSecurity
 	if j.FSGroup > 0 {
-		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // the start of a pod does not change the owner of all files again
+		// With OnRootMismatch, a pod changes the owner of the files only if the root of the volume has the wrong owner.
+		security = &podSecurity{j.FSGroup, "OnRootMismatch"}
 	}
 	return Manifest{
 		APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name},

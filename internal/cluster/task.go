@@ -41,7 +41,7 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 }
 
 // TaskPoint returns the number of a task's point in a sweep with the given number of points. Without PointsVariable,
-// the array has one task for each point, and each task runs its point whole.
+// the array has one task for each point, and each task runs a whole point.
 func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard) (int, error) {
 	e := environment{lookup: lookup}
 	said, ok := e.optional(PointsVariable)
@@ -70,7 +70,7 @@ func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard)
 	return s.I, err
 }
 
-// taskOfArray returns the shard of a task that runs a shard of a single run. The task belongs to a Slurm job array or a
+// taskOfArray returns the shard of a task if PointsVariable is not set. The task belongs to a Slurm job array or a
 // Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a Kubernetes job,
 // or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the position of the task
 // in the array is the number of the shard.
@@ -115,8 +115,8 @@ func (e *environment) optional(name string) (int, bool) {
 	return e.number(name), true
 }
 
-// pointTask returns the number of the task and the number of shards of each point. The array runs all shards of the
-// given number of points.
+// pointTask returns the number of the task as I, and the number of shards of each point as K. The array has one task
+// for each shard of each point, and the argument 'points' is the number of points.
 func (e *environment) pointTask(points int) (spec.Shard, error) {
 	s := spec.Shard{K: 1}
 	if shards, ok := e.optional(ShardsVariable); ok {

@@ -20,7 +20,7 @@ import (
 
 // The type 'scripted' is a queue whose tasks have given states: one state for each query.
 type scripted struct {
-	states    map[int][][]Task // key: shard; states of its task for each submission
+	states    map[int][][]Task // by shard: for each submission, the states of the task
 	attempt   map[int]int      // number of submissions of a shard
 	asked     map[string]int   // number of queries by job
 	submitted [][]int

@@ -73,8 +73,8 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// The method 'reaches' returns the probability that the sum of the theorem is within (n+1)a, if the argument 'counts'
-// is the distribution of an example's count.
+// The method 'reaches' returns the probability that the sum of the theorem is at most (n+1)a. The argument 'counts' is
+// the distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
 	if len(p.Weights) == 0 {
@@ -130,7 +130,7 @@ func atLeast(n, k int, p float64) float64 {
 	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
 }
 
-// The function 'designs' returns the rules for the comparison: a = 0.1, ρ = 1, n = 99.
+// The function 'designs' returns the rules that the tests compare, with a = 0.1, ρ = 1 and n = 99 examples.
 func designs(t *testing.T) map[string]*Predictor {
 	t.Helper()
 	attack := Attack{Radius: 0.5, Scale: 0.5}

@@ -196,7 +196,7 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// With fewer than five draws, a pair of counts makes the sets larger than the weights of the rule Weights do. If
+	// With fewer than five draws, the sets of the rule Count are larger than the sets of the rule Weights. If
 	// calibration takes more draws than a query, the tails of the two counts differ so much that a proved pair is far
 	// from ideal.
 	const fewest = 5

@@ -70,7 +70,8 @@ func (c pairClaim) prove() verdict {
 	return c.middle(from, to)
 }
 
-// span returns the interval of z between the two ends. At the ends, the inequality of the type 'end' is proved.
+// span returns the interval of z between the two ends. Outside this interval, the claim follows from the inequality in
+// the comment on the type 'end'.
 func (c pairClaim) span() (from, to float64, ok bool) {
 	x, lower := c.lower().start()
 	y, upper := c.upper().start()
@@ -146,8 +147,8 @@ type power struct{ n, k, times int64 }
 //
 // for small = F(x), big = F(x+ρ) and all x up to the result of the method 'start'. The reversed hazard rate λ = f/F of
 // the law is nonincreasing. If λ(x) ≤ κ·λ(x+ρ) with κ = k′/(k·times), then k·times·ln small − k′·ln big is
-// nonincreasing in x. The term 1 − small is also nonincreasing. So the inequality at the start implies the inequality
-// for all smaller x.
+// nonincreasing in x. The term 1 − small is also nonincreasing. So if the inequality holds at the result of 'start', it
+// holds for all smaller x.
 type end struct {
 	law        law.Additive
 	shift      float64

@@ -27,8 +27,8 @@ func TestBestPairs(t *testing.T) {
 	}
 }
 
-// holdsOnGrid compares the two sides of the inequality at many points, including the far ends. It uses logarithms of
-// gonum's incomplete beta function, or of the first terms of the tails.
+// holdsOnGrid compares the two sides of the claim's inequality at many points, including the far ends. It uses
+// logarithms of gonum's incomplete beta function, or of the first terms of the tails.
 func holdsOnGrid(c pairClaim) bool {
 	for z := -25.0; z <= 25; z += 0.01 {
 		p, _ := c.law.CDF(z)
@@ -59,8 +59,8 @@ func logTail(n, k int64, p float64) float64 {
 	return math.Log(mathext.RegIncBeta(a, b, p))
 }
 
-// For every proved pair, the inequality must hold at every point. A pair for which the inequality holds with a margin
-// must be proved.
+// For every proved pair, the inequality in the comment on the type 'pairClaim' must hold at every point of a grid. A
+// pair for which this inequality holds with a margin must be proved.
 func TestProofsOfPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[verdict]int{}
@@ -121,7 +121,8 @@ func TestPairsAtTheLimits(t *testing.T) {
 	}
 }
 
-// The inequality of an end must imply the tails' inequality for all smaller arguments.
+// The inequality in the comment on the type 'end' must hold at the number that the method 'start' returns, and below it
+// at the points of a grid. The interval that the method 'span' returns must reach both ends.
 func TestEnds(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		for _, c := range []pairClaim{
@@ -143,15 +144,16 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
-	// There is an end only for k < k′. For k ≥ k′, the inequality fails for small x.
+	// For Gaussian noise, the method 'start' finds a number only if k < k′. For k ≥ k′, the inequality in the comment
+	// on the type 'end' fails for small x.
 	e := end{law: law.Gaussian, shift: 1, small: power{20, 8, 1}, big: power{20, 8, 1}}
 	if _, ok := e.start(); ok {
 		t.Error("equal powers have a start")
 	}
 }
 
-// A cell may count as proved only if the inequality holds in the whole cell. For the pairs in this test, the inequality
-// fails in the middle, so in many cells it holds at one end only.
+// A cell may count as proved only if the inequality in the comment on the type 'pairClaim' holds in the whole cell. The
+// pairs in this test violate the inequality at moderate z, so in many cells it holds at one end only.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}
@@ -184,8 +186,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The method end.holds must evaluate the formula in the comment on the type 'end'. This formula must imply the
-// inequality between the tails.
+// The method end.holds must evaluate the formula in the comment on the type 'end'. Where this formula holds, the
+// inequality in the comment on the type 'pairClaim' must hold too.
 func TestEndIsItsFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
 	choose := func(n, k int64) float64 {

@@ -25,7 +25,7 @@ func TestWeightsReference(t *testing.T) {
 			t.Errorf("degree %d: %v with slack %v, want %v", degree, got, slack, want)
 		}
 	}
-	// The best line of degree 1 touches g at the mean 1−c of π: Φ(Φ⁻¹(0.95) − 1).
+	// The best line of degree 1 touches g at 1−c, which is the mean of π. So its ∫B_w dπ is g(0.95) = Φ(Φ⁻¹(0.95) − 1).
 	w, err := newProgram(g, 1).maximise(0.05)
 	if got := newPolynomial(w).mean(0.05); err != nil || math.Abs(got-0.7405) > 1e-4 {
 		t.Errorf("degree 1: %v (%v), want 0.7405", got, err)

@@ -124,8 +124,8 @@ type cell struct {
 	group string
 }
 
-// cell returns the threshold that a line's N and K describe. The result 'known' is false if the line does not identify
-// the threshold.
+// cell returns the cell of the threshold that the numbers N and K of a line describe. The result 'known' is false if
+// the line does not identify the threshold.
 func (s Set) cell() (at cell, known bool) {
 	switch {
 	case s.Guarantee == conformal.Label && s.Label == nil:

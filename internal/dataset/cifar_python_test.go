@@ -148,8 +148,8 @@ func TestPickleFolders(t *testing.T) {
 	}
 }
 
-// TestPickledNames orders classes by Options.ClassNames, by the file of names in the batch's folder, and by this file as
-// Options.ClassNames.
+// TestPickledNames checks that Options.ClassNames changes the order of the classes only if the folder of the batch has
+// a file of names. It also checks the errors for bad files of names.
 func TestPickledNames(t *testing.T) {
 	const other = "truck\nship\nhorse\nfrog\ndog\ndeer\ncat\nbird\nautomobile\nairplane\n" // CIFAR's names, reversed
 	for _, name := range pythons(t, "meta10") {

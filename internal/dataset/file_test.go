@@ -218,7 +218,7 @@ func TestBlocks(t *testing.T) {
 	}
 	defer f.Close()
 	size := len(values) / n * 4
-	for block := range blocks + 1 { // the header shifts the data, so the data end in one more block
+	for block := range blocks + 1 { // the header shifts the data, so they end in a sixth block
 		at := int64(block*blockSize + 200)
 		if block == blocks {
 			at -= 100

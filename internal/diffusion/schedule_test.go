@@ -14,7 +14,7 @@ import (
 func TestSchedules(t *testing.T) {
 	for name, c := range map[string]struct {
 		alpha map[int]float64
-		steps map[float64]int // for a standard deviation of the noise, the nearest timestep
+		steps map[float64]int // the nearest timestep for each standard deviation of the noise
 	}{
 		"linear": {
 			map[int]float64{0: 0.9999, 1: 0.9997800920720721, 100: 0.8951415908975365, 500: 0.07779665836502389, 999: 4.035829765375676e-05},

@@ -34,7 +34,7 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
 }
 
-// BytesGiven is the change that a run records if its model receives bytes.
+// BytesGiven is the text that run.json lists among the changes if the model receives bytes.
 const BytesGiven = "values are given as 255·x"
 
 // The method 'changes' lists the edits of the model's graph and the changes of the model's inputs, for run.json.

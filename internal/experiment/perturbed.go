@@ -42,7 +42,7 @@ func (n *noise) points(values []float32) []int32 {
 	step, _ := n.step.Float64()
 	points := make([]int32, len(values))
 	for d, v := range values {
-		if n.data.Holds(values[d : d+1]) { // the file may hold rounded values of lattice points
+		if n.data.Holds(values[d : d+1]) { // the value may be a rounded lattice point
 			points[d] = toInt32(n.refined * n.data.Index(v))
 		} else {
 			points[d] = toInt32(int(math.RoundToEven(float64(v) / step)))
