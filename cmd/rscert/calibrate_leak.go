@@ -71,7 +71,8 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 			return err
 		}
 	}
-	if one, err := predictions.SelectClassOne(p); err == nil { // of two classes, class 1 says more than the top label
+	// For two classes, predictions about class 1 contain more information than predictions about the top label.
+	if one, err := predictions.SelectClassOne(p); err == nil {
 		p = one
 	}
 	auroc, _ := calib.Rank(p).AUROC() // NaN if all answers are alike

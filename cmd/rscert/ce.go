@@ -232,8 +232,8 @@ type ceReport struct {
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
-	// VariationLower is a lower bound on the total variation of P(y=1|s). It fails with probability at most the delta
-	// of the command, also with --joint.
+	// VariationLower is a lower bound on the total variation of P(y=1|s). With probability at least 1 − delta, the
+	// total variation is not below this bound. Here delta is the delta of the command, also with --joint.
 	VariationLower *calib.LowerBound `json:"variation_lower,omitempty"`
 	Groups         *ceGroups         `json:"by_group,omitempty"`
 	Classes        *ceClasses        `json:"by_class,omitempty"`
@@ -318,7 +318,8 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
 	for _, parts := range r.parts() {
-		chance := 0.0 // summed over all parts, because the data choose the part that the error names
+		// The data determine which part the error names, so the error states the sum over all parts.
+		chance := 0.0
 		for _, part := range parts {
 			chance += failureChance(part.Lower, part.Bounds)
 		}
@@ -350,8 +351,8 @@ func failureChance(lowers map[string]calib.LowerBound, uppers map[string]calib.B
 	return sum
 }
 
-// refute is the part of refuted for the bounds of one set of rows. The error names two of these bounds, and the data
-// choose the two. So the argument 'chance' is an upper bound on the probability that any of the bounds fails.
+// refute compares the bounds of one set of rows, for the method 'refuted'. Its error names two of these bounds, and the
+// data determine which two. So the argument 'chance' is an upper bound on the probability that any of the bounds fails.
 func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, uppers map[string]calib.Bound, chance float64) error {
 	var lower calib.LowerBound
 	for _, b := range lowers {
@@ -422,7 +423,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	if o.perturb { // copies differ now
+	if o.perturb { // warnOfScores has looked at the scores before the perturbation
 		return sample, nil
 	}
 	return sample, warnOfSample(s, path, table, scores, sample)

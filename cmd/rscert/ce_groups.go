@@ -59,9 +59,10 @@ type ceClasses struct {
 }
 
 // divide divides the rows into groups, and makes the binary problem of each class, if the user wants them. It uses only
-// the kept rows. Let w = dQ/dP be the weight of a row. A row is kept with probability w/W, so the kept rows of a group
-// are independent draws from Q restricted to this group. The bounds that use no weights hold for these rows. A method
-// that uses the weights of all rows would have to know E[w] within each group.
+// the kept rows. Let w = dQ/dP be the weight of a row. Let W be the upper bound on all weights. A row is kept with
+// probability w/W, so the kept rows of a group are independent draws from Q restricted to this group. The bounds that
+// use no weights hold for these rows. A method that uses the weights of all rows would have to know E[w] within each
+// group.
 //
 // With --cluster, a group keeps one row of each cluster that has rows in the group, so it can use a row that the sample
 // of all rows does not use. The bounds of a group are about a random row of the group in a random cluster that has rows

@@ -36,7 +36,7 @@ func (f shardFlag) String() string {
 
 func (shardFlag) Type() string { return "i/k" }
 
-// sharded is a command line 'certify …' that is split into shards, which run on other machines.
+// sharded is a command line 'certify …' whose run is split into shards. The shards run on other machines.
 type sharded struct {
 	flags   []string // as given, without the flags that each shard sets
 	out     string

@@ -146,7 +146,7 @@ func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, c
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // scores certify the second margin, even if the run certified the first
+	if q.Votes == "" { // the scores certify the second margin, even if the run certified the first margin
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound

@@ -19,7 +19,7 @@ type copiedColumns struct {
 // leaves out the columns that the output has already.
 func copyColumns(t *table.Table, written []string) (c copiedColumns) {
 	if slices.Contains(written, "label") {
-		written = append(slices.Clone(written), "labels") // two names of one column
+		written = append(slices.Clone(written), "labels") // "label" and "labels" name the same column
 	}
 	kept := func(name string) string {
 		if to := predictions.KeptName(name); !slices.Contains(written, to) && !slices.Contains(c.names, to) {

@@ -104,8 +104,8 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName returns the name of the source of a place that was searched. If the source is a parameter, the result is
-// the parameter's flag.
+// sourceName names the source that led to a searched place. If the source is a parameter, the result is the parameter's
+// flag.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)

@@ -53,7 +53,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// cleanPredictions returns the predictions without noise in a file of votes.
+// cleanPredictions reads a file of votes and returns the predictions for the inputs without noise.
 func cleanPredictions(t *testing.T, path string) (predictions []int) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -60,8 +60,8 @@ func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	if cmd.Flags().Changed("model") {
 		delete(s.values, "seed")
 	}
-	// The examples that --only selects need new noise. The old run's choice of examples would be made again among the
-	// selected examples, so the new run does not take it.
+	// The examples that --only selects need new noise. The old run's --skip, --max, --select and --shard chose among
+	// all examples, so they do not fit the examples that --only selects.
 	if cmd.Flags().Changed("only") {
 		for _, name := range []string{"seed", "skip", "max", "select", "shard"} {
 			delete(s.values, name)
@@ -70,8 +70,8 @@ func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	return s, nil
 }
 
-// expect returns the SHA-256s that the new run must find in the files that it takes from the old run. A file that the
-// user named may have any content.
+// The new run reads some files whose names come from the old run. expect returns the SHA-256s that these files must
+// have. A file that the user named may have any content.
 func (f *fromRun) expect() (e spec.Expected) {
 	if f.run == nil {
 		return e

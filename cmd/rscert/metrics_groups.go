@@ -31,8 +31,8 @@ type metricGroup struct {
 // worstMetric is the worst value of a metric in any group.
 type worstMetric struct {
 	Group predictions.RowGroup `json:"group"`
-	// Estimate is the worst value of a group. If the intervals of the groups are exact, it has an interval for the
-	// worst of their true values.
+	// Estimate is the value of the worst group. If the interval of each group is exact, Estimate also has an interval
+	// for the worst of the groups' true values.
 	Estimate *estimate `json:"estimate"`
 }
 
@@ -131,7 +131,7 @@ func (m groupMetric) worst(groups []metricGroup) *worstMetric {
 		all = append(all, calib.Estimate{Value: float64(e.Value), Lower: float64(e.Low), Upper: float64(e.High), Method: calib.IntervalMethod(e.Interval)})
 	}
 	worst, at := calib.WorstEstimate(all, !m.smallest)
-	if worst.Method == calib.Bootstrap || worst.Method == "" { // these intervals do not hold together
+	if worst.Method == calib.Bootstrap || worst.Method == "" { // no interval holds for all groups together
 		return &worstMetric{groups[at].RowGroup, pointEstimate(worst.Value)}
 	}
 	return &worstMetric{groups[at].RowGroup, newEstimate(worst)}

@@ -45,7 +45,8 @@ func paperBlocks(page string) (all []paperBlock) {
 	return all
 }
 
-// Each of these tables and figures must have a block in its page, with this command in the block.
+// The test lists tables and figures of papers, with a command for each. Below the heading of the table or figure, the
+// page of the paper must have a block with this command.
 func TestPapersHaveCommands(t *testing.T) {
 	all := pages(t)
 	for _, c := range []struct{ page, heading, command string }{

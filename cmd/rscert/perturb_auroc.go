@@ -127,8 +127,8 @@ func (r aurocReport) print(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-// draw draws the AUROC by bandwidth, in the style of Figure 2 of Ciosek et al. 2025. The band is the AUROC of the
-// unperturbed scores plus the interval of the change.
+// draw draws the AUROC by bandwidth, in the style of Figure 2 of Ciosek et al. 2025. The band shows the interval for
+// the change of the AUROC, added to the AUROC of the unperturbed scores.
 func (r aurocReport) draw(format picture.Format, path string) ([]byte, error) {
 	p := picture.NewPlot(filepath.Base(displayPath(path))+": AUROC after perturbation", "bandwidth h", "AUROC")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, twos{}

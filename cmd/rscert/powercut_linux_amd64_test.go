@@ -183,7 +183,8 @@ func digest(files powercut.Files) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// choose picks a limited number of the remnants, evenly from every phase.
+// choose picks at most the given number of remnants. As far as possible, it picks equally many from the start, the
+// middle and the finish of the run.
 func choose(remnants []remnant, most int, rng *rand.Rand) []remnant {
 	byPhase := map[string][]remnant{}
 	for _, r := range remnants {

@@ -102,7 +102,7 @@ func (o clusterOptions) divide(t *table.Table, seed uint64) (*rowClusters, error
 }
 
 // keepPredictions divides predictions into clusters, and keeps one row of each cluster. The table holds the rows of the
-// predictions. It is nil if the predictions are votes of a run. Without --cluster, it keeps all rows.
+// predictions. It is nil if the predictions are votes of a run. Without --cluster, keepPredictions keeps all rows.
 func (o clusterOptions) keepPredictions(path string, p *calib.Predictions, t *table.Table, seed uint64) (*calib.Predictions, *rowClusters, error) {
 	if o.set && t == nil {
 		return nil, nil, hint.Add(badInputf("%s: --cluster %s: a run knows no clusters of its examples", displayPath(path), o.column),
@@ -171,7 +171,8 @@ func (c *rowClusters) names() []string {
 	return names
 }
 
-// print says which rows were kept. The argument 'what' names the statements about the population.
+// print says which rows were kept. The argument 'what' names the results that are about these rows' population, such as
+// "The bounds".
 func (c *rowClusters) print(out io.Writer, what string) {
 	if c == nil {
 		return

@@ -76,8 +76,8 @@ func warnOfSample(s streams, path string, t *table.Table, scores predictions.Sco
 	return warnOfSuspicions(s, path, scores.Quantity(), found)
 }
 
-// warnOfScores is warnOfSample for scores that are not perturbed yet. Perturbed copies differ from each other, so
-// nothing finds them.
+// warnOfScores is warnOfSample for scores that are not perturbed yet. After the perturbation, copies differ from each
+// other, and warnOfSample would not find them.
 func warnOfScores(s streams, path string, t *table.Table, scores predictions.Scored) error {
 	if scores.Label == nil {
 		return nil

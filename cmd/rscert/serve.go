@@ -137,7 +137,7 @@ const minToken = 16
 func (o *serveOptions) settle(f *pflag.FlagSet) (err error) {
 	p, c := &o.plan, &o.config
 	if p.Conformal != "" && !f.Changed("batch") {
-		p.Spec.Batch = 0 // take the batch of the calibration, because the last bits of scores may depend on the batch
+		p.Spec.Batch = 0 // 0: the batch of the calibration, because the last bits of scores may depend on the batch
 	}
 	if p.Run == "" {
 		return badInputf("--run is missing")

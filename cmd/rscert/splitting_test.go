@@ -124,7 +124,8 @@ func TestSplittingRun(t *testing.T) {
 		t.Errorf("report has a smoothed accuracy of a stopped run\n%s", got)
 	}
 	rscert(exitDone, sample("stopped", "--stop", "radius>=0.1", "--resume")...)
-	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other offsets of the noise
+	// Another seed gives the noise other offsets, so the run must not resume.
+	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...)
 }
 
 // Commands and options that need random noise must refuse the law 'splitting' and name it.

@@ -171,7 +171,7 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of failed statements divided by δ. It reports a test error if so many failures would be
+// judge returns the ratio of the share of failed statements to δ. It reports a test error if so many failures would be
 // improbable at a failure rate of δ.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
@@ -185,7 +185,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 
 // checkThresholdedCoverage simulates noise samples, the bounds from these samples, and the certified error. A failure
 // is a dataset on which, at some τ, an attack causes an error above the certified error. The function returns the
-// largest share of failures divided by δ.
+// largest ratio of the share of failures to δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -224,7 +224,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 
 // checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound has the largest possible
 // effect: it says that the answer is right under every attack, although some attack makes the answer wrong. The
-// function returns the largest share of failures divided by δ.
+// function returns the largest ratio of the share of failures to δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

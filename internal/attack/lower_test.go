@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// blurredProbability returns E[1/(1+e^{−Z})] for Z ~ N(z, σ²‖w‖²): the mean probability of the class of positive scores
-// of a linear classifier under Gaussian noise.
+// blurredProbability returns E[1/(1+e^{−Z})] for Z ~ N(z, σ²‖w‖²). For a linear classifier under Gaussian noise, this
+// is the mean probability of the class that the classifier answers where its score is positive.
 func blurredProbability(l *linear, x []float32) float64 {
 	scale, sum := testSigma*length(l.w), 0.
 	const pieces = 4000

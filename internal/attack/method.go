@@ -43,7 +43,7 @@ const (
 	APGDConfT Method = "apgd-conf-t"
 	// SquareConf maximises the confidence in a wrong class by random squares.
 	SquareConf Method = "square-conf"
-	// AAConf is the AutoAttack for confidences by Stutz et al.
+	// AAConf is the AutoAttack of Stutz et al., which attacks confidences.
 	AAConf Method = "aa-conf"
 )
 

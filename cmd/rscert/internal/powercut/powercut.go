@@ -142,7 +142,7 @@ func parentsIn(names map[string]int, name string) bool {
 
 // names returns the names after the past events. It maps the path of every file and folder to its identity.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // by folder: how many of the first events changed its names durably
+	durable := map[string]int{} // for each folder: changes of its names by events before this index are durable
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
