@@ -28,7 +28,7 @@ type Model struct {
 	device    Device
 	settings  settings
 	session   *session
-	sizes             // sizes of Run
+	sizes             // sizes of the batches of Run
 	smaller   []sizes // sizes of smaller batches, in ascending order
 	copies    int     // if above 0, every call has this number of rows, which hold copies of one sample
 

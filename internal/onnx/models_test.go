@@ -162,7 +162,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("RandomNormalLike", "s", "r").
 			node("Add", "s r", "y").output("y", graph.Float32, "N", 4)
 	},
-	"nan": func() *modelBuilder { // NaN where the image's darkest value is below −1
+	"nan": func() *modelBuilder { // the scores are NaN if the image has a value below −1
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMin", "x", "min", ints("axes", 1, 2, 3), integer("keepdims", 0)).floats("one", 1).node("Add", "min one", "a").
 			node("Sqrt", "a", "root").node("Unsqueeze", "root", "column", ints("axes", 1)).node("Add", "s column", "y").output("y", graph.Float32, "N", 4)

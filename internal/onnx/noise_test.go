@@ -182,8 +182,9 @@ func TestNoisyInputs(t *testing.T) {
 	}
 }
 
-// TestNoisyModels compares scores and votes for various models. The models' batch dimensions are fixed, freed, cut into
-// single samples or missing. Some models have other types, one input per table column, or one number per sample.
+// TestNoisyModels compares scores and votes for various models. Their batch dimension is free, fixed, freed by rscert
+// or missing. Some models run one sample per call. Some have other types, one input per table column, or one number per
+// sample.
 func TestNoisyModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		batch, tile int

@@ -28,7 +28,7 @@ type preloader struct {
 	folders func() []string // called only if the loader cannot find a library by itself
 	looked  []string
 	missing []string
-	checked map[string]error // results for folders of the cache
+	checked map[string]error // results of the method 'check', by folder
 }
 
 // open loads a library for the whole process. It first tries the library's name and then the files in the folders.

@@ -38,7 +38,7 @@ func (r Rejection) Draw(format picture.Format) ([]byte, error) {
 		return []float64{e.Robust, e.CleanError, e.TruePositives, e.FalsePositives}
 	}
 	left := 0.0
-	for _, tau := range thresholds { // the errors at τ also hold between τ and the threshold before it
+	for _, tau := range thresholds { // between the threshold before it and τ, the errors are those at τ
 		for k, y := range values(r.Curve.At(tau)) {
 			if !math.IsNaN(y) {
 				lines[k].Add(left, y)

@@ -26,7 +26,7 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int   `json:"examples"` // number of examples in both runs
-	Samples  int64 `json:"samples"`  // selection and estimation samples of these examples that both runs drew
+	Samples  int64 `json:"samples"`  // selection and estimation samples that both runs drew for these examples
 	Votes    Votes `json:"votes"`
 	// OtherCounts is the number of examples whose vote counts differ between the runs.
 	OtherCounts int `json:"examples_with_other_counts"`
@@ -45,8 +45,7 @@ type Agreement struct {
 	// describes the example with the largest difference.
 	OtherRadius int     `json:"examples_with_other_radius"`
 	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
-	// Changed lists the examples counted in OtherTop, OtherClass, AbstainedFirst or AbstainedSecond.
-	Changed []Class `json:"changed"`
+	Changed     []Class `json:"changed"` // examples counted in OtherTop, OtherClass, AbstainedFirst or AbstainedSecond
 }
 
 // Side describes one of the two runs.

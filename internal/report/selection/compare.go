@@ -24,7 +24,8 @@ type Options struct {
 	Names []string
 	// Families holds, for each run, the family of its model, for example the training method. Nil: one family.
 	Families []string
-	// Within is the tolerance of the rule of Choice, as a share of the examples. Nil: make no choice.
+	// Within is the tolerance in the rule that the comment of Choice describes, as a share of the examples. Nil: make
+	// no choice.
 	Within *float64
 	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
 	BestScale bool
