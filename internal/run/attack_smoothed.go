@@ -25,7 +25,7 @@ type SmoothedAttackPlan struct {
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
 	Samples         int // noisy copies in the gradient of the last step; 0: the default
-	N               int // number of fresh samples for each smoothed answer; also the maximum number for screening a perturbation
+	N               int // fresh samples for each smoothed answer; maximum number of samples for screening a perturbation
 	Alpha           float64
 	Keep            attack.Keep
 	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
@@ -111,8 +111,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	return r, a.finish(r)
 }
 
-// count returns a copy of n that also says how many examples have no answer and, for attack.KeepAll, how far the
-// probabilities fell. It computes these figures from the outcomes of all examples.
+// count returns a copy of n in which Abstained and Lowered are computed from the outcomes of all examples.
 func (n AttackedNoise) count(found []attack.Found) *AttackedNoise {
 	if n.Keep == attack.KeepAll {
 		n.Lowered = new(LoweredProbability)

@@ -146,8 +146,8 @@ func mustAudit(t *testing.T, p AuditPlan) *Audited {
 }
 
 // An audit must not accuse a correct run. Every candidate's distance is a multiple of the example's exact radius. No
-// certified radius may exceed the exact radius. No verified distance may be below the exact radius. None may be above
-// 1.5 times the exact radius, the farthest candidate, except for rounding.
+// certified radius may exceed the exact radius. The farthest candidate is at 1.5 times the exact radius. Up to
+// rounding, each verified distance must be between the exact radius and 1.5 times the exact radius.
 func TestAuditOfRightRun(t *testing.T) {
 	p := linearRun(t, 40)
 	r := mustAudit(t, auditPlan(p))

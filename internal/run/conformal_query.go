@@ -71,10 +71,10 @@ func (t *tally) goal(n int64) int64 {
 }
 
 // missing returns a number of further draws after which every class will probably be decided. Before the first draw,
-// the result is the smallest number of draws that decides a class if all its scores count, and also if none of them
-// counts. Later, the method finds two numbers for each undecided class: how many counted scores would include the
-// class, and how many uncounted scores would exclude it. It takes the smaller number for each class, and returns the
-// largest of these.
+// the result is the smallest number of draws that decides a class in both extreme cases: all its scores reach the
+// threshold, or none does. Later, the method finds two numbers for each undecided class: how many further scores that
+// reach the threshold would include the class, and how many further scores below the threshold would exclude it. It
+// takes the smaller number for each class, and returns the largest of these.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)

@@ -162,7 +162,7 @@ func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	return v, state == checksum.Good, f.valid(v)
 }
 
-// sealedJSON and sealedCSV match a text in which something follows the checksum that ends a complete line.
+// sealedJSON and sealedCSV match text that continues after the checksum of a complete line.
 var (
 	sealedJSON = regexp.MustCompile(`"crc32c:[0-9a-f]{8}"}.`)
 	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)

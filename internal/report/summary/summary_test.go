@@ -300,7 +300,7 @@ func TestCalibration(t *testing.T) {
 		t.Errorf("certified %+v", c.Certified)
 	}
 	for k, want := range []Thresholded{
-		{Tau: 0.4, Wrong: 8, Right: 2}, // the bound 0.4, and the bound 0.7 of a wrong answer, reach the threshold 0.4
+		{Tau: 0.4, Wrong: 8, Right: 2}, // 7 without bounds and one with the upper bound 0.7 may be wrong
 		{Tau: 0.75, Wrong: 7, Right: 1},
 		{Tau: 0.8, Wrong: 7, Right: 1},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// units returns a note on the units of the radii of runs with a scale for each column, or "" for other runs.
+// units returns a note on the units of the radii if a run has a scale for each column. Otherwise it returns "".
 func units(runs []summary.Summary) string {
 	if !slices.ContainsFunc(runs, func(s summary.Summary) bool { return s.Conditions.Scaled }) {
 		return ""

@@ -26,8 +26,8 @@ func noDifference(level float64) string {
 // fromResults warns that the radii depend on the results.
 const fromResults = "The results decided which radii the table has, and the p-values do not allow for this. Fix the radii beforehand."
 
-// differences returns the table of the changes of each run from the first one. A cell holds the p-value, after the
-// change in percentage points or the mark noChange.
+// differences returns the table of the changes of each run from the first one. Each cell holds the change in percentage
+// points, or the mark noChange, followed by the p-value.
 func differences(all []gate.Comparison) section {
 	first := all[0]
 	out := section{caption: fmt.Sprintf("change of the certified accuracy from %s, in percentage points by %s, paired by example (%d examples)",
