@@ -40,9 +40,9 @@ type Found struct {
 	Class        int       // class of Adversarial
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
-	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
-	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find
-	// one.
+	// Only attacks that change confidences set the fields Confidence and Altered. Confidence is the largest probability
+	// without an attack. Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the
+	// other attacks find one.
 	Confidence float64
 	Altered    []Altered
 	Lowered    *Lowered // only with KeepAll

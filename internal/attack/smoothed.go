@@ -45,9 +45,9 @@ const (
 	DefaultScreenSamples    = 10_000
 )
 
-// Candidate is a perturbed input that may make the smoothed classifier answer another class. The class Rival won among
-// the samples with which the search selected the candidate. Because of this selection, the win is no evidence, and the
-// caller must verify the candidate with fresh noise.
+// Candidate is a perturbed input that may make the smoothed classifier answer another class. Rival is the class that
+// won among the samples from which the search selected the candidate. Because of this selection, these samples are no
+// evidence, and the caller must verify the candidate with fresh noise.
 type Candidate struct {
 	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
 	Distance float64   // distance from the example, rounded up
@@ -177,7 +177,8 @@ type ray struct {
 	radius    float64
 }
 
-// point returns the input at the ray's radius along its direction. It also returns the distance of this input from x.
+// point moves x in the ray's direction by at most the ray's radius. It returns the resulting input and the distance of
+// this input from x.
 func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance float64) {
 	if s.Lattice != nil {
 		return s.Lattice.Within(s.Threat).Move(x.Values, r.direction, r.radius)
@@ -278,7 +279,7 @@ func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]C
 	for _, factor := range ladder {
 		values, distance := s.point(x, ray{r.direction, min(factor*r.radius, s.Epsilon)})
 		if len(all) > 0 && distance >= all[len(all)-1].Distance {
-			continue // the lattice has no other point there
+			continue // this point is no nearer than the last point in the list
 		}
 		p, err := s.poll(ctx, x, values, s.Screen)
 		if err != nil {

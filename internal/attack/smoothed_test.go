@@ -147,7 +147,8 @@ func TestSmoothedLinear(t *testing.T) {
 }
 
 // sameForEveryBatch checks that a search has the same result for every batch size and number of goroutines, and another
-// result for another seed. The function 'find' changes a search and runs it.
+// result for another seed. The function 'find' passes a search to its argument, which may change the search, and then
+// runs the search.
 func sameForEveryBatch[T any](t *testing.T, find func(change func(*SmoothedSearch, *linear)) T) {
 	t.Helper()
 	first := find(func(*SmoothedSearch, *linear) {})

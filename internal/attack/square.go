@@ -107,7 +107,7 @@ func (w *walk) propose(s *Search, query int) []float32 {
 		return x
 	}
 	x := slices.Clone(w.best)
-	if x == nil { // the scores so far were NaN
+	if x == nil { // the scores of all inputs so far were NaN
 		x = slices.Clone(w.Values)
 	}
 	area := share(query, s.Steps) * float64(w.height*w.width)

@@ -74,7 +74,8 @@ func (w *walk) perturbed(s *Search, d []float64) []float32 {
 // rectangle is a part of an image. It is the same in every channel.
 type rectangle struct{ row, column, height, width int }
 
-// window returns the height and width of a window with this share of an image's area.
+// window returns the height and width of a window. The argument 'share' is the window's area divided by the image's
+// area.
 func (w *walk) window(share float64) (height, width int) {
 	area := share * float64(w.height*w.width)
 	side := max(int(math.Round(math.Sqrt(area))), leastSide)
@@ -110,8 +111,8 @@ func (w *walk) offsets(channel int, r rectangle) []int {
 
 // gather changes one channel of the perturbation d. It sets the window "from" to 0. The window "into" gets the squared
 // norm of both windows plus the argument 'unused'. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
-// windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values in the window "into", η is the form and ρ is a
-// random sign.
+// windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values in the window "into", η is the argument 'form' and ρ
+// is a random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
 	places := w.offsets(channel, into)
 	nu := make([]float64, len(places))
@@ -199,7 +200,7 @@ func square(d []float64) float64 {
 	return sum
 }
 
-// transpose returns the transpose of a matrix with this number of columns.
+// transpose returns the transpose of the matrix d, which is stored row by row and has the given number of columns.
 func transpose(d []float64, columns int) []float64 {
 	turned := make([]float64, 0, len(d))
 	for column := range columns {

@@ -43,7 +43,7 @@ func TestBump(t *testing.T) {
 			t.Errorf("%d×%d: %v, want %v", h2, h1, got, turned)
 		}
 	}
-	// Computed by hand, the centre is 5/4 and its neighbours are 1/4, all divided by √(25/16 + 8/16).
+	// By hand, the centre is 5/4 and each of its eight neighbours is 1/4, all divided by the norm √(25/16 + 8/16).
 	if got := bump(3, 3); math.Abs(got[4]-1.25/math.Sqrt(33./16)) > 1e-12 || math.Abs(got[0]-.25/math.Sqrt(33./16)) > 1e-12 {
 		t.Errorf("3×3: %v", got)
 	}
@@ -237,7 +237,7 @@ func TestProposeL2(t *testing.T) {
 	for _, shape := range [][]int{{3, 20, 20}, {20, 20, 3}, {60}, {12, 5}} {
 		s, w := newL2Walk(shape, 3)
 		w.best = w.propose(s, 0)
-		for i := range w.best { // leave some norm unused
+		for i := range w.best { // so that the perturbation is shorter than ε
 			w.best[i] /= 2
 		}
 		changed := 0

@@ -26,9 +26,9 @@ type Point struct {
 	Radius    float64 `json:"radius"`
 	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images is an upper bound on the robust accuracy on the images of the audit. The bound is wrong only if one of the
-	// verified answers behind the fields Listed is wrong. The probability of such an error is at most the familywise
-	// level of Chains.
+	// Images is an upper bound on the robust accuracy on the images of the audit. Each value of Listed rests on
+	// verified answers, and the bound is wrong only if one of these answers is wrong. The probability of such an error
+	// is at most the familywise level of Chains.
 	Images float64 `json:"images"`
 	// Lower and Upper bound the robust accuracy of the population. Each of these bounds holds with confidence 1−δ for
 	// this radius alone.
@@ -56,9 +56,9 @@ type Levels struct {
 // constant, one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is
 // robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
-// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. This bound is
-// wrong only if one of the verified answers behind the fields Listed is wrong. The probability of such an error is at
-// most the familywise level of Chains.
+// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. Each value of
+// Listed rests on verified answers, and this bound is wrong only if one of these answers is wrong. The probability of
+// such an error is at most the familywise level of Chains.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }

@@ -138,7 +138,7 @@ func (l *Log) write(lines []Line) error {
 		text = append(append(text, l.seed.AppendJSON(data)...), '\n')
 	}
 	if _, err := l.file.Write(text); err != nil {
-		if undo := l.file.Truncate(l.size); undo != nil { // no line may follow half a line
+		if undo := l.file.Truncate(l.size); undo != nil { // else the next line would follow half a line
 			l.broken = errors.Join(err, undo)
 		}
 		return err

@@ -48,7 +48,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 	}
 }
 
-// The oracle computes the same sum in 160-bit floats, with terms from a recurrence.
+// The oracle adds the probabilities of k, k+1, … successes in 160-bit floats. A recurrence gives these probabilities.
 func TestBinomialTailLarge(t *testing.T) {
 	const prec = 160
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }

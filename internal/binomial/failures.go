@@ -6,9 +6,9 @@ import "fmt"
 // probability at most alpha, then with probability at least 1 − delta at most k of them are wrong.
 //
 // If the failures are independent and have probabilities p_i ≤ α, their number is stochastically at most Bin(n, α). The
-// proof couples each failure with a Bernoulli(α) variable that is at least as large. The number n must count every
-// example for which a certificate was attempted. If n leaves out examples because of their results, there can be more
-// failures than Bin(n, α) predicts.
+// proof couples the indicator of each failure with a Bernoulli(α) variable that is at least as large. The number n must
+// count every example for which a certificate was attempted. If n leaves out examples because of their results, there
+// can be more failures than Bin(n, α) predicts.
 //
 // The computed tail is proved to be no smaller than the true tail, so k is never too small. It can be one too large if
 // the tail equals δ to within rounding.

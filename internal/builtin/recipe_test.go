@@ -24,8 +24,8 @@ type recipe struct {
 	Options struct{ Seed *int }
 }
 
-// Each model has a recipe. The noise of the recipe is the noise in the model's name, and the shape of the training data
-// is the shape of the model's input.
+// Each model has a recipe. The recipe must state the noise that the model's name states. The training data must have
+// the shape of the model's input.
 func TestRecipes(t *testing.T) {
 	files, err := filepath.Glob("models/*.onnx")
 	if err != nil || len(files) == 0 {

@@ -24,9 +24,9 @@ func TestAuditCoverage(t *testing.T) {
 	}
 }
 
-// TestAuditAtom prints the table of docs/calibration-error.md about the repair: how often two Nadaraya–Watson bounds
-// are below the true error if all scores are equal. Both bounds use one split into training and validation points, for
-// which the paper states its Proposition 2.
+// TestAuditAtom prints a table of docs/calibration-error.md. The table says how often the printed and the repaired
+// Nadaraya–Watson bound are below the true error if all scores are equal. Both bounds use one split into training and
+// validation points, for which the paper states its Proposition 2.
 func TestAuditAtom(t *testing.T) {
 	const train, valid, trials, truth = 2000, 15_000, 4000, 0.2
 	rng := rand.New(rand.NewPCG(12, 2))
@@ -55,8 +55,8 @@ func TestAuditAtom(t *testing.T) {
 	}
 }
 
-// auditTrials returns the number of samples of a simulation: the given number or, for a shorter simulation, the number
-// in the environment variable AUDIT_TRIALS.
+// auditTrials returns the number of samples of a simulation. This is the argument 'trials', or the number in the
+// environment variable AUDIT_TRIALS if that number is smaller.
 func auditTrials(t *testing.T, trials int) int {
 	t.Helper()
 	text := os.Getenv("AUDIT_TRIALS")

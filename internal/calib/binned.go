@@ -57,7 +57,7 @@ func newBin(points []uint64, from, to int, level uint8) bin {
 		b.score = first
 		return b
 	}
-	mean, before := b.labels/b.n, 0.0 // before is Σ_{j<i} (s_j − s̄)
+	mean, before := b.labels/b.n, 0.0 // the variable 'before' is Σ_{j<i} (s_j − s̄)
 	for i := from; i < to; i++ {
 		s, y := unpack(points[i])
 		d := s - b.score

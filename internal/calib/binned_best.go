@@ -14,8 +14,8 @@ import "math"
 // be the smaller one if CE is near c. For values of c far above CE, the other bound is small enough with the rest of δ.
 // In the range (low, high], the largest value that is not refuted is min(Q, B, high), if this is above low.
 //
-// OfSample is made from the fields OfSample of the two bounds in the same way. Given the scores, the error of the sample
-// is a fixed number, too.
+// The field OfSample of the result combines the fields OfSample of the two bounds in the same way. This is valid
+// because the error of the sample is a fixed number, too, given the scores.
 func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
 	var best Bound
 	found, foundOfSample := false, false
@@ -64,7 +64,7 @@ func bestRanges(n float64) []bestRange {
 	return []bestRange{large, {1.75 * scale, 0.5}, {0, 0.8}}
 }
 
-// keeps reports whether a bound refutes only a part of the range, or nothing.
+// keeps reports whether the range has a value that the bound does not refute.
 func (r bestRange) keeps(bound float64) bool { return bound > r.low || r.low == 0 }
 
 // bound returns the smaller of the two bounds at their levels in the range. If BinnedBentkus refutes the whole range,

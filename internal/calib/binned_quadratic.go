@@ -61,12 +61,12 @@ func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 	return s.boundQuadratic(delta, variation, math.Inf(1))
 }
 
-// pathFrom is the smallest number of scores for which boundQuadratic uses quadraticPath. For fewer scores, quadraticPath
-// hardly gains.
+// pathFrom is the smallest number of scores for which boundQuadratic uses quadraticPath. For fewer scores,
+// quadraticPath hardly lowers the bound.
 const pathFrom = 300
 
-// boundQuadratic returns BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound without it is above
-// twice the rival. quadraticPath lowers the bound by 10 to 20 % near calibration.
+// boundQuadratic returns BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound without it is more
+// than twice the argument 'rival'. Near calibration, quadraticPath lowers the bound by only 10 to 20 %.
 func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err

@@ -46,8 +46,8 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 // the order does not depend on the data. So, given the clusters, the first row J_k of cluster k is each row of the
 // cluster with equal probability. The orders within different clusters are independent, so J₁, …, J_K are independent.
 // C_k and J_k determine the pair that cluster k keeps, by the same rule for every k. The pairs (C_k, J_k) are
-// independent and have one distribution, and therefore so have the kept pairs. Given C_k, the kept pair is in A with the
-// probability in the brackets.
+// independent and have one distribution, and therefore so have the kept pairs. Given C_k, the kept pair is in A with
+// the probability (number of rows of C_k with (s, y) in A) / (number of rows of C_k).
 //
 // The given rows may be a part of the rows, if each row is chosen by its own values or by the values of its own cluster.
 // Then let C_k be the given rows of cluster k. Whether a cluster has a given row depends on this cluster alone. So the

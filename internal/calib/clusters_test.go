@@ -54,7 +54,8 @@ func TestKeepOneUniform(t *testing.T) {
 	}
 }
 
-// Whole clusters are held out, their number is the share of the clusters, and the seed decides which they are.
+// Holdout holds out whole clusters. The argument 'share' determines their number, and the seed decides which clusters
+// they are.
 func TestClusterHoldout(t *testing.T) {
 	var clusters [][]int
 	n := 0

@@ -158,7 +158,7 @@ func (d *discriminator) fit() ([]float64, error) {
 		Grad: func(gradient, beta []float64) { d.loss(gradient, beta) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
 	if err == nil || result != nil && result.Gradient != nil && allBelow(result.Gradient, 1e-5) {
-		return result.X, nil // the line search ends at the precision of float64
+		return result.X, nil // the line search failed only because it reached the precision of float64
 	}
 	return nil, errors.Join(errors.New("the logistic regression did not converge"), err)
 }

@@ -42,7 +42,8 @@ func TestRatiosOfGaussians(t *testing.T) {
 	}
 }
 
-// newtonRatios fits the same regressions by Newton's method and plain loops.
+// newtonRatios computes the weights of EstimateRatios in another way. It fits the regressions by Newton's method, in
+// plain loops.
 func newtonRatios(source, target Features, o RatioFit) []float64 {
 	fs, ft := assignFolds(source.N, o.Folds, o.Seed), assignFolds(target.N, o.Folds, o.Seed+1)
 	weights := make([]float64, source.N)

@@ -343,7 +343,7 @@ func TestCCEProperties(t *testing.T) {
 			}
 		}
 
-		// The value keeps every bit if the samples are reordered, or if every sample is repeated.
+		// The value is bit for bit the same if the samples are reordered, or if every sample is repeated.
 		shuffled := slices.Clone(intervals)
 		r.Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if again := value(b, shuffled); again != w.Value {
@@ -472,7 +472,8 @@ func TestDatasetWideCoverage(t *testing.T) {
 			plain++
 		}
 	}
-	// If the statement is true, more failures than the limit have a probability below 10⁻⁶.
+	// If the statement fails with probability at most δ, the probability of more failures than this limit is at most
+	// 10⁻⁶.
 	if limit, err := binomial.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
 		t.Errorf("the bound failed in %d of %d trials, at most %d may (%v)", above, trials, limit, err)
 	}

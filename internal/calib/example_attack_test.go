@@ -34,8 +34,8 @@ func ExampleCBS() {
 	// Output: 0.81 by the confidences 0.1 and 0.9
 }
 
-// The two predictions have the largest gaps 0.9 and 0.9. Their mean bounds the calibration error for every choice of
-// bins.
+// For each of the two predictions, the largest gap in its interval is 0.9. The mean of these gaps bounds the
+// calibration error for every choice of bins.
 func ExampleLargestGap() {
 	gap, err := calib.LargestGap([]calib.Bounded{
 		{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false},

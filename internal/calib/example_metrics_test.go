@@ -57,8 +57,8 @@ func ExamplePredictions_Check() {
 	// Output: row 1: confidence 1.5 is outside [0, 1]
 }
 
-// Of two answers with confidence 0.9 one is right. The answers with confidence 0.6 and 0.8 are right. So the gaps of
-// the three bins are 0.4, 0.4 and 0.2.
+// One of the two answers with confidence 0.9 is right. The answers with confidence 0.6 and 0.8 are right. So the gaps
+// of the three bins are 0.4, 0.4 and 0.2.
 func ExampleECE() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -99,8 +99,8 @@ func ExampleEqualCount() {
 	// 2 answers: confidence 0.90, accuracy 0.50
 }
 
-// In the upper of two bins 90 of 100 answers are right. The interval of this bin is the Clopper–Pearson interval of the
-// accuracy.
+// In the upper of two bins, 90 of 100 answers are right. The interval of this bin is the Clopper–Pearson interval of
+// the accuracy.
 func ExampleBands() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -128,8 +128,8 @@ func ExampleClasswiseECE() {
 	// Output: 0.35 [0.35 0.35]
 }
 
-// Of ten answers with confidence 0.9 five are right. The plain error is 0.4, and the debiased error is √(0.4² −
-// 0.5²/9).
+// Ten answers have confidence 0.9, and five of them are right. The plain error is 0.4, and the debiased error is √(0.4²
+// − 0.5²/9).
 func ExampleDebiasedL2() {
 	p := &calib.Predictions{Confidence: make([]float64, 10), Correct: make([]bool, 10)}
 	for i := range 10 {

@@ -57,7 +57,8 @@ func fitLines(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 	return points
 }
 
-// appendEnds adds the points at the ends of a bin, on the line through the bin's means with this slope.
+// appendEnds adds a point at the first score and a point at the last score of a bin. Both lie on the line that has the
+// given slope and passes through the bin's mean score and mean label.
 func (s *Sample) appendEnds(points []FitPoint, b *bin, slope float64) []FitPoint {
 	first, _ := unpack(s.packed[b.from])
 	last, _ := unpack(s.packed[b.to-1])

@@ -245,7 +245,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // for other samples many partitions give the same bound, and rounding decides
+			if name == "uniform" { // for other samples, rounding decides between equal bounds
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// deviationByHand returns the result of deviation by its formula. It computes the right-hand side for λ = λ₀, 2λ₀, 4λ₀,
-// … up to 0.9, where λ₀ = √(2·logInverse/n), and returns the smallest.
+// deviationByHand computes the result of the function 'deviation' from its formula. It computes the right-hand side for
+// λ = λ₀, 2λ₀, 4λ₀, … up to 0.9, where λ₀ = √(2·logInverse/n), and returns the smallest.
 func deviationByHand(n int, a, squares, logInverse float64) float64 {
 	grid := []float64{}
 	for lambda := math.Sqrt(2 * logInverse / float64(n)); lambda <= 0.9; lambda *= 2 {
@@ -58,7 +58,8 @@ func weightedPredictions(weighted bool) *Predictions {
 	return p
 }
 
-// sharesByHand returns each member's share a of the members' weight, the largest share, and Σa²f² over the members.
+// sharesByHand returns the share a of each member in the total weight of all members, the largest share, and Σa²f² over
+// the members.
 func sharesByHand(p *Predictions, members []int, f func(i int) float64) (share map[int]float64, a, squares float64) {
 	share = map[int]float64{}
 	total := 0.0
@@ -145,7 +146,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product exceeds 2/α if m is the argument 'from'
+	root := func(sign, from, to float64) float64 { // the product is at least 2/α at m = from
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -158,8 +159,9 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 	return root(1, 0, 1), root(-1, 1, 0)
 }
 
-// accuracyByHand computes the Clopper–Pearson interval by quantiles of the beta distribution. With weights it computes
-// the mean ± deviation, each side at α/2.
+// accuracyByHand computes the interval of the accuracy. Without weights, this is the Clopper–Pearson interval, from
+// quantiles of the beta distribution. With weights, it is the mean plus and minus the result of deviationByHand at
+// level α/2.
 func accuracyByHand(p *Predictions, members []int, alpha float64) (low, high float64, method IntervalMethod) {
 	share, a, squares := sharesByHand(p, members, p.residual)
 	var x, acc float64
@@ -286,7 +288,7 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 	}
 }
 
-// For a large sample that is far from calibrated, the lower ends are above 0.
+// For a large sample that is far from calibrated, the lower ends of the intervals are above 0.
 func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 	const n = 4000
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}

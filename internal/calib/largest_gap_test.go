@@ -46,9 +46,9 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	}
 }
 
-// The functions move an interval end outward if it is not a multiple of 2⁻⁶³. So for one prediction, CCE and LargestGap
-// are at least the exact gap, and CBS is at least the square of the gap. Some ends are just below powers of two, others
-// are random. The direction of rounding changes at most the last bit of the result.
+// CCE, LargestGap and CBS move an interval end outward if it is not a multiple of 2⁻⁶³. So for one prediction, CCE and
+// LargestGap are at least the exact gap, and CBS is at least the square of the gap. Some ends are just below powers of
+// two, others are random. The direction of rounding changes at most the last bit of the result.
 func TestEndsMoveOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	ends := []float64{math.Nextafter(0x1p-20, 0), math.Nextafter(0x1p-20, 1), math.Nextafter(0x1p-40, 0), 0x1p-70, math.SmallestNonzeroFloat64}

@@ -29,7 +29,8 @@ func groupPredictions(t *testing.T, r *rand.Rand, n int, weighted bool) *Predict
 	return p
 }
 
-// Each group has the metrics of its rows at the level 1 − 0.1/3, and the NLL has the level 0.9.
+// MeasureGroups returns the metrics of the rows of each group. The intervals have the level 1 − 0.1/3, except that the
+// interval of the NLL has the level 0.9.
 func TestMeasureGroups(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 1))
 	for _, weighted := range []bool{false, true} {

@@ -36,7 +36,7 @@ type Metrics struct {
 // PerClass are the metrics that need probability vectors.
 type PerClass struct {
 	ClasswiseECE Estimate
-	ECE          []float64 // of each class, the summands of ClasswiseECE
+	ECE          []float64 // ECE of each class; ClasswiseECE is the mean of these
 	Brier        Estimate  // of all classes
 	BrierParts   Decomposition
 }

@@ -138,7 +138,7 @@ func TestMixtureLowerOfRareEvents(t *testing.T) {
 			t.Errorf("mixture %v, betting %v", got.Value, bets.Value)
 		}
 	}
-	for _, l := range []pairLaw{pairLaws()[0], pairLaws()[3]} { // other laws cost MixtureLower little
+	for _, l := range []pairLaw{pairLaws()[0], pairLaws()[3]} { // for other laws, MixtureLower is hardly worse
 		s := draw(20_000, 1, l.draw, l.eta)
 		got, err1 := MixtureLower(s, 0.05, 1)
 		bets, err2 := BettingLower(s, 0.05, 1)

@@ -350,8 +350,8 @@ func (sm smoother) uses(p uint64, w *window, kappa float64) bool {
 	return w.usable() && w.squares() <= kappa && sm.errorBound(w) < max(s, 1-s)
 }
 
-// pairOverlap averages the bound √(W(s)W(s′)) on Q over disjoint random pairs of validation points (see
-// NadarayaWatson).
+// pairOverlap draws disjoint random pairs (s, s′) of validation points. It returns the moments, over these pairs, of
+// the upper bound on Q in NadarayaWatson. This bound is √(W(s)W(s′)), or 0 if |s−s′| ≥ 2h′.
 func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) moments {
 	order := make([]int32, len(valid))
 	for i := range order {

@@ -22,7 +22,7 @@ func NormAbove(ce, q float64) (float64, error) {
 // powRounding is above the relative rounding error of the functions of package math that norms.go uses.
 const powRounding = 1e-14
 
-// Divergence bounds the calibration error in the Kullback–Leibler divergence,
+// Divergence bounds the mean Kullback–Leibler divergence between η(s) and the score,
 //
 //	E KL(η(s)‖s) = E[η ln(η/s) + (1−η) ln((1−η)/(1−s))],
 //

@@ -83,8 +83,8 @@ type ECEDifference struct {
 //
 //	l₁ − u₂ ≤ θ₁ − θ₂ ≤ u₁ − l₂.
 //
-// The interval is valid for every number of independent examples. It does not use that variation common to both
-// classifiers cancels, so it is much wider than an interval of ComparePaired.
+// The interval is valid for every number of independent examples. It does not use the fact that variation common to
+// both classifiers cancels. So it is much wider than an interval of ComparePaired.
 func CompareECE(first, second *Predictions, o MetricOptions) (ECEDifference, error) {
 	if err := CheckPaired(first, second); err != nil {
 		return ECEDifference{}, err

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The means, the intervals and the p-values agree with the losses of single rows.
+// The test computes the mean losses, and the interval for the Brier scores, from the losses of single rows. These are
+// the values that ComparePaired must return.
 func TestComparePaired(t *testing.T) {
 	a := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.9, 0.2, 0.001, 0.6}, Correct: []bool{true, false, true, false}}
 	b := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.5, 0.4, 0.3, 0.7}, Correct: []bool{true, false, true, false}}
@@ -33,7 +34,8 @@ func TestComparePaired(t *testing.T) {
 	}
 }
 
-// The interval of the difference has the ends of the two intervals at the level 1 − (1 − level)/2.
+// The test computes the interval of the difference from the ends of the two classifiers' intervals at the level 1 − (1
+// − level)/2.
 func TestCompareECE(t *testing.T) {
 	a := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.9, 0.2, 0.001, 0.6}, Correct: []bool{true, false, true, false}}
 	b := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.5, 0.4, 0.3, 0.7}, Correct: []bool{true, false, true, false}}
@@ -41,7 +43,7 @@ func TestCompareECE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The bins of a are {0.2, 0.001} and {0.9, 0.6}, the bins of b are {0.5, 0.4, 0.3} and {0.7}.
+	// The first classifier has the bins {0.2, 0.001} and {0.9, 0.6}. The second one has {0.5, 0.4, 0.3} and {0.7}.
 	first, second := (math.Abs(1-0.201)+math.Abs(1-1.5))/4, (math.Abs(2-1.2)+0.7)/4
 	if math.Abs(got.First-first) > 1e-12 || math.Abs(got.Second-second) > 1e-12 || math.Abs(got.Difference-(first-second)) > 1e-12 {
 		t.Errorf("%+v, want the ECEs %v and %v", got, first, second)
@@ -70,7 +72,7 @@ func TestCompareECE(t *testing.T) {
 	if x, y := ends(c), ends(d); math.Abs(got.Low-(x.Lower-y.Upper)) > 1e-12 || math.Abs(got.High-(x.Upper-y.Lower)) > 1e-12 {
 		t.Errorf("interval [%v, %v], want [%v, %v]", got.Low, got.High, x.Lower-y.Upper, x.Upper-y.Lower)
 	}
-	truth := integrate(func(s float64) float64 { return s*s*s - s }) // θ₁ is 0, and the error of d is s − s³
+	truth := integrate(func(s float64) float64 { return s*s*s - s }) // c is calibrated, and d is s − s³ too low
 	if !(got.Low <= truth && truth <= got.High && got.High < 0) {
 		t.Errorf("interval [%v, %v], want an interval below 0 that contains %v", got.Low, got.High, truth)
 	}

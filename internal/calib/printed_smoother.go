@@ -66,7 +66,7 @@ func (t temperedSmoother) each(points []uint64, f func(i int, at printedPoint)) 
 	}
 }
 
-// The method 'at' returns η̂ and g at s. The atoms begin with the first one in the window.
+// The method 'at' returns η̂ and g at s. The argument 'atoms' begins with the first atom in the window.
 func (t temperedSmoother) at(s float64, atoms []atom) printedPoint {
 	var sum, labels, first, second, squares float64
 	for _, a := range atoms {

@@ -115,8 +115,8 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	sum, steps := 1+up+down, upSteps+downSteps
 	logp, absErr := binomial.LogTerm(int64(b.m), int64(mode), q, 1-q)
 	x := b.lambda * b.statistic(mode)
-	// A step multiplies factor by a rounded number, so after k steps the term has a relative error of order k²·2⁻⁵³.
-	// X_b is the difference of two numbers that are at most m.
+	// Each step multiplies the variable 'factor' by a rounded number, so after k steps the term has a relative error of
+	// order k²·2⁻⁵³. X_b is the difference of two numbers that are at most m.
 	return logp - x + math.Log(sum) + absErr + 1e-12 + 0x1p-50*((1+b.lambda)*steps*steps+b.lambda*b.m)
 }
 
@@ -186,9 +186,10 @@ type peakCells struct {
 	peaks []float64 // the bounds of the cells for the current price
 }
 
-// peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function point gives
-// u and ln A_b. It divides the cell with the largest bound again and again, until this bound exceeds the largest value
-// found by at most the tolerance. The bound is valid whenever the division stops. It is −∞ for no cells.
+// peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function 'point'
+// gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound exceeds the largest
+// value found by at most the tolerance. The bound is valid whenever the division stops. If there are no cells, the
+// result is −∞.
 func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoint, price, tolerance float64) float64 {
 	const mostCells = 400
 	found := math.Inf(-1)

@@ -10,7 +10,7 @@ type quadraticDual struct {
 	kappa     float64
 	variation float64
 	observed  float64 // X
-	guess     float64 // of μ
+	guess     float64 // estimate of the best μ
 	tolerance float64 // the computed maximum of a bin may exceed the largest value found by this multiple of p
 }
 
