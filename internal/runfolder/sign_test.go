@@ -222,7 +222,7 @@ func TestExchangedSignatures(t *testing.T) {
 		t.Errorf("%q", faults)
 	}
 	move(SignatureFile, ManifestFile)
-	var want []string // the other run has another seed, so its checksums differ
+	var want []string // the other run has another seed, so these files differ
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile} {
 		want = append(want, name+" has changed since it was signed: its SHA-256 is another")
 	}

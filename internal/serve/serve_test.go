@@ -378,7 +378,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // TestStopBeforeReady tells a server to stop while it opens its classifier. Serve must then return nil, unless the
-// classifier has another fault.
+// opening fails for another reason.
 func TestStopBeforeReady(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct{ fault, want error }{{nil, nil}, {broken, broken}} {

@@ -143,7 +143,7 @@ type columnNoise struct {
 	Column
 	quantise *Quantiser
 	step     float64 // step of the lattice, if the column is quantised
-	first    int     // integer of label 0 of the table
+	first    int     // the integer for which label 0 of the table stands
 	entries  []uint64
 	values   []float32 // values[k − low] is the model's input for the integer k; nil for a quantised column
 	low      int       // smallest integer in values

@@ -67,7 +67,7 @@ func TestColumnsDraw(t *testing.T) {
 	}
 }
 
-// The noise must be drawn with at least the scale that ColumnStep was given.
+// The scale of the drawn noise must be at least the scale that was passed to ColumnStep.
 func TestColumnStep(t *testing.T) {
 	for _, l := range law.Additives() {
 		greatest := big.NewRat(l.Ratios().Greatest, 1)

@@ -361,7 +361,7 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
-	for i, y := range []float32{100, 0, -100} { // none, half and all of the outputs have a NaN
+	for i, y := range []float32{100, 0, -100} { // outputs with a NaN: none, half of them, all
 		es[i].clean[1] = y
 	}
 	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}
@@ -408,8 +408,8 @@ func TestNoneIsCounted(t *testing.T) {
 // sample. No coordinate may have the noise of another coordinate. If noise were shared, certificates would not be
 // independent, and the same noise would choose a class and certify it.
 func TestNoiseIsNeverShared(t *testing.T) {
-	// The step is σ/3640. The probability that two of 2,000 samples have equal coordinates by chance is 0.01. With this
-	// seed, no two samples have equal coordinates.
+	// The step is σ/3640. The probability that any two of 2,000 samples agree in both coordinates by chance is 0.01.
+	// With this seed, no two samples agree in both.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {

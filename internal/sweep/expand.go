@@ -12,10 +12,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Expand replaces each folder of runs among the paths by its runs. A folder of runs has no run of its own, and its
-// subfolders hold runs. If the folder holds a sweep, the runs have the order of the sweep's points; otherwise they have
-// the order of their names. The path of a file sweep.json adds the runs that the other paths do not name, so that the
-// shell pattern FOLDER/* names every run once. The result 'missing' lists the folders of points that have not begun.
+// Expand replaces each path that is a folder of runs by the runs in the folder. A folder of runs has no run of its own,
+// and its subfolders hold runs. If the folder holds a sweep, the runs have the order of the sweep's points; otherwise
+// they have the order of their names. If a path is a file sweep.json, Expand replaces it by those runs of the sweep
+// that no other path names. So the shell pattern FOLDER/* gives each run only once. The result 'missing' lists the
+// folders of points that have not begun.
 func Expand(paths []string) (runs, missing []string, err error) {
 	for _, path := range paths {
 		inside, absent, err := runsOf(path)

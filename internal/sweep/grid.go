@@ -83,9 +83,9 @@ func Find(points []Point, name string) (int, bool) {
 	return k, k >= 0
 }
 
-// shortNames returns a name for each value that can be part of a folder's name. For the path of a model, the name is
-// the last part of the path without the extension .onnx. If two values would get the same name, every value gets its
-// full text instead. If two of these names are still equal, each name ends with the number of its value.
+// shortNames returns a name for each value. These names can be parts of a folder's name. For the path of a model, the
+// name is the last part of the path without the extension .onnx. If two values would get the same name, every value
+// gets its full text instead. If two of these names are still equal, each name ends with the number of its value.
 func shortNames(values []string) []string {
 	for _, name := range []func(string) string{lastPart, fullText} {
 		names := make([]string, len(values))

@@ -57,7 +57,8 @@ func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	return found
 }
 
-// checkMark reports a mark whose name belongs to no part of a study and to no test.
+// checkMark reports a mark 'made' whose name is not the name of a part of a study. It also reports a mark 'test' that
+// names a missing test.
 func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bool) {
 	t.Helper()
 	if kind == "made" {

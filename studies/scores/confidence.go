@@ -12,8 +12,9 @@ func printMarked(name, table string) {
 	fmt.Printf("<!-- made: %s -->\n\n%s\n<!-- end: %s -->\n\n", name, table, name)
 }
 
-// splitRadius is the radius in the table of interval widths without selection samples. splitSamples holds one value of
-// k for each column of this table. The method 'tangent' determines its tangent from the first k samples.
+// One table gives the widths of confidence intervals at the radius splitRadius, for runs without selection samples. The
+// table has a column for each value of k in splitSamples. The method 'tangent' determines its tangent from the first k
+// samples.
 const splitRadius = 0.25
 
 var splitSamples = []int{1, 5, 10, 50, 100}
@@ -26,7 +27,7 @@ func splitHeader() string {
 	return line + " taken |\n|" + strings.Repeat(" ---: |", len(splitSamples)+3) + "\n"
 }
 
-// splitRow returns the table's row for n samples. The map 'widths' holds the interval width for each k.
+// splitRow returns the row of this table for n samples. The map 'widths' holds the interval width for each k.
 func splitRow(n int, widths map[int]float64) string {
 	line := fmt.Sprintf("| %d | %.4f |", n, widths[0])
 	for _, k := range splitSamples {

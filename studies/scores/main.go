@@ -299,8 +299,9 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	return nil
 }
 
-// confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. For
-// every method, the mean is over the examples whose class the method betting+directed certifies at the radius.
+// confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. The
+// mean is over the same examples for every method: the examples whose class the method betting+directed certifies at
+// the radius.
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
 	radii := widthRadii
