@@ -17,7 +17,8 @@ func (l *loader) prove() error {
 	return l.unproved
 }
 
-// runForShapes edits a model, runs it once and returns the model's additional outputs.
+// runForShapes runs the edited model once, on ONNX Runtime's CPU provider. It returns the values of the outputs whose
+// names are in the argument 'more'.
 func (l *loader) runForShapes(edited *onnxpb.ModelProto, more []string) ([][]int64, error) {
 	built, err := l.build(edited)
 	if err != nil {

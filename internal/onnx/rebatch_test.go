@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prover returns a loader for the model. The loader has tried the proof of independence and has done nothing else.
+// prover returns a loader for the model on which a test can call the method 'prove'. The loader has not run the model.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)

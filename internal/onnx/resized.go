@@ -96,7 +96,8 @@ func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	return nil
 }
 
-// sameBitsAt reports whether a call of the given number of samples gives the pool's samples the same scores bit by bit.
+// sameBitsAt runs a call of 'tile' samples from the pool. It reports whether each sample gets the same bits as in the
+// argument 'scores', which holds a row for each sample of the pool.
 func (l *loader) sameBitsAt(s *session, tile int, scores, pool [][]float32) (bool, error) {
 	rows := make([]int, tile)
 	for i := range rows {

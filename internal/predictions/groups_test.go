@@ -28,7 +28,7 @@ func TestGroupRows(t *testing.T) {
 	if _, err := GroupRows(of, []string{"age"}); err == nil || !strings.HasSuffix(err.Error(), "no column age that makes groups") {
 		t.Errorf("an unknown column: %v", err)
 	}
-	// The rows 0 and 2 have the example 9, and row 1 has the example 3. No row has the example 5.
+	// Rows 0 and 2 are about example 9, and row 1 is about example 3. No row is about example 5.
 	groups, err = GroupByIndex([]float64{9, 3, 9}, of, []string{"sex", "site"})
 	if got, want := describeGroups(groups), "sex = f[0 2]; sex = m[1]; site = 1[0 1 2]"; err != nil || got != want {
 		t.Errorf("by index: %s (%v), want %s", got, err, want)

@@ -55,7 +55,8 @@ func (p Page) groupTables() (all []groupTables) {
 	return all
 }
 
-// tableOfGroups returns the table of the values that the function 'of' gives for the points of the groups' curves.
+// tableOfGroups returns a table of the groups by radius. The function 'of' returns the value of a cell from the point
+// of the group's curve at this radius.
 func tableOfGroups(s summary.Summary, caption string, of func(summary.GroupPoint) *float64, notes ...string) groupTable {
 	t := groupTable{Caption: caption, Notes: notes}
 	for _, at := range s.Curve {
