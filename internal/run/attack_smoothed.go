@@ -25,7 +25,7 @@ type SmoothedAttackPlan struct {
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
 	Samples         int // noisy copies in the gradient of the last step; 0: the default
-	N               int // fresh samples for each smoothed answer; maximum number of samples for screening a perturbation
+	N               int // fresh samples for each smoothed answer; maximum number to screen a perturbation
 	Alpha           float64
 	Keep            attack.Keep
 	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none

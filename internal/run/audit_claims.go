@@ -18,8 +18,8 @@ type claim struct {
 	radius, lower, upper float64
 }
 
-// readClaims returns the bounds on the confidence in a run, by the index of the example. It returns nil if the run has
-// no such bounds.
+// readClaims returns a run's bounds on the confidence, by the index of the example. It returns nil if the run has no
+// such bounds.
 func readClaims(e *runfolder.Evidence) (map[int][]claim, error) {
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 {
 		return nil, nil

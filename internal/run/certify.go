@@ -30,11 +30,11 @@ type Outcome struct {
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
 	// Denoiser is the denoiser in front of the model, if any. All results are for denoiser and model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
-	// The field None counts the samples of all examples that voted for no class. Their outputs were NaN or infinite, or
-	// their confidence was below RejectBelow.
+	// The field None counts, over all examples, the samples that voted for no class. Their outputs were NaN or
+	// infinite, or their confidence was below RejectBelow.
 	None int64 `json:"none,omitempty"`
-	// The field Compared counts the samples of all examples that the run repeated in other batches: alone, and among
-	// other inputs. The repeated outputs equalled the first outputs, bit for bit.
+	// The field Compared counts, over all examples, the samples that the run repeated in other batches: alone, and
+	// among other inputs. The repeated outputs equalled the first outputs, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
 	// TangentSamples says how many of the n samples determined the tangent of the bounds on the confidence.
 	// TangentSamples is 0 if selection samples determined this tangent.

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// recertifyAlone writes the votes of a run to a file outside the run folder and certifies them.
+// recertifyAlone writes the votes of a run to a file outside the run folder. It then certifies the votes in this file.
 func recertifyAlone(t *testing.T, text string, l law.Name) ([]certify.Certificate, error) {
 	t.Helper()
 	sigma, class := 1., certify.Label

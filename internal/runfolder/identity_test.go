@@ -232,7 +232,8 @@ func TestExchangedFiles(t *testing.T) {
 	}
 }
 
-// Commands can read files outside of their run folder, but all lines of a file must belong to one run.
+// Commands can read a file of votes that is not in a run folder. All lines of such a file must belong to the same run,
+// or all lines to no run.
 func TestLinesWithoutTheirRun(t *testing.T) {
 	seal := func(seed checksum.Seed, lines ...string) (text string) {
 		for _, line := range lines {

@@ -73,8 +73,8 @@ func (s *Summary) describeNorms(o Options) error {
 	return nil
 }
 
-// FurtherNorms lists the norms of Summary.Norms, over all runs. Summary.Norms of a run omits the norm of the run's own
-// noise, so it can differ between runs.
+// FurtherNorms lists the norms that are in the Summary.Norms of at least one run. The runs can have different norms
+// there, because Summary.Norms omits the norm of the run's own noise.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	for _, s := range runs {
 		for _, n := range s.Norms {
