@@ -22,8 +22,8 @@ const (
 	IntervalTooWide = "interval-wider-than-change"
 )
 
-// widest is the largest allowed width of the interval of a share, ±10 percentage points. If the interval is wider, there
-// are too few examples.
+// widest is the largest allowed width of the interval of a share, ±10 percentage points. If an interval is wider,
+// there are too few examples.
 const widest = 0.2
 
 // cautions lists the cautions about a run. The argument 'asked' holds the radii that the user asked for.
