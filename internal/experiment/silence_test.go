@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// A note appears only if silent work takes long.
+// A note appears only if work without any output takes long.
 func TestAfterSeconds(t *testing.T) {
 	for work, want := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -246,7 +246,8 @@ func (j *joint) build(models []*onnxpb.ModelProto) (*onnxpb.ModelProto, error) {
 	return m, nil
 }
 
-// input declares the shared input: float32, with every size that a member fixes.
+// input declares the input that all members share. Its element type is float32, and a size is fixed if any member fixes
+// it.
 func (j *joint) input(name string) *onnxpb.ValueInfoProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for i, d := range j.contracts[0].Input.Shape {

@@ -38,8 +38,8 @@ const noiseOpset = 7
 // maxRank limits the number of classes so that their ranks are exact in float32 (see AddVotes).
 const maxRank = 1 << 24
 
-// NoiseNames holds the names of the inputs and of the votes of a graph that makes noise. The graph computes T noisy
-// rows of D coordinates from any number E of examples.
+// NoiseNames holds the names of the inputs of a graph that makes noise, and the name of its output, the votes. The
+// graph computes T noisy rows of D coordinates from any number E of examples.
 type NoiseNames struct {
 	Places  string // int32 [E, D]; the lattice points of the examples
 	Example string // int32 [T]; the index of the row's example, less than E

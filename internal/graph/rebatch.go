@@ -82,7 +82,7 @@ func (e Edits) FixSizes() bool {
 // An edit describes the changes to one node. The field 'rank' is the number of dimensions of the repeated inputs.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // sizes for input 1 of Reshape or Expand, or input 3 of Resize (where the batch replaces target[0])
+	target    []int64 // new sizes: input 1 of Reshape or Expand; input 3 of Resize, with the batch for target[0]
 	repeats   []int   // indices of inputs that are repeated along dimension dim, once per sample
 	dim, rank int
 	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node

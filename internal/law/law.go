@@ -58,8 +58,8 @@ type Additive interface {
 	First() Theorem
 	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are ⌊ratio·ε +
 	// ½⌋, where ε follows the law. A law may add a constant to ε. Such a constant shifts the inputs of the smoothed
-	// function, but it changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same
-	// masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this ratio.
+	// function, but it does not affect the certificates. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the
+	// same masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this ratio.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 

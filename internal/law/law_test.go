@@ -137,7 +137,7 @@ func TestMassesAreOfTheLaw(t *testing.T) {
 			r, _ := ratio.Float64()
 			move := 0.0
 			if l == law.Uniform && ratio.IsInt() {
-				move = 0.5 // the law moves this noise by half a step
+				move = 0.5 // the masses are those of noise that is moved by half a step
 			}
 			sum := 0.0
 			first, masses := l.Masses(ratio)

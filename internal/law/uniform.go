@@ -44,15 +44,15 @@ func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 
 // First returns the theorem R1 = λ·margin, which follows from the density 1/(2λ).
 func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times the margin") }
 
-// Ratios returns the limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. A coarse lattice
-// loses no radius, because uniform noise that is rounded to the lattice is uniform on integers.
+// Ratios returns the limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. The radius is as
+// large on a coarse lattice as on a fine one, because uniform noise stays uniform when it is rounded to the lattice.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
 // Masses returns the probabilities of the integers on a lattice of step g. Let W = 2λ/g.
 //
 // If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
-// noise by half a step. The result is the smoothing of a classifier that first moves its input by half a step, so no
-// certificate changes. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+// noise by half a step. The result is the smoothing of a classifier that first moves its input by half a step, so the
+// certificates stay the same. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
 // Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
 // rounded down to 128 binary places.

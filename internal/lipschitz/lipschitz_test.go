@@ -83,14 +83,15 @@ func TestSpectralNorm(t *testing.T) {
 	}
 }
 
-// The rounding terms cover the error of the sums: γ is n·2⁻⁵³ and a little more.
+// The function 'rounding' must return the error bound γ_n of a sum of n products, which is slightly more than n·2⁻⁵³.
 func TestRounding(t *testing.T) {
 	for _, n := range []int{1, 100, 1e6} {
 		if g := rounding(n); g < float64(n)*0x1p-53 || g > float64(n+3)*0x1.001p-53 {
 			t.Errorf("γ_%d = %v", n, g)
 		}
 	}
-	// For the rank-1 matrix of ones, every squaring is exact, so only the rounding terms exceed the norm.
+	// For the rank-1 matrix of ones, every squaring is exact. So the bound exceeds the norm only because it allows for
+	// rounding errors.
 	ones := make([]float64, 64*64)
 	for i := range ones {
 		ones[i] = 1

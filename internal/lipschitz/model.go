@@ -20,8 +20,8 @@ import (
 type Layer struct {
 	Name string `json:"name"`
 	Op   string `json:"op"`
-	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, Factor is the bound
-	// of the result divided by the largest bound of an input.
+	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, Factor is the
+	// bound of the result divided by the largest of the inputs' bounds.
 	Factor float64 `json:"factor"`
 	Bound  float64 `json:"bound"` // Lipschitz constant of the result as a function of the model's input
 }

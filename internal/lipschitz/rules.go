@@ -62,9 +62,9 @@ func (n node) constants(k int) error {
 	return nil
 }
 
-// scaled is the rule of functions with the Lipschitz constant in the argument 'factor'. For the sigmoid it is ¼. For
-// the softmax it is ½: its Jacobian is J = diag p − ppᵀ, and vᵀJv is the variance of v under p, at most (max v − min
-// v)²/4 ≤ ½‖v‖². HardSwish x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to 3/2.
+// scaled returns the rule of functions whose Lipschitz constant is the argument 'factor'. This constant is ¼ for the
+// sigmoid. It is ½ for the softmax: its Jacobian is J = diag p − ppᵀ, and vᵀJv is the variance of v under p, at most
+// (max v − min v)²/4 ≤ ½‖v‖². HardSwish x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to 3/2.
 func scaled(factor float64) rule { return func(n node) (value, error) { return n.times(factor), nil } }
 
 func dropout(n node) (value, error) {
@@ -112,7 +112,7 @@ func selu(n node) (value, error) {
 	return n.times(math.Abs(gamma) * max(1, math.Abs(alpha))), nil
 }
 
-// prelu refuses slopes that could repeat the input: ONNX Runtime broadcasts both ways.
+// prelu refuses slopes of a shape to which ONNX Runtime would broadcast the input, because this would repeat the input.
 func prelu(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -278,7 +278,7 @@ func (n node) scaleBy(first, last int, factor func(float64) float64) (value, err
 	return value{}, n.refuse("both factors depend on the input of the model")
 }
 
-// concat is the rule of joined values: the squares of the norms add up.
+// concat is the rule of Concat. The squared norm of the result is the sum of the squared norms of the inputs.
 func concat(n node) (value, error) {
 	out := value{}
 	for _, v := range n.in {
@@ -331,8 +331,8 @@ func (n node) gemmShape() []int64 {
 	return []int64{a[n.integer("transA", 0)&1], b[1-n.integer("transB", 0)&1]}
 }
 
-// matMul is the rule of a product with a stored matrix or vector. A stack of matrices is multiplied one by one, which
-// does not change the norm.
+// matMul is the rule of a product with a stored matrix or vector. If the input is a stack of matrices, the product is
+// computed for each of these matrices, which does not change the norm.
 func matMul(n node) (value, error) {
 	for k := range 2 {
 		if n.in[1-k].bound > 0 {

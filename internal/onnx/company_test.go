@@ -266,7 +266,7 @@ func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 }
 
 // TestCompanyFixed tests the models of TestCompany with a batch dimension fixed at 1. The loader must leave this size
-// fixed.
+// fixed exactly if the proof of independence fails.
 func TestCompanyFixed(t *testing.T) {
 	xs := contrastingImages(20)
 	for name, c := range mixingModels {

@@ -28,9 +28,9 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// The function 'wide' returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of
-// a Reshape. ONNX Runtime uses the weight w_add in its original order, while its kernels may copy the other weights
-// into another order.
+// The function 'wide' returns a model with a batch fixed at 1 and weights of various sizes. One more initializer holds
+// the target shape of a Reshape. ONNX Runtime uses the weight w_add in its original order, while its kernels may copy
+// the other weights into another order.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).

@@ -146,7 +146,7 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	if o.Probabilities { // the logarithm of 0 would be infinite
 		z = t.Op("Log", t.Op("Max", z, t.Floats(nil, math.SmallestNonzeroFloat32*(1<<23))))
 	}
-	if copies > 1 { // z becomes ln of the mean softmax; adding a constant to z changes no loss
+	if copies > 1 { // z becomes ln of the mean softmax; a constant added to z leaves all losses unchanged
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
 		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))

@@ -38,7 +38,7 @@ func typesOf(g *onnxpb.GraphProto) map[string]graph.ElemType {
 		for k, v := range n.Output {
 			types[v] = first
 			if n.GetDomain() == learned {
-				types[v] = graph.Float32 // labels have another type, but no gradient
+				types[v] = graph.Float32 // wrong for outputs that hold labels, but these have no gradient
 			}
 			if k == 1 && (n.GetOpType() == "TopK" || n.GetOpType() == "MaxPool") {
 				types[v] = graph.Int64
