@@ -83,7 +83,7 @@ type RejectionCurve struct {
 	listed ascending
 }
 
-// NewRejectionCurve merges the answers under the attacks to the worst case of each example. All attacks have the same
+// NewRejectionCurve merges the answers under the attacks into the worst case of each example. All attacks have the same
 // examples in the same order as the clean answers. Without attacks, the curve has only clean errors.
 func NewRejectionCurve(clean Answers, attacks ...Answers) *RejectionCurve {
 	c := &RejectionCurve{attacked: len(attacks) > 0}

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// RowWeights holds weights w_i ≥ 0 of the rows of a dataset, as whole numbers of units. The zero value weighs all rows
-// alike.
+// RowWeights holds weights w_i ≥ 0 of the rows of a dataset, as whole numbers of units. With the zero value, all rows
+// have the same weight.
 //
 // A metric with these weights is about the rows themselves. It is a weighted mean over the rows. For example, the
 // weighted Brier score is Σw_i(c_i−z_i)²/Σw_i, and the weighted calibration error is Σ_m|Σ_{i in bin m}
@@ -23,8 +23,8 @@ type RowWeights struct {
 	inexact bool
 }
 
-// NewRowWeights converts weights. The unit is a power of 2 for which the sum of the weights is between 2⁵⁹ and 2⁶². An
-// error about a weight is a *RowError.
+// NewRowWeights converts weights. The unit is a power of 2. In this unit, the sum of the weights is between 2⁵⁹ and
+// 2⁶². An error about a weight is a *RowError.
 func NewRowWeights(weight []float64) (RowWeights, error) {
 	if err := CheckWeights(weight, math.MaxFloat64); err != nil {
 		return RowWeights{}, err
@@ -83,8 +83,8 @@ func (w RowWeights) slack(n int) float64 {
 	return math.Nextafter(2*float64(n)/float64(w.total)*(1+0x1p-50), 1)
 }
 
-// meanUp returns an upper bound on the weighted mean of n numbers in [−1, 1]. The argument 'total' is their sum, with
-// the weights in units.
+// meanUp returns an upper bound on the weighted mean of n numbers in [−1, 1]. The argument 'total' is the weighted sum
+// of these numbers, with the weights in units.
 func (w RowWeights) meanUp(total fixedpoint.Sum, n int) float64 {
 	mean := total.MeanUp(w.sum(n))
 	if w.inexact {

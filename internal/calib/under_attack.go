@@ -131,8 +131,8 @@ func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	}
 }
 
-// Answers returns the predictions of all examples without attack, certified or not: their confidences and whether they
-// are right. Both are nil if the confidences are unknown.
+// Answers returns the predictions without attack for all examples, certified or not: the confidences, and whether the
+// predictions are right. Both are nil if the confidences are unknown.
 func (r RadiusRows) Answers() (confidence []float64, correct []bool) {
 	if r.Confidence == nil {
 		return nil, nil

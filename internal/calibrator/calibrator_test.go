@@ -210,7 +210,7 @@ func TestSeparable(t *testing.T) {
 	}
 	platt := fit(t, "platt", d).Platt[0] // the data are symmetric around 0.5
 	near(t, "b", platt.B, 0, 1e-9)
-	// With labels of 3/4 and 1/4, the mean log-odds are ±ln 3.
+	// Platt's fit replaces the labels by 1/4 and 3/4. So the probability at the score 0.9 (log-odds ln 9) is near 3/4.
 	if p := (Map{Platt: []PlattCurve{platt}}).curve(0, 0, math.Log(9)); !(p > 0.7 && p < 0.85) {
 		t.Error(p)
 	}

@@ -14,8 +14,8 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	})
 }
 
-// claim is the key under which a VoteCertifier caches whether an observation proves a margin. The bonferroni margin of
-// the observation already proves all margins up to itself, so the cache has no key for them.
+// A claim is a key of the VoteCertifier's cache. Under this key the cache holds whether an observation proves a margin.
+// The bonferroni margin of the observation already proves all margins up to itself, so the cache has no key for them.
 type claim struct {
 	observation
 	margin float64

@@ -130,7 +130,7 @@ func TestConfidenceCoverage(t *testing.T) {
 		}
 		for _, s := range stepModels {
 			r := rand.New(rand.NewPCG(1, 5))
-			failures := make([]int64, len(confidenceRadii)+1) // failures at each radius, then at any radius
+			failures := make([]int64, len(confidenceRadii)+1) // at each radius; last: at one or more radii
 			for range trials {
 				failed := false
 				for i, b := range s.bounds(t, c, r, method.n0, method.n) {

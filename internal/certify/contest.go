@@ -119,9 +119,9 @@ func (c Claim) rankContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// The function 'favourite' chooses a contest by the selection samples, and returns this contest with the counts of the
-// estimation samples. The function 'tests' lists the possible contests for a ballot. It chooses the contest with the
-// largest estimated margin (see the method 'suggested'), or the first such contest in a tie.
+// The function 'favourite' chooses the contest with the largest margin that the selection samples suggest (see the
+// method 'suggested'), or the first such contest in a tie. It returns this contest with the counts of the estimation
+// samples. The argument 'tests' is a function that lists the possible contests for a ballot.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {

@@ -33,8 +33,8 @@ func ExampleVoteMethods() {
 	// bonferroni-classes 1.6704
 }
 
-// All 100 votes are for the class. The method of Moutaouakil gives the margin no finite bound, and its certificate says
-// that the method is not sound.
+// All 100 votes are for the class. The method of Moutaouakil gives no finite lower bound on the margin, and its
+// certificate says that the method is not sound.
 func ExampleVoteMethod_Sound() {
 	for _, method := range []certify.VoteMethod{certify.ExactMargin, certify.Moutaouakil} {
 		c, err := certify.NewVoteCertifier(certify.VoteParams{

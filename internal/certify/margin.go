@@ -50,8 +50,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order for the ranking r. The first call computes the order with the function 'make'. All later
-// examples with the same ranking share the order.
+// The method 'order' returns the order of outcomes that belongs to the ranking r. The first call for r computes this
+// order with the function 'make'. All later examples with the same ranking use this order again.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -277,7 +277,7 @@ func TestProofAgreesWithGrid(t *testing.T) {
 		if !(exact > 0.01) {
 			continue
 		}
-		for _, off := range []float64{-3, -0.1, -1e-4, 1e-4, 0.01} { // in ln P
+		for _, off := range []float64{-3, -0.1, -1e-4, 1e-4, 0.01} { // changes of ln P
 			f := frontier{scaleOf(kind), exact + off/slope}
 			if !(f.margin > leastMargin) || (kind == FirstMargin && f.margin >= 1) {
 				continue
@@ -436,7 +436,8 @@ func realVotes(t testing.TB) (votes []Votes) {
 }
 
 // The test takes every tenth example of the real votes. If the example is certified, the bound of the method "margin"
-// is strictly above the bonferroni margin. So the proof succeeds, and bonferroni does not replace its result.
+// is strictly above the bonferroni margin. So the search proves its margin, and the method does not fall back to the
+// bonferroni margin.
 func TestMarginOnRealVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")

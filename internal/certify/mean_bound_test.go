@@ -169,8 +169,8 @@ func TestCoverageNeedsOrder(t *testing.T) {
 	}
 }
 
-// The bound on the grid is only slightly below the bound that keeps all samples. It can be above that bound only
-// because all m in an interval of the grid share one bet.
+// The betting bound of the package uses a grid. It is only slightly below the bound of exactBetting, which needs no
+// grid. It can be above the bound of exactBetting, but only because all m in an interval of the grid share one bet.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {
@@ -213,7 +213,7 @@ func TestChernoffAgainstKL(t *testing.T) {
 			for _, x := range samples {
 				mean += x / float64(n)
 			}
-			lo, hi := 0.0, mean // bracket the m with n·KL(mean‖m) = ln(1/α)
+			lo, hi := 0.0, mean // lo and hi enclose the m with n·KL(mean‖m) = ln(1/α)
 			for range 60 {
 				m := (lo + hi) / 2
 				kl := 0.0

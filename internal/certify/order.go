@@ -14,7 +14,7 @@ import (
 // s = Q(lower(·, n, α/2)), because upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
 type order struct {
 	n     int64
-	score func(k int64) binomial.Span // encloses s(k)
+	score func(k int64) binomial.Span // returns an interval that contains s(k)
 
 	pages sync.Map // page number → *orderPage
 }

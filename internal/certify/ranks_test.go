@@ -444,8 +444,8 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// If the claim is a rank, sampling can stop early. The certificate then uses only the share of α that belongs to the
-// checkpoint where sampling stopped.
+// Sampling can also stop early if the claim is that A is among the first k classes. The certificate then uses only the
+// share of α that belongs to the checkpoint where sampling stopped.
 func TestStoppingForRanks(t *testing.T) {
 	p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 1, Class: Label, Claim: Claim{TopK: 3}}}
 	s := mustStop(t, p, "radius>=1", 100000)

@@ -67,7 +67,8 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its precision is %q, the run's %q", cert.Precision, t.Precision)
 	case cert.Arithmetic != t.Arithmetic:
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
-	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+2.1e-8): // all three are rounded to nine digits
+	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+2.1e-8):
+		// The radius, the margin and the quantisation are rounded to nine digits each.
 		return fmt.Errorf("its radius %v does not follow from its margin %v", cert.Radius, cert.Margin)
 	case cert.N < 1 || !(cert.Quantisation >= 0) || !(cert.Radius >= 0) || !(cert.Margin >= 0):
 		return fmt.Errorf("its n is %d, its quantisation %v, its radius %v and its margin %v", cert.N, cert.Quantisation, cert.Radius, cert.Margin)

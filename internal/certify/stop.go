@@ -110,8 +110,8 @@ const (
 	// scoutShare is the share of α for all checkpoints before the first checkpoint that can certify. At these early
 	// checkpoints, sampling of hopeless inputs ends.
 	scoutShare = 0.05
-	// checkpointRatio is the ratio ρ of successive checkpoints. Sampling then draws, on average, (ρ−1)/ln ρ times the
-	// least sufficient number of samples, and ln(budget/first)/ln ρ checkpoints share α.
+	// checkpointRatio is the ratio ρ of successive checkpoints. On average, sampling draws (ρ−1)/ln ρ times as many
+	// samples as the least number that would be enough. About ln(budget/first)/ln ρ checkpoints share α.
 	checkpointRatio = 1.5
 	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
