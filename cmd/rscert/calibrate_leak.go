@@ -57,7 +57,7 @@ func warnOfOneClass(s streams, path string, label []int) error {
 }
 
 // warnOfOutputs warns if rows with labels look like copies of each other, or if outputs and labels look like a mistake.
-// For the rows of a fit, warnOfOneClass warns of constant labels.
+// It does not warn of constant labels in the rows of a fit, because warnOfOneClass does.
 func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster clusterOptions) error {
 	if d.Label == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// curveFit is the name, in the file of --fits, of the rows that hold the curve with its limits.
+// curveFit names the rows of the curve in the file of --fits. These rows also hold the limits of the curve.
 const curveFit = "curve"
 
 // ceFit holds a method's estimate of P(y=1|s).

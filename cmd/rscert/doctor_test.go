@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// The advice of doctor follows the measured speeds, in both directions.
+// doctor must advise bf16 if bf16 is measured to be faster than f32, and f32 if bf16 is measured to be slower.
 func TestDoctorAdvice(t *testing.T) {
 	openvino, err := onnx.ParseDevice("openvino")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// rejection holds the test errors above the threshold of the first TPR.
+// rejection holds the test errors of a classifier that answers only above a threshold. The first TPR determines this
+// threshold.
 type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`

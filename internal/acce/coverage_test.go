@@ -75,7 +75,7 @@ func dataset(kind int, n int, shift, tau float64) []row {
 			r.p = edge(hard) - 1e-9
 		case kind == 2: // the label is class 1, and the certified class is wrong
 			r.label, r.p = 1, edge(0.6)
-		case kind == 3: // an attack can raise a wrong class to τ
+		case kind == 3: // an attack can raise the confidence in a wrong class to τ
 			r.p = edge(max(0.02, (1-tau-r.low)/(r.high-r.low)))
 		}
 		rows = append(rows, r)

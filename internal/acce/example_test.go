@@ -38,8 +38,8 @@ func ExampleStudy_Solve() {
 	// Output: clean ECE 0.775, CCE 0.90, CBS 0.81
 }
 
-// WriteAttack writes the attack as a table, which holds the confidences at the ends of the intervals and the bins of
-// these confidences.
+// WriteAttack writes the attack as a table. In this attack, each confidence is an end of its interval. The last column
+// holds the bin of the confidence.
 func ExampleStudy_WriteAttack() {
 	table := readTable("lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n")
 	study, err := acce.NewStudy(table, acce.Options{Bins: 3, Solvers: acce.Solvers[:1], Attack: true})

@@ -32,8 +32,8 @@ func mustBins(t testing.TB, m int) calib.Bins {
 	return b
 }
 
-// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and with ends on edges and on the floats next
-// to them.
+// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and with ends at the edges of bins or at the
+// floats next to these edges.
 func randomSamples(r *rand.Rand, b calib.Bins, n int) []calib.Bounded {
 	kind := r.IntN(3)
 	end := func() float64 {

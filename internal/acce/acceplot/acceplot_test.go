@@ -52,7 +52,7 @@ func TestCBS(t *testing.T) {
 	}
 }
 
-// An input without radii has no curve, and inputs in several norms have an axis without a norm.
+// An input without radii has no curve. If the radii of the inputs are in different norms, the axis names no norm.
 func TestRadii(t *testing.T) {
 	a, b := input("a", 0.1), input("b", 0.1)
 	for k := range b.Results {
