@@ -163,8 +163,8 @@ func longestZigzags(x []float64, most int) []float64 {
 		return nil
 	}
 	longest := make([]float64, most-1)
-	// high[m] is the largest sum over m of the positions so far if the last c is positive and another position follows.
-	// low[m] is the same for a negative last c.
+	// high[m] is the largest sum over m of the positions so far that has a positive last c. Another position will
+	// follow, so the last c is 2 (or 1 for m = 1). low[m] is the same for a negative last c.
 	high, low := make([]float64, most+1), make([]float64, most+1)
 	for m := range high {
 		high[m], low[m] = math.Inf(-1), math.Inf(-1)

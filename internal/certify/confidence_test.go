@@ -130,7 +130,9 @@ func TestConfidenceCoverage(t *testing.T) {
 		}
 		for _, s := range stepModels {
 			r := rand.New(rand.NewPCG(1, 5))
-			failures := make([]int64, len(confidenceRadii)+1) // at each radius; last: at one or more radii
+			// The last element counts the trials that fail at one or more radii. Each other element counts the failures at
+			// one radius.
+			failures := make([]int64, len(confidenceRadii)+1)
 			for range trials {
 				failed := false
 				for i, b := range s.bounds(t, c, r, method.n0, method.n) {
