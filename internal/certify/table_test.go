@@ -74,7 +74,7 @@ func checkText[M interface {
 	}
 }
 
-// The names appear in flags and files. New names may be added, but existing names must not change.
+// The names of the methods appear in flags and files. New names may be added, but existing names must not change.
 func TestTables(t *testing.T) {
 	checkText(t, Classes(), "predicted label")
 	checkText(t, MarginKinds(), "second first")

@@ -95,7 +95,7 @@ func (t *Tally) Summary(radii []float64) Summary {
 }
 
 // In summarises the certificates by the radii that they imply in another norm. If no radii are given, the method
-// chooses round radii.
+// chooses round numbers as radii.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part
 	most := 0.0
@@ -119,8 +119,8 @@ func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error)
 }
 
 // Classes summarises the certificates of each label at the given radii, in ascending order of labels. It ignores
-// examples without a label. For a single class there is no smaller bound on the failures than Summary.Failures, because
-// all failures may be in this class.
+// examples without a label. The number of failures in a class is bounded only by Summary.Failures, because all failures
+// may be in this class.
 func (t *Tally) Classes(radii []float64) []ClassSummary {
 	var classes []ClassSummary
 	for _, label := range slices.Sorted(maps.Keys(t.byLabel)) {

@@ -175,8 +175,8 @@ type prplTerms struct {
 	width  func(penalty, sumLambda float64) float64 // half width from Σv_iψ_E(λ_i) and Σλ_i
 }
 
-// bound computes the bound by its formula. It computes every sum separately. It takes the largest result over the
-// values of t at which the code evaluates the bound.
+// bound evaluates the printed formula of the bound, with every sum computed separately. It returns the largest value of
+// the formula over those t at which the package evaluates the bound.
 func (p prplTerms) bound(x []float64) float64 {
 	// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
 	muHat := func(j int) float64 {

@@ -32,8 +32,8 @@ func TestWeightsReference(t *testing.T) {
 	}
 }
 
-// The operating point c rises with the degree: with better weights, more examples may have a small p. For degree 1 the
-// best weights are the line of RCP1, and the maximum is 1−a at c = 1−β.
+// Let c be the number for which the maximum of ∫B_w dπ is 1−a. It rises with the degree, because better weights allow
+// more examples with a small p. For degree 1 the best weights are the line of RCP1, and c is 1−β.
 func TestOperatingPoint(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)

@@ -148,12 +148,12 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 	return l, r.on(l), err
 }
 
-// LatticeChanges is the largest possible number of examples that change the lattice. An example changes the lattice if
-// the lattice of the other examples differs from the lattice of all examples. There are four ways to change the
-// lattice, and at most one example for each way. First, all other examples lie on k/255. Second, all other examples lie
-// on k/65535. Third, on k/2ᵉ, only this example needs the finest step or has odd spellings. Fourth, only this example
-// has a value that is too many steps from 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of
-// the last two examples changes the lattice.
+// LatticeChanges is the maximum number of examples of a dataset that can change its lattice. An example changes the
+// lattice if the lattice of the other examples differs from the lattice of all examples. This happens in four cases. In
+// each case, only one example of a dataset can change the lattice. First, all other examples lie on k/255, but this
+// example does not. Second, all other examples lie on k/65535, but this example does not. Third, on k/2ᵉ, only this
+// example needs the finest step or has odd spellings. Fourth, only this example has a value that is too many steps from
+// 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two examples changes the lattice.
 const LatticeChanges = 4
 
 // recognise reads all values, unless they are bytes.

@@ -174,8 +174,9 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 // bicubic filter.
 const weightBits = 32 - 8 - 2
 
-// resample computes each sample of each line from the sample's tap. The function 'source' maps a line and a sample of
-// this line to an index of the input. The function 'target' maps a line and a sample to an index of the output.
+// resample computes the output samples of each line. Each output sample has a tap, which holds the weights of the input
+// samples. The function 'source' maps a line and an input sample of this line to an index of the slice 'in'. The
+// function 'target' maps a line and an output sample of this line to an index of the result.
 func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {

@@ -5,7 +5,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// These constants are levels of the tests of judgeAccuracy.
+// These constants are limits for the tests in judgeAccuracy.
 const (
 	chanceLevel  = 0.05 // above this p-value, the accuracy may be chance
 	uselessLevel = 0.05 // below this p-value, the accuracy is too low for a useful model

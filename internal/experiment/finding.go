@@ -23,9 +23,9 @@ type Aspect string
 const (
 	AspectLayout   Aspect = "layout"   // order of the values of an image
 	AspectScale    Aspect = "scale"    // units of the values
-	AspectClasses  Aspect = "classes"  // labels of the data against classes of the model
-	AspectOrder    Aspect = "labels"   // order of the labels against order of the classes
-	AspectAccuracy Aspect = "accuracy" // accuracy without noise against chance
+	AspectClasses  Aspect = "classes"  // labels of the data, compared with the classes of the model
+	AspectOrder    Aspect = "labels"   // order of the labels, compared with the order of the classes
+	AspectAccuracy Aspect = "accuracy" // accuracy without noise, compared with chance
 )
 
 // code returns the code of the warnings about an aspect.
