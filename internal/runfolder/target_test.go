@@ -748,7 +748,7 @@ func TestConditionsOfScores(t *testing.T) {
 	}
 }
 
-// Create must apply to a run in memory the rules that Read applies to a run.json.
+// Create must check a run by the same rules by which Read checks a run.json.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },

@@ -35,7 +35,7 @@ func readDigests(path string) (examples []example, digests []string, err error) 
 		if err := r.Estimation(func(p []float32) error { e.scores = append(e.scores, p...); return nil }); err != nil {
 			return nil, nil, err
 		}
-		// The selection samples are read after the estimation samples, or not at all.
+		// The test reads the selection samples of every second example, and only after the estimation samples.
 		if len(examples)%2 == 0 {
 			if err := r.Selection(func(p []float32) error { e.scores0 = append(e.scores0, p...); return nil }); err != nil {
 				return nil, nil, err

@@ -26,8 +26,7 @@ import (
 // The map 'content' holds the libraries of these tests' builds, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
-// build returns a build whose libraries are the libraries in the map 'content'. Each call chooses a new folder as the
-// cache.
+// build returns a build that has the libraries in the map 'content'. Each call chooses a new folder as the cache.
 func build(t *testing.T) ortlib.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache[1/rscert/onnxruntime/1.2.3/linux-amd64")

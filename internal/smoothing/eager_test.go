@@ -29,8 +29,8 @@ func newKeyed(index int, seed uint64, n0 int64, done chan int, goals ...int64) *
 }
 
 // TestEager runs examples that arrive one at a time. Each example arrives after the previous example has ended. A
-// sampler that waits for a full batch would never end. The example's method Key returns a seed and an n0. The outputs
-// must equal the outputs of a sampler with this Seed and this N0.
+// sampler that waits for a full batch would never end. Each example has its own seed and n0, which its method Key
+// returns. The example's outputs must equal the outputs of a sampler whose fields Seed and N0 have these values.
 func TestEager(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		done := make(chan int, 1)

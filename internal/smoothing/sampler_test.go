@@ -356,8 +356,8 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// An output without an answer must vote for no class. The sampler must count the output in None or None0 of its
-// example, by its phase. The run must continue, and an Observer must receive the output.
+// An output without an answer must vote for no class. The sampler must count it in the example's None0 in the selection
+// phase, and in None in the estimation phase. The run must continue, and an Observer must receive the output.
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)

@@ -25,15 +25,15 @@ var Choices = choice.Of("choice", Abstained, Failed)
 
 func (c Choice) String() string { return string(c) }
 
-// Only is a restriction of a run to some examples of another run, which were selected by the results of the other run.
-// The parameters Skip, Max, Select and Shard then apply to the selected examples instead of the whole dataset. The zero
-// value means all examples.
+// Only restricts a run to some of the examples of another run. The other run's results determine which examples these
+// are. The parameters Skip, Max, Select and Shard then apply to the selected examples instead of the whole dataset. The
+// zero value means all examples.
 type Only struct {
 	Choice Choice `json:"choice"`
 	// Run is the ID of the other run.
 	Run string `json:"run"`
-	// Seeds holds the seed of the other run's noise. If the other run was restricted in the same way, Seeds also holds
-	// the Seeds of that run. The noise of the new run must have another seed.
+	// Seeds holds the seed of the other run's noise. If the other run has a field Only as well, Seeds also holds the
+	// Seeds in that field. The noise of the new run must have another seed.
 	Seeds []uint64 `json:"seeds"`
 	// Of is the number of examples of the other run.
 	Of int `json:"of"`

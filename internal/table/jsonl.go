@@ -112,8 +112,9 @@ func jsonError(err error) error {
 	return errors.New(quote.Name(strings.TrimPrefix(err.Error(), "json: ")))
 }
 
-// flatObject recognises objects that hold only plain keys with numbers or booleans, because the lines of big files are
-// such objects. It returns the text inside the braces. The package encoding/json parses all other lines, valid or not.
+// flatObject recognises objects that hold only plain keys with numbers or booleans. It makes the reading of big files
+// fast, because their lines are such objects. It returns the text inside the braces. The package encoding/json parses
+// all other lines, valid or not.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false

@@ -224,8 +224,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 	return nil
 }
 
-// table1 computes Table 1 of Moutaouakil 2024 for these votes, with n = 100. The thresholds r apply to the certified
-// second margin, not to a radius.
+// table1 computes Table 1 of Moutaouakil 2024 for these votes, with n = 100. The thresholds r in the table's header
+// apply to the certified second margin, not to a radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
