@@ -65,8 +65,9 @@ func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 // quadraticPath hardly lowers the bound.
 const pathFrom = 300
 
-// boundQuadratic returns BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound without it is more
-// than twice the argument 'rival'. Near calibration, quadraticPath lowers the bound by only 10 to 20 %.
+// boundQuadratic computes the bound of BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound
+// without it is more than twice the argument 'rival'. Near calibration, quadraticPath lowers the bound by only 10 to 20
+// %.
 func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err

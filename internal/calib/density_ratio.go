@@ -34,8 +34,8 @@ type Ratios struct {
 
 // EstimateRatios estimates dQ/dP at the rows of a sample of P (the source) from a sample of Q (the target). A logistic
 // regression on the features tells the two samples apart. Let o(x) be the odds of the target according to this
-// regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q, where n_P and n_Q count the rows of the fit. Every ratio comes
-// from a regression that was fitted on the other folds.
+// regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q, where n_P and n_Q are the numbers of rows of P and of Q on
+// which the regression was fitted. Every ratio comes from a regression that was fitted on the other folds.
 //
 // The regression is right only under two conditions. The logarithm of the ratio must be linear in the features, and the
 // features must explain the whole difference between P and Q. No amount of data gives a bound on the error of the
@@ -172,7 +172,8 @@ func allBelow(x []float64, limit float64) bool {
 	return true
 }
 
-// loss returns the penalised mean negative log-likelihood, and writes its gradient unless the slice is nil.
+// loss returns the penalised mean negative log-likelihood, and writes its gradient to the argument 'gradient' unless
+// this is nil.
 func (d *discriminator) loss(gradient, beta []float64) float64 {
 	clear(gradient)
 	n, sum := d.count[0]+d.count[1], 0.0

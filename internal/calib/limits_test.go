@@ -132,7 +132,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// Bins of equal count end at rank ⌈k·n/bins⌉, and the test checks their edges, weights and means.
+// Bin k of EqualCount ends at rank ⌈k·n/bins⌉. The test checks the edges, weights and means of the bins.
 func TestEqualCountIsTheDefinition(t *testing.T) {
 	p := weightedPredictions(true)
 	bins, err := EqualCount(p, 7)

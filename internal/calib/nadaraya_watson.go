@@ -49,12 +49,12 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
 //
 // and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
-// Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound on Q over disjoint random pairs of validation points, plus
-// BB at δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At
-// such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the labels do not matter at s, so s adds
-// nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two limits as the lengths of its intervals. κ
-// depends only on the training scores. Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB
-// for the pairs) fails with probability at most δ/4K.
+// Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The code forms disjoint random pairs of validation points and takes the mean of
+// this bound over the pairs. This mean plus BB at δ4 bounds Σc_i². The method does not use the smoother at a score s
+// with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the
+// labels do not matter at s, so s adds nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two
+// limits as the lengths of its intervals. κ depends only on the training scores. Each of the four inequalities (two
+// with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with probability at most δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
 // sum, and the bias E_Y[η̂(s)] − η(s) has the bound

@@ -48,8 +48,8 @@ func TestPlanSize(t *testing.T) {
 	}
 }
 
-// The drawn scores have the distribution of the sample, and the labels have the scores as probabilities. Ties remain
-// ties.
+// The drawn scores have the distribution of the sample, and each label is 1 with a probability equal to its score. Ties
+// remain ties.
 func TestCalibratedLike(t *testing.T) {
 	s := draw(1000, 2, func(r *rand.Rand) float64 {
 		if r.IntN(2) == 0 {

@@ -187,8 +187,8 @@ type peakCells struct {
 }
 
 // peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function 'point'
-// gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound exceeds the largest
-// value found by at most the tolerance. The bound is valid whenever the division stops. If there are no cells, the
+// gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound is at most the
+// tolerance above the largest value found. The bound is valid whenever the division stops. If there are no cells, the
 // result is −∞.
 func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoint, price, tolerance float64) float64 {
 	const mostCells = 400

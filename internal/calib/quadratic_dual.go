@@ -11,7 +11,7 @@ type quadraticDual struct {
 	variation float64
 	observed  float64 // X
 	guess     float64 // estimate of the best μ
-	tolerance float64 // the computed maximum of a bin may exceed the largest value found by this multiple of p
+	tolerance float64 // the computed maximum of a bin is at most this multiple of p above the largest value found
 }
 
 // dualPoint is the dual bound at one μ, without ln(1/δ_b)/(nκ).
