@@ -62,7 +62,7 @@ const (
 	pathWindow = 5.0  // half of the width of the window, divided by g
 )
 
-// newQuadraticPath returns the paths for a μ near the best one.
+// newQuadraticPath returns the paths on a lattice that suits values of μ near the argument mu.
 func newQuadraticPath(d *quadraticDual, mu float64) *quadraticPath {
 	n := d.bins[0].m / d.bins[0].share
 	typical := min(0.25, 1/(2*mu*n)) // the g at which p·g − μmg² is largest

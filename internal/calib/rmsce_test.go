@@ -69,7 +69,7 @@ func TestRMSCEEstimateFromTheFormula(t *testing.T) {
 					most = max(most, largest[m])
 				}
 				if smallest < other {
-					continue // the pattern leaves out one of the largest gaps
+					continue // the pattern leaves out a gap that is larger than one of its own gaps
 				}
 				norm = math.Sqrt(norm)
 				want.Lower = max(want.Lower, sum/norm-

@@ -431,7 +431,7 @@ func TestWeightedLowerIsTheBets(t *testing.T) {
 				t.Fatalf("%s: %+v", name, got)
 			}
 			lambdas := betSizes(n, delta)
-			// X is moved to the grid, so the wealth loses a little, but never gains.
+			// The fast computation rounds X to a grid. This can lower the wealth a little, but never raises it.
 			fast, slow := logWealth(s.placeBets(9), lambdas, 0), math.Log(slowWeightedWealth(s, 9, lambdas, 0, w, gamma))
 			if fast > slow+1e-9 || fast < slow-0.01 {
 				t.Errorf("%s Γ %v: the logarithm of the wealth is %v, want %v", name, gamma, fast, slow)

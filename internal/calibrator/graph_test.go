@@ -33,7 +33,7 @@ func TestGraphIsTheMap(t *testing.T) {
 	} {
 		d := calibrator.Data{Input: shape.input, Columns: shape.columns, Classes: shape.classes}
 		var in []float32
-		for range 608 { // 608 rows fill a whole number of batch pieces
+		for range 608 { // 608 is a multiple of the number of rows per call of ONNX Runtime
 			row := make([]float64, shape.columns)
 			for k := range row {
 				row[k] = 4 * rng.NormFloat64()
