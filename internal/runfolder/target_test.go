@@ -209,8 +209,8 @@ func TestEarlierBounds(t *testing.T) {
 	}
 }
 
-// A last line without its newline is incomplete. If the last line has a complete checksum followed by further bytes,
-// its newline was changed.
+// A last line without its newline is incomplete. If further bytes follow the complete checksum of the last line, the
+// line was not cut off: its newline was changed.
 func TestTornLines(t *testing.T) {
 	sealed, err := encodeLine(0, map[string]int{"index": 3})
 	if err != nil {
@@ -776,8 +776,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Only clamped values and the values of images of integers have a limited range. The range of a table of zeros and ones
-// is not limited.
+// Values have a limited range only if they are clamped, or if they are integers of an image. The values of a table have
+// no limited range, even if the table holds only zeros and ones.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

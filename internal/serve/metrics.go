@@ -38,7 +38,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// watch adds the metrics of the sampler: the drawn samples and the length of the queue.
+// watch adds the metrics of the sampler: the number of samples drawn and the length of the queue.
 func (m *metrics) watch(a *run.Answerer, waiting *atomic.Int64) {
 	m.registry.MustRegister(
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rscert_samples_total", Help: "Samples that were drawn."},

@@ -95,7 +95,7 @@ func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, erro
 // below returns W − 1 − ⌊W/2⌋, the largest number of steps by which an evaluation lowers a coordinate.
 func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 }
 
-// SplitInput is an example whose noisy inputs follow the law Splitting.
+// SplitInput is an example whose noisy inputs are the inputs that the law Splitting evaluates.
 type SplitInput struct {
 	noise *SplitNoise
 	// For coordinate d and evaluation t, the model's input is values[starts[d] + t] if t < jumps[d], and

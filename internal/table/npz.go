@@ -47,7 +47,7 @@ func (r *reader) readNpz(src io.Reader) error {
 	return r.require("no array %q (arrays: %s)", r.header)
 }
 
-// addArray adds an array. The array must have as many rows as the arrays before it.
+// addArray adds an array. The array must have as many rows as the arrays that were added before.
 func (r *reader) addArray(c *column, f *zip.File) (err error) {
 	if r.index[c.name] != nil {
 		return errors.New("array appears twice")
