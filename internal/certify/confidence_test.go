@@ -130,8 +130,8 @@ func TestConfidenceCoverage(t *testing.T) {
 		}
 		for _, s := range stepModels {
 			r := rand.New(rand.NewPCG(1, 5))
-			// The last element counts the trials that fail at one or more radii. Each other element counts the failures at
-			// one radius.
+			// The last element counts the trials that fail at one or more radii. Each other element counts the failures
+			// at one radius.
 			failures := make([]int64, len(confidenceRadii)+1)
 			for range trials {
 				failed := false
