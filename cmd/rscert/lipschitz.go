@@ -48,8 +48,9 @@ where two scores are equal.
 Give --std if you give it to 'rscert certify': the model's input is then the data
 divided by these numbers, which changes the constant. The product over the layers is
 often far above the true constant, because a change of the input that one layer
-stretches most is usually stretched less by the other layers. The noise guarantees the
-constant 1/(σ√π). An L above 1/(σ√π) does not help.`,
+stretches most is usually stretched less by the other layers. Without L, the smoothed
+classifier has the constant 1/(σ√π), because of the noise. So an L above 1/(σ√π) does
+not help.`,
 		Example: `  rscert lipschitz model.onnx
   rscert lipschitz model.onnx --shape 1,3,32,32 --std 0.2,0.2,0.2 --temperature 2 --json`,
 		Args: oneFile,

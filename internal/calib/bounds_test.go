@@ -116,7 +116,7 @@ func TestAUROC(t *testing.T) {
 	}
 }
 
-// The sizes of the folds differ by at most one, and each position is in each fold equally often.
+// The sizes of the folds differ by at most one, and over many seeds each position is in each fold equally often.
 func TestAssignFolds(t *testing.T) {
 	const n, k, seeds = 17, 5, 4000
 	var at [n][k]int

@@ -102,7 +102,7 @@ func TestRejectionCurveIsTheListing(t *testing.T) {
 	}
 }
 
-// Between two neighbours of Thresholds, no error changes.
+// No error changes at a threshold between two neighbouring values of Thresholds.
 func TestRejectionThresholdsAreAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 1))
 	for range 100 {

@@ -251,7 +251,7 @@ func TestVariationLowerCoverage(t *testing.T) {
 	}
 }
 
-// The simulation notices bounds that do not divide δ among the groups and the zigzags.
+// The simulation shows that bounds which do not divide δ among the groups and the zigzags are false too often.
 func TestVariationCoverageNeedsTheUnion(t *testing.T) {
 	const trials, delta, m = 60, 0.05, 8
 	bands, zigzags := 0, 0

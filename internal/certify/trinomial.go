@@ -170,7 +170,7 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 // lowerTail returns an upper bound on P(X2 ≤ k).
 func (e *event) lowerTail(k int64, q2 float64) float64 {
 	n := e.order.n
-	// P(X2 ≤ k) decreases in q2, so the rounding of 1−q2 must not raise q2.
+	// P(X2 ≤ k) decreases in q2, and so increases in 1−q2. So 1−q2 is rounded up.
 	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
 }
 

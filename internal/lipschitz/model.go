@@ -224,8 +224,8 @@ func (w *walk) visit(raw *onnxpb.NodeProto) error {
 }
 
 // A bound that underflows to 0 would be false. The factors of the rules are 0 or at least 2⁻⁶⁰⁰, because a stored
-// number is 0 or at least smallestWeight. So no product with a bound of at least smallestBound underflows. The limit
-// largestWeight does the same for factors that are reciprocals of stored numbers.
+// number is 0 or at least smallestWeight. So if a bound is at least smallestBound, its product with such a factor does
+// not underflow. Some factors are reciprocals of stored numbers. The limit largestWeight keeps them large enough.
 const (
 	smallestBound  = 0x1p-400
 	smallestWeight = 0x1p-250

@@ -280,8 +280,8 @@ func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
 	return &Bounds{table, b}
 }
 
-// TestCalibration compares CBS with its closed form and the thresholded error with counts. Of 10 sampled examples,
-// three have bounds at the radius 0.5.
+// TestCalibration compares CBS with its closed form. It compares the thresholded error with counts. Of 10 sampled
+// examples, three have bounds at the radius 0.5.
 func TestCalibration(t *testing.T) {
 	s := small()
 	s.Bounds = bounds(t, "index,radius,lower,upper,correct,confidence,examples\n"+
