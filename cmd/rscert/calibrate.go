@@ -158,9 +158,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := o.checkFlags(path); err != nil {
 		return err
 	}
-	columns := predictions.OutputColumns()
-	columns.KeepOthers = o.out != ""
-	all, table, err := readOutputColumns(ctx, s, path, o.cluster, o.quiet, columns)
+	all, table, err := classifierOutputs().read(ctx, s, path, o.cluster, o.out != "", o.quiet)
 	if err != nil {
 		return err
 	}
@@ -211,8 +209,29 @@ type calibrationTask struct {
 	refit            bool           // whether the saved map was fitted on some rows of 'all', and it is unknown on which
 }
 
-// outputReader reads the outputs of a classifier.
-type outputReader func(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error)
+// outputReader reads the outputs of a classifier from the columns of a file.
+type outputReader struct {
+	columns table.Options
+	parse   func(t *table.Table) (calibrator.Data, error)
+}
+
+// classifierOutputs reads probabilities, scores or logits.
+func classifierOutputs() outputReader {
+	return outputReader{predictions.OutputColumns(), predictions.Outputs}
+}
+
+// read reads a file. If keepOthers is set, the table also keeps the other columns of the file.
+func (r outputReader) read(
+	ctx context.Context, s streams, path string, cluster clusterOptions, keepOthers, quiet bool,
+) (calibrator.Data, *table.Table, error) {
+	r.columns.KeepOthers = keepOthers
+	t, err := cluster.readUnfitted(ctx, s, path, quiet, r.columns)
+	if err != nil {
+		return calibrator.Data{}, nil, err
+	}
+	d, err := r.parse(t)
+	return d, t, badInput(err)
+}
 
 func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask {
 	return calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
@@ -220,13 +239,13 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 
 // holdOut splits off the test data and returns the rows that remain for the fit. If the test data are in a separate
 // file, it returns all rows.
-func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
+func (c *calibrationTask) holdOut(ctx context.Context, s streams, reader outputReader, o split, quiet bool) (train calibrator.Data, err error) {
 	// If rows are copied, the random split puts copies of a row on both sides.
 	if err := warnOfOutputs(s, c.table.Path, c.all, true, o.cluster); err != nil {
 		return train, err
 	}
 	if o.file != "" {
-		if c.test, c.testTable, err = read(ctx, s, o.file, o.cluster, quiet); err != nil {
+		if c.test, c.testTable, err = reader.read(ctx, s, o.file, o.cluster, false, quiet); err != nil {
 			return train, err
 		}
 		if err := warnOfOutputs(s, c.testTable.Path, c.test, false, o.cluster); err != nil {
@@ -275,21 +294,6 @@ type split struct {
 	cluster clusterOptions
 }
 
-func readOutputs(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error) {
-	return readOutputColumns(ctx, s, path, cluster, quiet, predictions.OutputColumns())
-}
-
-func readOutputColumns(
-	ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool, columns table.Options,
-) (calibrator.Data, *table.Table, error) {
-	t, err := cluster.readUnfitted(ctx, s, path, quiet, columns)
-	if err != nil {
-		return calibrator.Data{}, nil, err
-	}
-	d, err := predictions.Outputs(t)
-	return d, t, badInput(err)
-}
-
 func (c *calibrationTask) readMap(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -317,7 +321,7 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: fitting needs labels", c.table.Path)
 	}
-	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.Seed, o.cluster}, o.quiet)
+	train, err := c.holdOut(ctx, s, classifierOutputs(), split{o.heldOut, o.holdout, o.Seed, o.cluster}, o.quiet)
 	if err != nil {
 		return err
 	}

@@ -375,7 +375,7 @@ func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, upper
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.BinaryColumns()
-	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, []string{predictions.EarlierSeed}, predictions.WeightColumns)
+	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbedColumns, predictions.WeightColumns)
 	columns, err := o.cluster.extend(columns)
 	if err != nil {
 		return nil, err

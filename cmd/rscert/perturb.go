@@ -127,10 +127,9 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	if err := o.check(); err != nil {
 		return err
 	}
-	perturbed := append(slices.Clone(predictions.PerturbationColumns), predictions.EarlierSeed)
 	if len(o.auroc) > 0 {
 		columns := predictions.BinaryColumns()
-		columns.Optional = append(columns.Optional, perturbed...)
+		columns.Optional = append(columns.Optional, predictions.PerturbedColumns...)
 		table, err := readUnweighted(ctx, s, path, o.quiet, columns)
 		if err == nil {
 			err = badInput(predictions.CheckUnperturbed(table))
@@ -141,7 +140,7 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 		return reportAUROC(ctx, s, table, path, o)
 	}
 	columns := predictions.BinaryColumns()
-	columns.Optional = slices.Concat(columns.Optional, predictions.WeightColumns, perturbed)
+	columns.Optional = slices.Concat(columns.Optional, predictions.WeightColumns, predictions.PerturbedColumns)
 	columns.KeepOthers = true
 	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err == nil {

@@ -76,20 +76,10 @@ the clusters.`,
 	return cmd
 }
 
-// readLogits reads logits [N×m] and labels.
-func readLogits(ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool) (calibrator.Data, *table.Table, error) {
-	return readLogitColumns(ctx, s, path, cluster, quiet, predictions.LogitColumns())
-}
-
-func readLogitColumns(
-	ctx context.Context, s streams, path string, cluster clusterOptions, quiet bool, columns table.Options,
-) (calibrator.Data, *table.Table, error) {
-	t, err := cluster.readUnfitted(ctx, s, path, quiet, columns)
-	if err != nil {
-		return calibrator.Data{}, nil, err
-	}
+// logitData returns logits [N×m] and labels.
+func logitData(t *table.Table) (calibrator.Data, error) {
 	logits, classes, label, err := predictions.Logits(t)
-	return calibrator.Data{Input: calibrator.Logits, Values: logits, Columns: classes, Classes: classes, Label: label}, t, badInput(err)
+	return calibrator.Data{Input: calibrator.Logits, Values: logits, Columns: classes, Classes: classes, Label: label}, err
 }
 
 // temperatureReport is what --json prints.
@@ -127,14 +117,13 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if err := o.check(); err != nil {
 		return err
 	}
-	columns := predictions.LogitColumns()
-	columns.KeepOthers = o.out != ""
-	all, table, err := readLogitColumns(ctx, s, path, o.cluster, o.quiet, columns)
+	reader := outputReader{predictions.LogitColumns(), logitData}
+	all, table, err := reader.read(ctx, s, path, o.cluster, o.out != "", o.quiet)
 	if err != nil {
 		return err
 	}
 	c := newCalibrationTask(all, table)
-	train, err := c.holdOut(ctx, s, readLogits, split{o.test, o.holdout, o.Seed, o.cluster}, o.quiet)
+	train, err := c.holdOut(ctx, s, reader, split{o.test, o.holdout, o.Seed, o.cluster}, o.quiet)
 	if err != nil {
 		return err
 	}

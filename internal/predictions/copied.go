@@ -13,9 +13,9 @@ var outputColumns = slices.Concat(probabilityArrays, PerturbationColumns, []stri
 // vennAbersColumn matches the columns of the two probabilities of a Venn–Abers map.
 var vennAbersColumn = regexp.MustCompile(`^va_p[01](_\d+)?$`)
 
-// IsOutput reports whether a column is about the answers of a classifier. If a command changes the answers, it must not
-// copy such a column to its output, because the column is about the old answers. IsOutput ignores the case of the name.
-func IsOutput(name string) bool {
+// isOutput reports whether a column is about the answers of a classifier. If a command changes the answers, it must not
+// copy such a column to its output, because the column is about the old answers. isOutput ignores the case of the name.
+func isOutput(name string) bool {
 	name = strings.ToLower(name)
 	return slices.Contains(outputColumns, name) || probabilityColumn.MatchString(name) || vennAbersColumn.MatchString(name)
 }
@@ -27,7 +27,7 @@ func KeptName(name string) string {
 	switch {
 	case strings.EqualFold(name, PerturbationColumns[1]):
 		return EarlierSeed
-	case IsOutput(name):
+	case isOutput(name):
 		return ""
 	}
 	return name

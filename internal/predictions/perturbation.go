@@ -17,12 +17,16 @@ var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 // perturbed scores and therefore leaves out PerturbationColumns.
 const EarlierSeed = "earlier_sech_seed"
 
+// PerturbedColumns lists the columns of which a file of perturbed scores, or of scores made from perturbed scores, has
+// at least one.
+var PerturbedColumns = slices.Concat(PerturbationColumns, []string{EarlierSeed})
+
 // CheckUnperturbed returns an error if the scores of t are perturbed, or come from perturbed scores. A second
 // perturbation with the same seed and row numbers repeats the random numbers of the first one. A map between the two
 // perturbations can then remove the noise, and no bound for perturbed scores holds. The table must have been read with
-// PerturbationColumns and EarlierSeed as optional columns.
+// PerturbedColumns as optional columns.
 func CheckUnperturbed(t *table.Table) error {
-	for _, name := range append(slices.Clone(PerturbationColumns), EarlierSeed) {
+	for _, name := range PerturbedColumns {
 		if _, ok := t.Column(name); ok {
 			return hint.Add(fmt.Errorf("%s: its scores are perturbed already (column %s)", t.Path, name),
 				"perturb the scores once, after every other change of the scores")

@@ -54,7 +54,7 @@ func TestIsOutput(t *testing.T) {
 	for name, want := range map[string]bool{"score": true, "Logit": true, "p10": true, "prob_3": true, "va_p0": true, "va_p1_12": true,
 		"sech_row": true, "upper": true, "adversarial_correct": true, "probs": true,
 		"index": false, "label": false, "weight": false, "radius": false, "pressure": false, "va_p2": false, "x_va_p0": false, "n": false} {
-		if got := IsOutput(name); got != want {
+		if got := isOutput(name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
