@@ -41,8 +41,8 @@ func Suspicions(p *Predictions, auroc float64) []Suspicion {
 	return append(found, SuspectLabels(p.Label, p.Classes)...)
 }
 
-// The method Suspicions does for the pairs of a sample what the function Suspicions does for predictions. The argument
-// q says what the scores are.
+// Suspicions looks for hints that the scores or labels of the sample are not what the user thinks, as the function
+// Suspicions does for predictions. The argument q says what the scores are.
 func (s *Sample) Suspicions(q Quantity) []Suspicion {
 	ones, sum := 0.0, 0.0
 	for _, x := range s.packed {

@@ -70,7 +70,7 @@ type Shared struct {
 // All reports whether all rows occur among the other rows.
 func (s Shared) All() bool { return s.Rows == s.Of }
 
-// The method In counts those hashes of the fingerprint that are also hashes of rows of d.
+// In counts those hashes of the fingerprint that are also hashes of rows of d.
 func (f Fingerprint) In(d Data) Shared {
 	counts := count(d.hashes())
 	s := Shared{Of: len(f.Least)}
