@@ -70,10 +70,12 @@ func auditTrials(t *testing.T, trials int) int {
 	return min(n, trials)
 }
 
-// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. The samples of 3,000 pairs use
-// quadraticPath.
+// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. BinnedQuadratic uses
+// quadraticPath from 300 pairs on. It is slow, so there are fewer samples of these sizes.
 func TestAuditBinnedCoverage(t *testing.T) {
-	checkBinnedCoverage(t, []int{6, 20, 400, 3000}, auditTrials(t, 2000))
+	checkBinnedCoverage(t, map[int]int{
+		6: auditTrials(t, 2000), 20: auditTrials(t, 2000), 400: auditTrials(t, 600), 3000: auditTrials(t, 200),
+	})
 }
 
 // TestAuditSecondOrderCoverage is TestSecondOrderCoverage with more samples.

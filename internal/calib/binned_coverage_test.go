@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -126,27 +127,30 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 	return missed
 }
 
-// checkBinnedCoverage simulates every law. It fails if statements are false significantly more often than δ allows, and
-// it logs the largest shares of false statements, divided by δ.
-func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
+// checkBinnedCoverage simulates every law, with trials[n] samples of n pairs. It fails if statements are false
+// significantly more often than δ allows, and it logs the largest shares of false statements, divided by δ.
+func checkBinnedCoverage(t *testing.T, trials map[int]int) {
 	t.Helper()
 	for _, delta := range []float64{0.5, 0.2, 0.05} {
-		worst := map[string]float64{}
-		for _, n := range sizes {
-			for _, l := range pairLaws() {
-				for what, missed := range l.misses(t, n, trials, delta) {
-					worst[what] = max(worst[what], float64(missed)/float64(trials)/delta)
-					// An exact binomial test at level 10⁻⁶ practically never raises a false alarm, and it detects a
-					// failure rate of three times δ.
-					if tooMany(missed, trials, delta) {
-						t.Errorf("%s, n %d, δ %v: %s is false in %d of %d samples", l.name, n, delta, what, missed, trials)
+		t.Run(fmt.Sprintf("δ = %v", delta), func(t *testing.T) {
+			t.Parallel()
+			for _, n := range slices.Sorted(maps.Keys(trials)) {
+				worst := map[string]float64{}
+				for _, l := range pairLaws() {
+					for what, missed := range l.misses(t, n, trials[n], delta) {
+						worst[what] = max(worst[what], float64(missed)/float64(trials[n])/delta)
+						// An exact binomial test at level 10⁻⁶ practically never raises a false alarm, and it detects a
+						// failure rate of three times δ.
+						if tooMany(missed, trials[n], delta) {
+							t.Errorf("%s, n %d: %s is false in %d of %d samples", l.name, n, what, missed, trials[n])
+						}
 					}
 				}
+				for _, what := range slices.Sorted(maps.Keys(worst)) {
+					t.Logf("%d samples of %d pairs: worst share of false statements over δ: %s %.2f", trials[n], n, what, worst[what])
+				}
 			}
-		}
-		for _, what := range slices.Sorted(maps.Keys(worst)) {
-			t.Logf("δ = %v: worst share of false statements over δ: %s %.2f", delta, what, worst[what])
-		}
+		})
 	}
 }
 
@@ -154,7 +158,7 @@ func TestBinnedCoverage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")
 	}
-	checkBinnedCoverage(t, []int{150}, 50)
+	checkBinnedCoverage(t, map[int]int{150: 50})
 }
 
 // The simulation detects a bound that is too small, for example a bound with only a fifth of the concentration term.
