@@ -148,7 +148,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); for data sorted by class, the default is spread")
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread for data sorted by class, otherwise first: "+spec.Selections.Described())
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

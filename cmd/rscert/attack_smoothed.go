@@ -28,8 +28,8 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
 	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
-	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "perturbed inputs to keep: "+
-		attack.Keeps.Described()+"; with --keep all, worst.npz in the folder of --out holds these inputs as a dataset")
+	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "perturbed inputs to keep; with --keep all, worst.npz in the folder of --out holds these inputs as a dataset: "+
+		attack.Keeps.Described())
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong; also the largest probability that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")

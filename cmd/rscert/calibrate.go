@@ -61,13 +61,12 @@ probabilities p0, p1, …; or 'score', the probability of class 1 of two classes
 
 If rows may depend on each other (the rows of one patient, for example), name the column
 that tells them apart with --cluster. Then the command holds out whole clusters:
---holdout is a share of the clusters, and --held-out refuses a cluster of the fit. The
-metrics still count every row once, and their intervals treat the rows as independent.
-'rscert metrics --cluster', applied to the file of --out, gives intervals that allow for
-the clusters.
+--holdout is a share of the clusters, and the file of --held-out must have none of the
+clusters of the fit. The metrics still count every row once, and their intervals treat
+the rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
+intervals that allow for the clusters.
 
---out
-writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
+--out writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
 label and fitted (1 if the map was fitted on the row). With the method venn-abers,
 --out also writes p₀ and p₁ of class 1 in the columns va_p0 and va_p1, or for more
 classes in va_p0_0, va_p1_0, …. --out also keeps the other columns of the file, such as

@@ -56,17 +56,16 @@ needs one of these assumptions:
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h
 
 A monotone function has total variation at most 1. No test can verify the first two
-assumptions, but data can refute them: the command also bounds the total variation
-from below, and ends with exit code 1 if this bound is above V. There is no such bound
-for rows with weights and for perturbed scores. The third assumption allows every
-P(y=1|s) of the original scores. Its bounds are about the perturbed scores, so use the
-classifier with perturbed scores.
-'rscert perturb' perturbs scores and records h in the file. With --perturb, this
-command perturbs the scores itself. For the third assumption, the command refuses
-scores that the perturbation cannot have produced. The next list names the assumption
-of each method: 'variation' stands for --monotone or --variation, 'perturbed' stands
-for perturbed scores, and 'weights' stands for 'variation' together with a column named
-'weight'.
+assumptions, but data can refute them: the command also bounds the total variation from
+below, and ends with exit code 1 if this bound is above V. There is no such bound for
+rows with weights and for perturbed scores. The third assumption allows every P(y=1|s)
+of the original scores. Its bounds are about the perturbed scores, so use the classifier
+with perturbed scores. 'rscert perturb' perturbs scores and records h in the file. With
+--perturb, this command perturbs the scores itself. For the third assumption, the
+command refuses scores that the perturbation cannot have produced. The next list names
+the assumption of each method: 'variation' stands for --monotone or --variation,
+'perturbed' stands for perturbed scores, and 'weights' stands for 'variation' together
+with a column named 'weight'.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It

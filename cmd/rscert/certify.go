@@ -57,8 +57,8 @@ certified by the scores, not by the votes.
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value, and
 with several lists one run for each combination. The folder of --out then holds one run
 folder per point, and the command prints one table (docs/sweeps.md). Most flags accept
-such a list. With --model, a list makes a sweep of single models, and a
-repeated flag makes one average of models.
+such a list. With --model, a list makes a sweep of single models, and a repeated flag
+makes one average of models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -193,22 +193,22 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	integerVar(f, &p.N, "n", 100000, "number of samples per example that estimate the votes or scores; with --stop, the maximum number")
 	integerVar(f, &p.N0, "n0", 100, "number of separate samples per example that select the class to certify")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that a certificate is wrong")
-	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s (default margin); for scores: %s (default with --scores: betting)",
+	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; default: margin, or betting with --scores; for votes: %s; for scores: %s",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
-	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
+	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop sampling an example early by this `rule`: radius>=R (stop once it is known whether the radius is at least R) or precision=F (stop once the radius is at least 1−F times the largest radius that is still possible)")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz, so that you can certify them again; this implies --scores unless --confidence-radii is given; for m classes, the file takes 4·n·m bytes per example")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+names(certify.Combines()))
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+methods(certify.Combines()).Described())
 	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax for --scores and --reject-below")
 	claimFlags(f, &p.TopK, &p.None)
 	f.Float64Var(&p.RejectBelow, "reject-below", 0, "a sample votes for a class only if its `confidence` is at least this number, and otherwise for no class; the confidence is the largest softmax score at --temperature (docs/reject.md)")
 	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also bound the mean score under attack at these `radii` and write the bounds to bounds.csv; these bounds take half of alpha")
-	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+methods(certify.ConfidenceMethods()).Described())
 	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(sound(certify.MeanBounds())))
-	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the confidence method 'cdf': "+names(certify.Bands()))
+	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the confidence method 'cdf': "+methods(certify.Bands()).Described())
 	group(cmd, "Samples and certificates")
 }
 

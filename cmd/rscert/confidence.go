@@ -116,7 +116,7 @@ several, and --plot draws them against the radius.`,
 	orderedRadiiVar(f, &p.Confidence.Radii, "radii", "`radii` of the attack, in the units of the data")
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean of a score: "+names(sound(certify.MeanBounds())))
-	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
+	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': "+methods(certify.Bands()).Described())
 	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores (the largest mean score), or one of the methods for votes: "+names(certify.VoteMethods())+"; if the input is a run, the run's method replaces the default")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how the class method 'scores' certifies the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)

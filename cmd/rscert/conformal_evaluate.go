@@ -64,8 +64,8 @@ With --require, the exit code is 3 if a requirement is not met:
   conformal-coverage>=0.9  share of the sets that contain the label
   conformal-size<=1.2      mean number of classes in a set
 
-Sets that are not sound never meet a requirement on the coverage. If some sets have
-no label, their coverage is not known, and the exit code is 2.`,
+Sets that are not sound never meet a requirement on the coverage. If some sets have no
+label, their coverage is not known, and the exit code is 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg

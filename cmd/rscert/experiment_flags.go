@@ -57,10 +57,10 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs and outputs.
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); a single number per sample counts as the output for the second of two classes")
+	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns; a single number per sample counts as the output for the second of two classes: "+graph.OutputKinds.Described())
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width); by default, flat rows have the order of the model's input, and a model that takes flat rows gets images as chw")
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row; by default, flat rows have the order of the model's input, and a model that takes flat rows gets images as chw: "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")
@@ -74,7 +74,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps: first (the first ones) or spread (examples spread over the dataset); for data sorted by class, the default is spread")
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread for data sorted by class, otherwise first: "+spec.Selections.Described())
 	s.Shard = spec.Whole
 	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")

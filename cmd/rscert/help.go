@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // groupKey is the key of the annotation that holds the title of a flag's group in --help.
@@ -44,10 +47,10 @@ func flagUsages(cmd *cobra.Command) string {
 			titles = append(titles, title)
 		}
 		shown := *flag
-		// pflag hides the default [] of lists of strings and integers, but not of other lists.
-		if kind := shown.Value.Type(); shown.DefValue == "[]" && kind != "stringSlice" && kind != "intSlice" {
-			shown.DefValue = ""
+		if kind := shown.Value.Type(); shownDefault(flag) == "" && (kind == "" || shown.DefValue == "[]" && kind != "stringSlice" && kind != "intSlice") {
+			shown.DefValue = "" // otherwise pflag hides the default itself
 		}
+		listChoices(&shown)
 		groups[title].AddFlag(&shown)
 	})
 	if len(titles) == 1 {
@@ -61,6 +64,43 @@ func flagUsages(cmd *cobra.Command) string {
 		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(groups[title].FlagUsagesWrapped(helpWidth()), " \n"))
 	}
 	return b.String()
+}
+
+// shownDefault returns the default value that --help and the Python module show. It is empty if the usage text of the
+// flag names the default.
+func shownDefault(f *pflag.Flag) string {
+	if slices.Contains([]string{"", "0", "[]", "false"}, f.DefValue) || strings.Contains(f.Usage, "efault: ") {
+		return ""
+	}
+	return f.DefValue
+}
+
+// listChoices makes --help print the described choices of a flag one below the other. The usage text of the flag holds
+// them as the phrase of choice.List.Described.
+func listChoices(f *pflag.Flag) {
+	choices := f.Annotations[choicesKey]
+	phrases, lines, width := make([]string, len(choices)), "", 0
+	for _, c := range choices {
+		name, _, _ := strings.Cut(c, "\t")
+		width = max(width, len(name))
+	}
+	for i, c := range choices {
+		name, what, _ := strings.Cut(c, "\t")
+		if phrases[i] = name; what != "" {
+			phrases[i] = choice.Described(name, what)
+		}
+		lines += strings.TrimRight(fmt.Sprintf("\n  %-*s  %s", width, name, what), " ")
+	}
+	before, after, found := strings.Cut(f.Usage, ": "+choice.Or(phrases))
+	if !found || slices.Equal(phrases, choicesOf(f)) {
+		return
+	}
+	f.Usage = before + after
+	if f.DefValue != "" {
+		f.Usage += " (default " + f.DefValue + ")"
+		f.DefValue = ""
+	}
+	f.Usage += ":" + lines
 }
 
 // helpWidth returns the terminal's width, at most 120 columns, or 0 (no wrapping) without a terminal.

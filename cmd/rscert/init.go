@@ -38,9 +38,9 @@ func newInit(s streams) *cobra.Command {
                                   requirement is not met
   .github/workflows/rscert.yml    runs gate.sh in GitHub Actions
 
-It replaces no file: if one of the files exists, it writes nothing. After
-the command, edit rscert.yaml: choose the requirements, σ and how the data are read.
-docs/gate.md explains requirements.`,
+It replaces no file: if one of the files exists, it writes nothing. After the command,
+edit rscert.yaml: choose the requirements, σ and how the data are read. docs/gate.md
+explains requirements.`,
 		Example: `  rscert init model.onnx test/
   rscert init model.onnx test.npz --sigma 0.5 --require 'certified:certified-accuracy@0.5>=0.6'
   rscert init model.onnx test/ --out project`,

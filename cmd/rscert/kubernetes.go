@@ -44,11 +44,11 @@ command sends nothing to a cluster; 'kubectl apply -f' sends the manifest. With 
 the command prints the Job that merges the finished shards.
 
 All pods mount one volume with the model, the data and the results. If the pods run on
-several nodes, the volume must be ReadWriteMany. Relative paths in the flags of
-certify start at the root of the volume. If a flag of certify has a list of values
+several nodes, the volume must be ReadWriteMany. Relative paths in the flags of certify
+start at the root of the volume. If a flag of certify has a list of values
 (docs/sweeps.md), the Job runs all shards of all points. If a shard fails, it starts
-again and continues where it stopped. If a shard ends with exit code 2 (wrong input), it does
-not start again. If a node fails, its pods do not count as failed. The Job needs
+again and continues where it stopped. If a shard ends with exit code 2 (wrong input), it
+does not start again. If a node fails, its pods do not count as failed. The Job needs
 Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -

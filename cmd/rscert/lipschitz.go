@@ -59,7 +59,7 @@ not help.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.output, "output", "", "`name` of the model's output; default: the only output")
-	choiceVar(f, &o.outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "`kind` of the model's outputs: "+graph.OutputKinds.String())
+	choiceVar(f, &o.outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "`kind` of the model's outputs: "+graph.OutputKinds.Described())
 	f.Int64SliceVar(&o.shape, "shape", nil, "`sizes` of the model's input, if the model leaves them open, such as 1,3,32,32")
 	f.Float64SliceVar(&o.std, "std", nil, "`numbers` by which the data are divided before they enter the model")
 	f.Float64Var(&o.temperature, "temperature", 1, "`number` by which the logits are divided before the softmax")

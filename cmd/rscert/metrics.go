@@ -133,7 +133,7 @@ weights and with the flags of thresholds under attack.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
-	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
+	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: "+calib.Edges.Described())
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with the probability of --level every bin lies in its band")
@@ -143,9 +143,9 @@ weights and with the flags of thresholds under attack.`,
 	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; for a file with the columns score and label, the default is class-1")
+		"the `probability` whose calibration the command reports; default: class-1 for a file with the columns score and label, otherwise top-label: "+calib.Quantities.Described())
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"for a run, the probabilities to use: 'vote-shares', or 'mean-scores', which is the default if the run bounds the mean scores")
+		"for a run, the probabilities to use; default: mean-scores if the run bounds the mean scores, otherwise vote-shares: "+probabilityKinds.Described())
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")
@@ -154,8 +154,7 @@ weights and with the flags of thresholds under attack.`,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
 	rejectionFlags(cmd, &o.rejection, &share)
-	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, and the ECE, "+
-		"with intervals that hold for any number of rows")
+	f.StringVar(&o.versus, "versus", "", "`file` with another classifier's predictions on the same rows in the same order; the command prints the differences between the two classifiers, with confidence intervals that hold for any number of rows")
 	group(cmd, "Another classifier")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

@@ -14,7 +14,9 @@ const (
 	meanScores probabilities = "mean-scores" // only for the chosen class
 )
 
-var probabilityKinds = choice.Of("probabilities", voteShares, meanScores)
+var probabilityKinds = choice.Of("probabilities", voteShares, meanScores).Describe(func(p probabilities) string {
+	return map[probabilities]string{voteShares: "of all classes", meanScores: "only of the certified class"}[p]
+})
 
 func (p probabilities) String() string { return string(p) }
 

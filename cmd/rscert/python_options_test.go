@@ -116,8 +116,8 @@ func pythonUsage(f *pflag.Flag) string {
 	usage = flagInUsage.ReplaceAllStringFunc(usage, func(name string) string {
 		return "``" + strings.ReplaceAll(name[len("--"):], "-", "_") + "``"
 	})
-	if !slices.Contains([]string{"", "0", "[]", "false"}, f.DefValue) {
-		usage += fmt.Sprintf(" (default %s)", f.DefValue)
+	if text := shownDefault(f); text != "" {
+		usage += fmt.Sprintf(" (default %s)", text)
 	}
 	return usage
 }

@@ -122,10 +122,10 @@ for each method.`,
 	f.SortFlags = false
 	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run or, without a run, margin for votes and betting for scores")
 	targetFlags(cmd, &o.target)
-	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "margins between the probability p_A of the class and the largest probability p_B of another class, separated by commas: "+methods(certify.MarginKinds()).Described()+"; default: the margin of the run or, without a run, "+certify.SecondMargin.String())
+	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "one or both margins between the probability p_A of the class and the largest probability p_B of another class; default: the margin of the run or, without a run, "+certify.SecondMargin.String()+": "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
-	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "how to bound the margin between two mean scores, separated by commas: "+names(certify.Combines())+"; default: the choice of the run or, without a run, "+certify.Directed.String())
+	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "one or more ways to bound the margin between two mean scores; default: the choice of the run or, without a run, "+certify.Directed.String()+": "+methods(certify.Combines()).Described())
 	f.Float64SliceVar(&o.temperatures, "temperature", nil, "additional `temperatures` for the saved scores, which already contain the temperature of the run; default: 1")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
 	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example, each at most the number of the run")
@@ -147,7 +147,7 @@ for each method.`,
 // targetFlags adds the flags of radius and confidence whose defaults come from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, the run's choice replaces the default")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; if the input is a run, the run's choice replaces the default: "+methods(certify.Classes()).Described())
 	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; if the input is a run, the run's value replaces the default")
 	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
 	lawFlag(f, &t.Law)

@@ -107,8 +107,8 @@ func newRoot(s streams, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rscert",
 		Short: "Certify classifiers: certified radii, confidence bounds and calibration under attack",
-		Long: `rscert certifies ONNX classifiers with randomized smoothing. Every certificate is
-true with its stated probability.
+		Long: `rscert certifies ONNX classifiers with randomized smoothing. Every certificate is true
+with its stated probability.
 
 The exit code says how a command ended:
 

@@ -42,13 +42,13 @@ func newServe(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --run RUN",
 		Short: "Serve the smoothed classifier of a run over HTTP and gRPC",
-		Long: `This command starts a server that answers requests with the smoothed classifier G of
-a run, as 'rscert predict' does for a dataset. For each input the server draws votes
-(the model's answers to noisy copies of the input) until they decide. Then it answers
-a class or abstains. The server speaks the Open Inference Protocol v2 of KServe and
-NVIDIA Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also speaks
-the protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP,
-the path .../image takes PNG and JPEG images.
+		Long: `This command starts a server that answers requests with the smoothed classifier G of a
+run, as 'rscert predict' does for a dataset. For each input the server draws votes (the
+model's answers to noisy copies of the input) until they decide. Then it answers a class
+or abstains. The server speaks the Open Inference Protocol v2 of KServe and NVIDIA
+Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also speaks the
+protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the
+path .../image takes PNG and JPEG images.
 
   GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under

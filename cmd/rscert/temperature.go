@@ -48,10 +48,10 @@ outputs at T = 1.
 
 If rows may depend on each other (the rows of one patient, for example), name the column
 that tells them apart with --cluster. Then the command holds out whole clusters:
---holdout is a share of the clusters, and --test refuses a cluster of the fit. The
-metrics still count every row once, and their intervals treat the rows as independent.
-'rscert metrics --cluster', applied to the file of --out, gives intervals that allow for
-the clusters.`,
+--holdout is a share of the clusters, and the file of --test must have none of the
+clusters of the fit. The metrics still count every row once, and their intervals treat
+the rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
+intervals that allow for the clusters.`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,

@@ -46,9 +46,9 @@ weight above --weight-bound to --weight-bound.
 
 Nothing bounds the error of these weights. They are right only if the logarithm of the
 density ratio is linear in the features, and if the features explain every relevant
-difference between the populations. So 'rscert ce' marks its bounds for these
-weights as not sound, unless you state by which factor the weights may be wrong
-(--method binned-tv-weighted --weight-sensitivity G).
+difference between the populations. So 'rscert ce' marks its bounds for these weights as
+not sound, unless you state by which factor the weights may be wrong (--method
+binned-tv-weighted --weight-sensitivity G).
 
 Both files are CSV, JSON lines, npz or Parquet. The output is CSV. It has all columns of
 SOURCE, and the columns weight, weight_bound and weight_estimated (1). First come the

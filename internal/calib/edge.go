@@ -7,7 +7,7 @@ import (
 )
 
 // Edges lists every Edge.
-var Edges = choice.Of("edge", UpperClosed, LowerClosed)
+var Edges = choice.Of("edge", UpperClosed, LowerClosed).Describe(func(e Edge) string { return "bins " + e.Brackets() })
 
 func (e Edge) String() string {
 	switch e {

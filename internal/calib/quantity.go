@@ -16,7 +16,11 @@ const (
 )
 
 // Quantities lists every Quantity.
-var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity)
+var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity).Describe(func(q Quantity) string {
+	return [...]string{
+		TopLabelQuantity: "the confidence of the classifier's answer", ClassOneQuantity: "the score of class 1, if there are two classes",
+	}[q]
+})
 
 // String returns the quantity's name, for example "top-label".
 func (q Quantity) String() string {

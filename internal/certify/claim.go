@@ -40,7 +40,7 @@ const (
 var NoneModes = choice.Of("none mode", NoneAnswer, NoneIgnore, NoneSafe).Optional().Describe(func(n NoneMode) string {
 	return map[NoneMode]string{
 		NoneAnswer: "the smoothed classifier answers the class",
-		NoneIgnore: "the class gets more votes than every other class, even if still more samples vote for no class",
+		NoneIgnore: "the class gets more votes than every other class; votes for \"no class\" do not count",
 		NoneSafe:   "the smoothed classifier answers the class or is silent",
 	}[n]
 })

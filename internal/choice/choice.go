@@ -61,11 +61,14 @@ func (l List[T]) Described() string {
 	names := l.Names()
 	for i, v := range l.values {
 		if what := l.What(v); what != "" {
-			names[i] += " (" + what + ")"
+			names[i] = Described(names[i], what)
 		}
 	}
 	return Or(names)
 }
+
+// Described returns a name with its help in brackets.
+func Described(name, what string) string { return name + " (" + what + ")" }
 
 // Or joins names into the form "a, b or c".
 func Or(names []string) string {

@@ -18,7 +18,9 @@ const (
 )
 
 // Layouts lists all layouts.
-var Layouts = choice.Of("layout", CHW, HWC)
+var Layouts = choice.Of("layout", CHW, HWC).Describe(func(l Layout) string {
+	return [...]string{CHW: "channel, height, width", HWC: "height, width, channel"}[l]
+})
 
 func (l Layout) String() string {
 	if l == HWC {

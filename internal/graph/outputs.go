@@ -21,7 +21,9 @@ const (
 )
 
 // OutputKinds lists all kinds of outputs.
-var OutputKinds = choice.Of("outputs", OutputsAuto, Logits, Probabilities)
+var OutputKinds = choice.Of("outputs", OutputsAuto, Logits, Probabilities).Describe(func(k OutputKind) string {
+	return [...]string{OutputsAuto: "rscert inspects the model", Logits: "", Probabilities: ""}[k]
+})
 
 func (k OutputKind) String() string {
 	return [...]string{"auto", "logits", "probabilities"}[k]

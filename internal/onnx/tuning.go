@@ -18,13 +18,19 @@ type ConvSearch uint8
 
 // These are the ways in which cuDNN can choose.
 const (
-	HeuristicSearch  ConvSearch = iota // by cuDNN's rules; the choice is the same in every run
-	ExhaustiveSearch                   // by timing all algorithms; the choice may change from run to run
-	DefaultSearch                      // ONNX Runtime's default, without a search
+	HeuristicSearch ConvSearch = iota
+	ExhaustiveSearch
+	DefaultSearch
 )
 
 // ConvSearches lists all values of ConvSearch.
-var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, DefaultSearch)
+var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, DefaultSearch).Describe(func(s ConvSearch) string {
+	return [...]string{
+		HeuristicSearch:  "by cuDNN's rules; the choice is the same in every run",
+		ExhaustiveSearch: "by timing all algorithms; the choice may change from run to run",
+		DefaultSearch:    "by ONNX Runtime's default, without a search",
+	}[s]
+})
 
 func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustive", "default"}[s] }
 

@@ -42,6 +42,10 @@ const (
 )
 
 // NoiseOns lists all choices.
-var NoiseOns = choice.Of("noise", NoiseOnAuto, NoiseOnHost, NoiseOnDevice)
+var NoiseOns = choice.Of("noise", NoiseOnAuto, NoiseOnHost, NoiseOnDevice).Describe(func(n NoiseOn) string {
+	return map[NoiseOn]string{
+		NoiseOnAuto: "on the device if it is a GPU, otherwise on the host", NoiseOnHost: "in the program rscert", NoiseOnDevice: "in the model's graph",
+	}[n]
+})
 
 func (n NoiseOn) String() string { return string(n) }

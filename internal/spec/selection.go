@@ -19,7 +19,9 @@ const (
 )
 
 // Selections lists all selections.
-var Selections = choice.Of("selection", First, Spread)
+var Selections = choice.Of("selection", First, Spread).Describe(func(s Selection) string {
+	return [...]string{First: "the first examples", Spread: "examples spread over the whole dataset"}[s]
+})
 
 func (s Selection) String() string {
 	if s == Spread {

@@ -33,11 +33,11 @@ class CertifyOptions(TypedDict, total=False):
         100000)
     n0: number of separate samples per example that select the class to certify (default 100)
     alpha: largest probability that a certificate is wrong (default 0.001)
-    method: method of certification; for votes: margin, bonferroni, clopper-pearson, bonferroni-classes, moutaouakil
-        (not sound) (default margin); for scores: betting, hoeffding, bernstein, prpl-eb, chernoff, star,
-        prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound) (default with
-        ``scores``: betting)
-    class_: class to certify: predicted, label (default predicted)
+    method: method of certification; default: margin, or betting with ``scores``; for votes: margin, bonferroni,
+        clopper-pearson, bonferroni-classes, moutaouakil (not sound); for scores: betting, hoeffding, bernstein,
+        prpl-eb, chernoff, star, prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound)
+    class_: class to certify: predicted (the class with the most votes among the n0 selection samples) or label (the
+        true label) (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
         (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile
         function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius
@@ -51,23 +51,32 @@ class CertifyOptions(TypedDict, total=False):
     scores: certify by the mean softmax scores instead of the votes
     save_scores: save the scores of all samples in scores.npz, so that you can certify them again; this implies
         ``scores`` unless ``confidence_radii`` is given; for m classes, the file takes 4·n·m bytes per example
-    combine: how ``scores`` bounds the margin between two mean scores: directed, projected, bonferroni,
-        bonferroni-classes, taylor (not sound) (default directed)
+    combine: how ``scores`` bounds the margin between two mean scores: directed (bounds the mean of X^A − r·X^B for
+        the scores X^A of the class and X^B of a rival; the selection samples choose the weight r), projected (like
+        directed, with r = 1), bonferroni (bounds the mean score of the class and the mean score of each rival
+        separately, each at alpha/2), bonferroni-classes (bounds the mean score of each of the m classes separately,
+        each at alpha/m (Algorithm 3 of Moutaouakil 2024)) or taylor (takes the formula as printed in Moutaouakil
+        2024, §5.3; not sound, and kept only to reproduce the paper) (default directed)
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
-        answers the class), ignore (the class gets more votes than every other class, even if still more samples vote
-        for no class) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
-        silent if "no class" gets the most votes (default answer)
+    none: what a certificate claims if samples may abstain, that is vote for "no class"; the smoothed classifier is
+        silent if "no class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class),
+        ignore (the class gets more votes than every other class; votes for "no class" do not count) or safe (the
+        smoothed classifier answers the class or is silent) (default answer)
     reject_below: a sample votes for a class only if its confidence is at least this number, and otherwise for no
         class; the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
     confidence_radii: also bound the mean score under attack at these radii and write the bounds to bounds.csv; these
         bounds take half of alpha
-    confidence: method that bounds the confidence under attack: tangent, standard, cdf (default tangent)
+    confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
+        the selection samples determine the function; needs no confidence band), standard (Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤
+        Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)) or cdf (applies the formula of 'standard' to the probability
+        that the score exceeds a threshold, for every threshold; a confidence band bounds these probabilities (Kumar
+        et al. 2020, Theorem 2)) (default tangent)
     confidence_bound: bound on the mean in the confidence methods 'standard' and 'tangent': betting, hoeffding,
         bernstein, prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
-    band: confidence band for the distribution of the score in the confidence method 'cdf': binomial, dkw (default
-        binomial)
+    band: confidence band for the distribution of the score in the confidence method 'cdf': binomial (takes the exact
+        binomial bound at each of 127 thresholds; it is tight in the tails) or dkw (has the same width everywhere
+        (Dvoretzky, Kiefer & Wolfowitz), as in the papers) (default binomial)
     labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none,
         the data have no labels or rscert ignores them
     label_column: column with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also
@@ -79,13 +88,13 @@ class CertifyOptions(TypedDict, total=False):
         side, or HEIGHTxWIDTH
     crop: keep only the centre of each image, with this size in pixels; cropping follows ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
-    outputs: what the model returns: logits, probabilities or auto (rscert inspects the model); a single number per
-        sample counts as the output for the second of two classes (default auto)
+    outputs: what the model returns; a single number per sample counts as the output for the second of two classes:
+        auto (rscert inspects the model), logits or probabilities (default auto)
     average: what rscert averages if ``model`` is given several times: the logits or the probabilities of the models;
         ``outputs`` then says what every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
-    layout: order of an image's values in a flat row: chw or hwc (c: channels, h: height, w: width); by default, flat
-        rows have the order of the model's input, and a model that takes flat rows gets images as chw
+    layout: order of an image's values in a flat row; by default, flat rows have the order of the model's input, and a
+        model that takes flat rows gets images as chw: chw (channel, height, width) or hwc (height, width, channel)
     mean: values to subtract from the noisy input before it enters the model: one value, or one per channel
     std: values by which to divide the noisy input after ``mean``: one value, or one per channel
     noise: kind of the noise: lattice (the certificates hold for the exact numbers that the model receives) or float
@@ -93,21 +102,22 @@ class CertifyOptions(TypedDict, total=False):
     seed: seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it
     skip: use only every k-th example of the dataset (default 1)
     max: maximum number of examples; 0 means all examples
-    select: which examples ``max`` keeps: first (the first ones) or spread (examples spread over the dataset); for
-        data sorted by class, the default is spread (default first)
+    select: which examples ``max`` keeps; default: spread for data sorted by class, otherwise first: first (the first
+        examples) or spread (examples spread over the whole dataset)
     shard: run only shard i/k, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the
         shard of this task in a Slurm array or Indexed Job (default 0/1)
     device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; cuda uses all working GPUs,
         and each example runs on one of them (default auto)
-    noise_on: where rscert makes the noise and counts the votes: host, device (in the model's graph) or auto (device
-        on a GPU, host elsewhere); the votes are the same everywhere, and scores differ at most in their last bits
-        (default auto)
-    precision: number format of the model's arithmetic: f32, bf16 (only with openvino), f16 (only with openvino) or
-        tf32 (only with cuda); the certificates hold for the model in this format (default f32)
+    noise_on: where rscert makes the noise and counts the votes; the votes are the same everywhere, and scores differ
+        at most in their last bits: auto (on the device if it is a GPU, otherwise on the host), host (in the program
+        rscert) or device (in the model's graph) (default auto)
+    precision: number format of the model's arithmetic; the certificates hold for the model in this format: f32, bf16
+        (only with openvino), f16 (only with openvino) or tf32 (only with cuda) (default f32)
     allow_tf32: let NVIDIA GPUs round the factors of products to TF32; the same as ``precision`` tf32
     prefer_nhwc: on NVIDIA GPUs, compute convolutions in the memory layout with the channels last
-    conv_search: how cuDNN chooses convolution algorithms on NVIDIA GPUs: heuristic, exhaustive (times all of them, so
-        the choice can change between runs) or default (default heuristic)
+    conv_search: how cuDNN chooses algorithms for convolutions on NVIDIA GPUs: heuristic (by cuDNN's rules; the choice
+        is the same in every run), exhaustive (by timing all algorithms; the choice may change from run to run) or
+        default (by ONNX Runtime's default, without a search) (default heuristic)
     batch: number of samples per call of the model; 0 means that rscert chooses this number
     threads: number of threads; 0 means one thread per core
     onnxruntime: path of the ONNX Runtime library; default: $RSCERT_ONNXRUNTIME, or else the library in the cache or
@@ -214,27 +224,27 @@ class RadiusOptions(TypedDict, total=False):
 
     method: methods, separated by commas; default: the method of the run or, without a run, margin for votes and
         betting for scores
-    class_: class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, the run's
-        choice replaces the default (default predicted)
+    class_: class to certify; if the input is a run, the run's choice replaces the default: predicted (the class with
+        the most votes among the n0 selection samples) or label (the true label)
     alpha: largest probability that the certificate of an example is wrong; if the input is a run, the run's value
         replaces the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
         scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
         λ], which is not random and needs no alpha, radii in L1) (default gaussian)
-    margin: margins between the probability p_A of the class and the largest probability p_B of another class,
-        separated by commas: second (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B),
-        where Q is the quantile function of the Laplace distribution with scale 1, radius b/2 times the margin;
-        uniform: 2(p_A−p_B), radius λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the
-        margin; laplace: p_A−p_B, radius b times the margin; uniform: p_A−p_B, radius λ times the margin; with a known
-        Lipschitz constant L, the radius is margin/(√2·L) if that is larger); default: the margin of the run or,
-        without a run, second
+    margin: one or both margins between the probability p_A of the class and the largest probability p_B of another
+        class; default: the margin of the run or, without a run, second: second (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius
+        σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile function of the Laplace distribution
+        with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the margin) or first
+        (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the margin; uniform:
+        p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is margin/(√2·L) if that is
+        larger)
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
-        answers the class), ignore (the class gets more votes than every other class, even if still more samples vote
-        for no class) or safe (the smoothed classifier answers the class or is silent); the smoothed classifier is
-        silent if "no class" gets the most votes (default answer)
+    none: what a certificate claims if samples may abstain, that is vote for "no class"; the smoothed classifier is
+        silent if "no class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class),
+        ignore (the class gets more votes than every other class; votes for "no class" do not count) or safe (the
+        smoothed classifier answers the class or is silent) (default answer)
     config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
@@ -342,7 +352,7 @@ class MetricsOptions(TypedDict, total=False):
     """The options are flags of ``rscert metrics``.
 
     bins: number of bins in the calibration errors that use bins (default 15)
-    edge: edge that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi) (default upper)
+    edge: edge that each bin includes: upper (bins (lo,hi]) or lower (bins [lo,hi)) (default upper)
     level: confidence level of the intervals (default 0.95)
     joint_bands: widen the intervals of the reliability diagram so that, with the probability of ``level``, they hold
         in all bins together
@@ -357,8 +367,9 @@ class MetricsOptions(TypedDict, total=False):
     draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default:
         999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
-    quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; for a file with the columns score and
-        label, the default is class-1 (default top-label)
+    quantity: the probability whose calibration the command reports; default: class-1 for a file with the columns
+        score and label, otherwise top-label: top-label (the confidence of the classifier's answer) or class-1 (the
+        score of class 1, if there are two classes)
     plot: write the reliability diagram to this .svg, .png or .pdf file
     plot_size: size of the diagram in centimetres, such as 15x10 (default 11x14)
     title: title of the diagram; default: the file name, the number of rows and the ECE
@@ -376,8 +387,8 @@ class MetricsOptions(TypedDict, total=False):
     tau: further confidence thresholds τ between 0 and 1
     by_tau: write the errors, the true positive rate and the false positive rate at every threshold to this .csv,
         .svg, .png or .pdf file
-    versus: file of another classifier's predictions on the same rows in the same order; the command compares error
-        rate, Brier score and clipped NLL row by row, and the ECE, with intervals that hold for any number of rows
+    versus: file with another classifier's predictions on the same rows in the same order; the command prints the
+        differences between the two classifiers, with confidence intervals that hold for any number of rows
     config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
