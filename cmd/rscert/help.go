@@ -89,7 +89,7 @@ func listChoices(f *pflag.Flag) {
 		if phrases[i] = name; what != "" {
 			phrases[i] = choice.Described(name, what)
 		}
-		lines += strings.TrimRight(fmt.Sprintf("\n  %-*s  %s", width, name, what), " ")
+		lines += strings.TrimRight(fmt.Sprintf("\n- %-*s  %s", width, name, what), " ")
 	}
 	before, after, found := strings.Cut(f.Usage, ": "+choice.Or(phrases))
 	if !found || slices.Equal(phrases, choicesOf(f)) {
