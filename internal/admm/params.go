@@ -109,7 +109,7 @@ const (
 
 // Schedules lists all schedules.
 var Schedules = choice.Of("schedule", Cosine, Constant, Plateau).Describe(func(s Schedule) string {
-	return [...]string{"falls to 0 along a half cosine", "stays the same", "falls to a tenth after ten steps without progress"}[s]
+	return [...]string{"falls to 0 along a half cosine", "stays the same", "falls to a tenth after eleven steps in a row without progress"}[s]
 })
 
 // String returns the schedule's name.
