@@ -8,11 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// projectionOptions are the flags that arrange the runs in a table by their parameters.
+// projectionOptions are the flags for a table of the runs. Parameters of the runs determine the row and the column of
+// each run.
 type projectionOptions struct {
 	rows, cols []string
-	value      gate.Requirement // without a bound
-	text       string           // the value as the user wrote it
+	value      gate.Requirement // names a quantity; it has no bound
+	text       string           // the text of --value
 }
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {

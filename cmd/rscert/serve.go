@@ -25,7 +25,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// serveOptions are the flags of serve.
+// serveOptions are the flags of the command 'serve'.
 type serveOptions struct {
 	plan              run.PredictPlan
 	config            serve.Config
@@ -137,7 +137,7 @@ const minToken = 16
 func (o *serveOptions) settle(f *pflag.FlagSet) (err error) {
 	p, c := &o.plan, &o.config
 	if p.Conformal != "" && !f.Changed("batch") {
-		p.Spec.Batch = 0 // 0: the batch of the calibration, because the last bits of scores may depend on the batch
+		p.Spec.Batch = 0 // 0: the batch size of the calibration, because it can change the last bits of scores
 	}
 	if p.Run == "" {
 		return badInputf("--run is missing")

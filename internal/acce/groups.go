@@ -19,11 +19,11 @@ import (
 // reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of group g in
 // bin m.
 type ByGroup struct {
-	Groups []GroupResult `json:"groups"` // with a certified class at this radius
+	Groups []GroupResult `json:"groups"` // the groups that have a certified class at this radius
 	// The field Without lists the groups that have no certified class at this radius.
 	Without []predictions.RowGroup `json:"without_certified_class,omitempty"`
 	Worst   WorstGroup             `json:"worst"`
-	Of      int                    `json:"of"` // number G of groups in the study
+	Of      int                    `json:"of"` // number of groups in the study
 }
 
 // GroupResult holds the findings for a group (see Result).
@@ -154,8 +154,9 @@ func (s *Study) unseenGroups(rows calib.BoundRows) int {
 	return len(columns) * max(0, s.sampled.Examples-countOthers(rows, nil))
 }
 
-// countOthers counts the examples that have rows, but are not members. If the rows have no indices, it returns the
-// largest number of rows of non-members at one radius. This number is at most the number of examples to be counted.
+// countOthers counts the examples that have rows outside a group. The argument 'members' holds the rows of the group.
+// If the rows have no indices, it counts the other rows at each radius, and returns the largest count. The number of
+// examples is at least this count.
 func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	seen, atRadius := map[float64]bool{}, map[float64]int{}
 	most := 0
