@@ -117,7 +117,7 @@ var clusterLaws = []clusterLaw{
 		return score, label
 	}},
 	// Half of the clusters have 99 rows and are calibrated. The other clusters have one row, and their error is 0.4. So
-	// the error is 0.2 for a random row of a random cluster, and 0.004 for a random one of all rows.
+	// the error is 0.2 for a random row of a random cluster, and 0.004 for a random row of the data set.
 	{"sizes", 0.2, 0, func(r *rand.Rand) (score, label []float64) {
 		n, s, eta := 1, 0.8, 0.4
 		if r.IntN(2) == 0 {

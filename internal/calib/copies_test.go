@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The function 'copied' draws n rows. If the number of a row is a multiple of 'every', the sample holds this row as
-// often as 'copies' says.
+// The function 'copied' draws n rows. If the number of a row is a multiple of 'every', the sample holds this row
+// 'copies' times.
 func copied(n, copies int, every int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	var scores, labels []float64

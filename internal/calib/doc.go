@@ -14,7 +14,7 @@
 //     interval. The field Method of an Estimate says how far the interval can be trusted.
 //   - CalibrationTest and Spiegelhalter test whether the predictions are calibrated.
 //
-// FitTemperature finds the temperature T for which the NLL of the logits, divided by T, is smallest.
+// FitTemperature finds the temperature T that minimises the NLL of softmax(z/T) for logits z.
 //
 // # Bounds on the calibration error
 //
