@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Over all seeds, each row of a cluster is kept equally often, and the choices in two clusters are independent. The same
-// holds if only some rows are given.
+// Over many seeds, each row of a cluster is kept about equally often, and the choices in two clusters are independent.
+// The same is true if only some rows are given.
 func TestKeepOneUniform(t *testing.T) {
 	clusters := [][]int{{0, 4}, {1, 3, 5}, {2}}
 	const seeds = 60_000
