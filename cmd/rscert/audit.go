@@ -119,8 +119,8 @@ func runAudit(ctx context.Context, s streams, o auditOptions) error {
 	return err
 }
 
-// writeAudit prints the results of an audit: the gap between certified radii and attacks, the curves of robust accuracy,
-// the calibration under attack, the contradictions, and the verdict.
+// writeAudit prints the results of an audit: the gap between certified radii and attacks, the curves of robust
+// accuracy, the calibration under attack, the contradictions, and the verdict.
 func writeAudit(w io.Writer, r *run.Audited) error {
 	var b strings.Builder
 	c, g := r.Contradictions, r.Gap
