@@ -212,7 +212,8 @@ func (r *radiusReport) writeGains(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-// gainCell returns a cell with the number 10^shift·x, rounded to the given decimals, and with its sign.
+// gainCell returns a cell with the number 10^shift·x, rounded to the given decimals. A number that is not negative gets
+// the sign +.
 func gainCell(x float64, shift, decimals int) report.Cell {
 	text := report.Round(x, report.Nearest, shift, decimals)
 	if x >= 0 || math.Round(x*math.Pow10(shift+decimals)) == 0 {

@@ -257,7 +257,8 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	return r.Requirements, r.Write(s.out, o.format)
 }
 
-// compareAll arranges the runs, compares them with each other and with the baseline, and checks the requirements.
+// compareAll makes the table of --rows and --cols, compares the runs with each other and with the baseline, and checks
+// the requirements.
 func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) {
 	if r.Projection, err = o.project.project(all.runs); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (o *projectionOptions) complete(valueGiven bool) (err error) {
 	return nil
 }
 
-// project arranges the runs. It returns nil without --rows and --cols.
+// project makes the table of --rows and --cols. It returns nil without these flags.
 func (o projectionOptions) project(runs []summary.Summary) (*projection.Projection, error) {
 	if !o.given() {
 		return nil, nil

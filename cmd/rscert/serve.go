@@ -228,8 +228,8 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 	})
 }
 
-// servingGC is the percentage by which the heap of a server grows between two garbage collections. The heap holds only
-// a few megabytes. So with Go's default of 100, the collector would run several times a second under load.
+// servingGC is the growth of a server's heap between two garbage collections, in percent. The heap holds only a few
+// megabytes. So with Go's default of 100, the collector would run several times a second under load.
 const servingGC = 400
 
 // collectLess sets servingGC, unless the environment sets GOGC.

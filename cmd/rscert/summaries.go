@@ -59,8 +59,8 @@ func writeSummaryTitle(w io.Writer, s certify.Summary, quantity string, hasSigma
 	fmt.Fprint(w, "\n\n")
 }
 
-// writeStatements prints what the certificates of each row state together. The rows share the statement, because it
-// depends only on α and the number of examples.
+// writeStatements prints how many certificates of a row may be wrong. It prints one statement for all rows, because
+// this number depends only on α and the number of examples.
 func writeStatements(w io.Writer, summaries []certify.Summary) {
 	who := ""
 	if len(summaries) > 1 {

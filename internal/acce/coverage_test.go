@@ -143,8 +143,8 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 	return b.String()
 }
 
-// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 at every τ if acce
-// certifies no class.
+// certifiedErrors returns the field ThresholdedError.Certified for each τ: a bound on the error that holds with
+// probability 1 − δ. If no row has a certified class, the bound is 1 for every τ.
 func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
 	t.Helper()
 	opt := acce.Columns()

@@ -86,7 +86,7 @@ func radiusTitle(inputs []Input) string {
 	return norm.Title() + " radius"
 }
 
-// curveOf returns a line with the value of each result that has one.
+// curveOf returns a line with a point for each result that has a value.
 func curveOf(results []acce.Result, value func(acce.Result) *float64) (l picture.Line) {
 	l.Marks = true
 	for _, r := range results {
