@@ -129,8 +129,8 @@ func withOne(count, ones []float64) []float64 {
 		moved := point{corners[i].count - 1, corners[i].ones - 1}
 		if i == 0 || moved.below(start, stack[len(stack)-1]) {
 			start = moved
-			// This loop also removes P_{i−1} if it is the last element of the stack. The line from Q_{i−1} to P_{i−1} has
-			// slope 1, and the next corner lies on or below this line.
+			// This loop also removes P_{i−1} if it is the last element of the stack. The line from Q_{i−1} to P_{i−1}
+			// has slope 1, and the next corner lies on or below this line.
 			for len(stack) > 1 && stack[len(stack)-2].below(start, stack[len(stack)-1]) {
 				stack = stack[:len(stack)-1]
 			}
