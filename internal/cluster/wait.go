@@ -31,7 +31,7 @@ type Watch struct {
 	Every   time.Duration                                       // time between two queries
 	Note    func(format string, args ...any)                    // reports events
 	Warn    func(code warning.Code, format string, args ...any) // reports a problem that may pass
-	Show    func(done, total int, note string)                  // shows the progress of all shards; total = 0 if unknown
+	Show    func(done, total int, note string)                  // shows progress of all shards; total = 0 if unknown
 	Extent  func(dir string) (runfolder.Extent, error)          // usually runfolder.ReadExtent
 	Sleep   func(ctx context.Context, d time.Duration) error    // usually Pause
 }

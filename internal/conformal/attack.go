@@ -15,7 +15,7 @@ type Attack struct {
 	Radius       float64  `json:"radius"`                  // radius of the attack on a query, in the norm of the law
 	PoisonRadius float64  `json:"poison_radius,omitempty"` // radius by which each calibration input may have been moved
 	Rounding     float64  `json:"rounding,omitempty"`      // largest distance between a query and its lattice point
-	Queries      int64    `json:"queries,omitempty"`       // Q: the guarantee covers Q submissions of a query together; 0 means 1
+	Queries      int64    `json:"queries,omitempty"`       // Q: the guarantee covers Q submissions per query; 0 means 1
 }
 
 // Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. The proofs use ρ·(1 +
