@@ -33,7 +33,7 @@ type encoded struct {
 
 	width, height int               // size of the upright image in pixels
 	orientation   int               // Exif orientation of the stored image, 1 to 8
-	grey, deep    bool              // 'deep': the image has more than 8 bits per channel
+	grey, deep    bool              // 'deep' means more than 8 bits per channel
 	size          int64             // size of the file
 	digest        [sha256.Size]byte // digest of the file
 }
