@@ -179,7 +179,7 @@ func decodes[E interface {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src = append(src, 99) // the bytes that follow are not touched
+		src = append(src, 99) // Decode must ignore this further byte
 		before := slices.Clone(src)
 		typ := Type{kind, binary.Size(values[0]), big}
 		f64, f32, i64 := make([]float64, len(values)), make([]float32, len(values)), make([]int64, len(values))

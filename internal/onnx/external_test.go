@@ -144,8 +144,8 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 	}
 }
 
-// TestExternalSameBits checks that a model with weights in another file gives the same scores, bit by bit, the same
-// batches and the same warnings.
+// TestExternalSameBits loads each model twice: with the weights inside the model's file, and with the weights in
+// another file. The scores must have the same bits, and the batches and the warnings must be the same.
 func TestExternalSameBits(t *testing.T) {
 	r := openRuntime(t)
 	for _, align := range []int{64, 4, 1} {
@@ -356,7 +356,7 @@ func TestExternalFrozen(t *testing.T) {
 			file = nil
 		}
 		for range 2 {
-			runtime.GC() // the collection unmaps memory that nothing refers to
+			runtime.GC() // garbage collection unmaps unused memory
 			time.Sleep(10 * time.Millisecond)
 		}
 		got := scores(t, m, randomSamples(48)[:16])
