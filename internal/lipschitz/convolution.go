@@ -60,7 +60,7 @@ func (c Convolution) Norm() float64 {
 	return worst
 }
 
-// overlap returns the number r of the first bound (see Norm). It does not overflow.
+// overlap returns the number r of the first bound (see Norm).
 func (c Convolution) overlap() float64 {
 	r := 1.0
 	if c.Single {

@@ -152,8 +152,8 @@ func (b *modelBuilder) trueConstant(name string) *modelBuilder {
 	return b
 }
 
-// subgraph adds a node that contains graphs. The graph of a Loop computes x divided by the largest value of x. The
-// graphs of an If compute this largest value.
+// subgraph adds a node that contains graphs. For a Loop, the body divides the loop's value by the largest value of x.
+// For an If, each branch computes the largest value of x.
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
 	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", graph.Float32, 1, 1, 1, 1)}}

@@ -30,8 +30,8 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// The function 'apply' runs a model with one image input on 16 samples. If the model has a timestep input, apply
-// replaces it by a constant.
+// The function 'apply' runs a model with one image input on 16 samples. If the model also has an input for the
+// timestep, 'apply' replaces this input by a constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
 	m := proto.CloneOf(b.ModelProto)
@@ -257,7 +257,7 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	return append(file, "\x22\x01a\x2a\x01b"...) // input a and output b, in fields 4 and 5
 }
 
-// rename replaces the names of all values of a graph without subgraphs.
+// rename replaces the names of all values of a graph. The graph must not contain subgraphs.
 func rename(g *onnxpb.GraphProto, replace func(string) string) {
 	for _, t := range g.Initializer {
 		t.Name = proto.String(replace(t.GetName()))

@@ -315,15 +315,14 @@ func (m *Model) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, m.row...)
 }
 
-// poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
-// are also run one at a time.
+// The trial runs use poolSize random samples. The first aloneCount of these samples are also run one at a time.
 const (
 	poolSize   = 24
 	aloneCount = 8
 )
 
-// randomSamples returns the random inputs on which a model is tried. Each sample is a random image plus Gaussian noise
-// of one of four strengths. So the samples are similar to the inputs that the model will receive.
+// randomSamples returns the random samples for the trial runs. Each sample is a random image plus Gaussian noise. The
+// noise has one of four strengths. So the samples are similar to the inputs that the model will receive.
 func randomSamples(size int) [][]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool := make([][]float32, poolSize)
@@ -537,9 +536,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// The method 'batchable' returns a session that runs the model in batches of the reference size. In this session, each
-// sample's scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the
-// session's scores for the samples in the argument 'pool'. If there is no such session, the error says why.
+// The method 'batchable' returns a session that runs the model in batches of the reference size. In this session, a
+// sample in a batch gets the same scores as a sample that is run alone, up to rounding errors. The method also returns
+// the session's scores for the samples in the argument 'pool'. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
