@@ -16,7 +16,8 @@ import (
 // This file gives advice about models that run slowly or not at all, and about precisions.
 
 // leastGain is the smallest speed-up for which rscert advises a lower precision. A lower precision has a price: the
-// certificates are about the model in this precision. A smaller speed-up may also be an accident of a short measurement.
+// certificates are about the model in this precision. Moreover, a smaller speed-up may be an accident of a short
+// measurement.
 const leastGain = 1.2
 
 // Gain compares the speed of a small network in a lower precision with the speed in float32 on the same hardware. The

@@ -99,7 +99,8 @@ func TestEnsemble(t *testing.T) {
 		t.Error(m.Outputs())
 	}
 
-	// Members may return probabilities, use another number format or fix the batch. The user may name the members' output.
+	// Members may return probabilities, use another number format, or fix the batch. The user may name the members'
+	// output.
 	ends := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "z", graph.Float32).
 		node("Softmax", "z", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	m, members = joinAll(t, probabilities, ends.file(t), two.file(t))
