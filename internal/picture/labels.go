@@ -41,7 +41,7 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 // resample returns points of a line at small steps, so that the distance to the line is approximately the distance to
 // the nearest of these points.
 func resample(line Line, at func(i int) vg.Point) []vg.Point {
-	const step = 3 // points of the page
+	const step = 3 // in typographic points
 	var path []vg.Point
 	for i := range line.X {
 		to := at(i)
@@ -94,8 +94,8 @@ func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, 
 // directions lists the directions from a line to its label, the preferred one first.
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
-// rectangleAt returns a rectangle of the given size. The argument d is the rectangle's direction from the point, and
-// the argument 'away' is its distance.
+// rectangleAt returns a rectangle of the given size near the point 'at'. The argument d is the direction from the point
+// to the rectangle, and the argument 'away' is the distance between them.
 func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,

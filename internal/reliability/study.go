@@ -29,7 +29,8 @@ func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	return attack, nil
 }
 
-// drawn returns at most maxDiagrams of the indices below n. They are evenly spread and include both ends.
+// drawn returns the indices of the radii that are drawn. The argument n is the number of radii. There are at most
+// maxDiagrams indices, evenly spread from 0 to n−1.
 func drawn(n int) (indices []int) {
 	for i := range min(n, maxDiagrams) {
 		k := i

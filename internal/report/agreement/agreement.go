@@ -132,7 +132,7 @@ func (e *IncomparableError) Error() string {
 // Hint says which runs can be compared.
 func (e *IncomparableError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint returns the text of Hint, with the parameter names spelled by s.
+// SpellHint returns the text of Hint. The function s spells the names of parameters in this text.
 func (*IncomparableError) SpellHint(s param.Spelling) string {
 	return param.Textf("compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same "+
 		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
@@ -259,8 +259,8 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	// If the numbers of samples without a vote (None) differ, then at least one of the values compared here differs,
-	// too.
+	// The condition needs no comparison of the votes for no class (None). If their numbers differ, then a value in the
+	// condition differs, too.
 	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}
