@@ -28,8 +28,8 @@ func choose(t *testing.T, choices int, delta float64, sources ...summary.Source)
 	return runs
 }
 
-// Each run has 100 certificates with α = 0.001. With δ = 0.1, the bound on the number of wrong ones is 0, because
-// P(Bin(100, 0.001) > 0) = 0.095. With δ/2, the bound is 1, because P(Bin > 1) = 0.0046.
+// Each run has 100 certificates with α = 0.001. With δ = 0.1, the bound on the number of wrong certificates is 0,
+// because P(Bin(100, 0.001) > 0) = 0.095. With δ/2, the bound is 1, because P(Bin > 1) = 0.0046.
 func TestCheckBest(t *testing.T) {
 	a, b := source("a", 100, 59, 0.5), source("b", 100, 60, 0.5)
 	unsound := source("unsound", 100, 90, 0.5)

@@ -18,8 +18,8 @@ import (
 
 // Options configure a comparison.
 type Options struct {
-	// Radii are the radii of the comparison. Empty: all radii at which a run has CBS and CCE, or the radii of the curves
-	// if no run has CBS and CCE.
+	// Radii are the radii of the comparison. Empty: all radii at which a run has CBS and CCE, or the radii of the
+	// curves if no run has both.
 	Radii []float64
 	// Names holds, for each run, the name of its model. Runs with the same name are of the same model. If Names is nil,
 	// the file of the model identifies the model.

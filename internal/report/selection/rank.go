@@ -11,8 +11,8 @@ type Correlation struct {
 	Kendall  *float64 `json:"kendall,omitempty"`
 }
 
-// fewest is the smallest number of models for which the function 'correlate' returns a rank correlation. Two models
-// without ties always have the rank correlation 1 or −1.
+// fewest is the smallest number of models for which the function 'correlate' returns a rank correlation. For two models
+// without ties, the rank correlation says nothing, because it is always 1 or −1.
 const fewest = 3
 
 // pairs lists the pairs of measures, as in figure 19 of Emde et al. 2025.
