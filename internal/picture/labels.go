@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// labels is a plotter that writes the name of each line beside it, at a place where the name covers no line and no
-// other label. If there is no room beside the line, a thin leader connects the label to the line.
+// labels is a plotter that writes the name of each line beside the line, at a place where the name covers no line and
+// no other label. If there is no room beside the line, a thin leader connects the label to the line.
 type labels struct{ lines []Line }
 
 // Plot implements plot.Plotter.
@@ -38,8 +38,8 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// resample returns points of a line at small steps, so that the distance to the line is approximately the distance to
-// the nearest of these points.
+// resample returns points of a line at small steps, so that the distance from a label to the line is approximately the
+// distance to the nearest of these points.
 func resample(line Line, at func(i int) vg.Point) []vg.Point {
 	const step = 3 // in typographic points
 	var path []vg.Point
@@ -105,7 +105,8 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 }
 
 // price returns the cost of a position. The cost has four terms: for crossing the edge of the chart, for covering a
-// line or a label, for being nearer to another line than to the line that the label names, and for the distance.
+// line or a label, for being nearer to another line than to the line that the label names, and for the distance between
+// the label and its line.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)

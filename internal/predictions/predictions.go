@@ -134,7 +134,7 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	return p, err
 }
 
-// labels returns the labels in the column 'label' or 'labels'.
+// The function 'labels' returns the labels in the column 'label' or 'labels'.
 func labels(t *table.Table) ([]int, error) {
 	label, ok := t.Column(labelName(t))
 	if !ok {
@@ -168,9 +168,9 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]. If the table has only a column 'score', the probabilities
-// of two classes are 1−score and score. The result 'classes' is 0 if the table has no probabilities and no column
-// 'score'.
+// The function 'probabilities' returns the probability vectors [N×classes]. If the table has only a column 'score', the
+// probabilities of two classes are 1−score and score. The result 'classes' is 0 if the table has no probabilities and
+// no column 'score'.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range probabilityArrays {
 		if m, ok := t.Matrix(name); ok {
@@ -556,7 +556,7 @@ func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions
 	return p, p.Check()
 }
 
-// booleans converts a column of 0 and 1.
+// The function 'booleans' converts a column of 0 and 1.
 func booleans(name string, column []float64) ([]bool, error) {
 	out := make([]bool, len(column))
 	for i, y := range column {

@@ -42,8 +42,9 @@ func drawn(n int) (indices []int) {
 	return indices
 }
 
-// measures returns CBS and CCE by radius. Each measure has two versions. The first version holds if every bound of the
-// table holds. The second version holds for the whole dataset with the probability stated in its name.
+// The function 'measures' returns CBS and CCE by radius. Each measure has two versions. The first version holds if
+// every bound of the table holds. The second version holds for the whole dataset with the probability stated in its
+// name.
 func measures(results []acce.Result) []Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {

@@ -96,8 +96,8 @@ type Votes struct {
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// The interval from Low to High is a Clopper–Pearson interval. It is for the rate that these examples would have if
-	// both runs were repeated with new noise. High is nil for a comparison of counts.
+	// The interval from Low to High is a Clopper–Pearson interval for the expected rate of these examples if both runs
+	// are repeated with new noise. High is nil for a comparison of counts.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`
@@ -223,7 +223,7 @@ func examples(s summary.Source) ([]example, error) {
 	return all, nil
 }
 
-// pair returns the examples that are in both runs.
+// The method 'pair' returns the examples that are in both runs.
 func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	var pairs []pair
 	all, err := examples(first)
@@ -308,7 +308,7 @@ func (e example) top() int {
 	return top
 }
 
-// estimate sets the rate and its interval.
+// The method 'estimate' sets the rate and its interval.
 func (v *Votes) estimate(samples int64) {
 	const alpha = (1 - Level) / 2
 	v.Level = Level

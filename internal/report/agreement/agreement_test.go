@@ -170,7 +170,7 @@ func read(t *testing.T, dir string) summary.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // summary.Read would refuse the invented certificates
+	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // summary.Read refuses invented certificates
 	s.Certificates, err = e.Certificates()
 	if err != nil {
 		t.Fatal(err)

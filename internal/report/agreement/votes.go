@@ -114,8 +114,8 @@ func openSamples(path string) (*samples, error) {
 	return &samples{Scores: s, path: path}, err
 }
 
-// votes returns the votes of the next example: first the votes of selection samples, then the votes of estimation
-// samples.
+// The method 'votes' returns the votes of the example with the given index, and skips the examples before it. The votes
+// of selection samples come first, then the votes of estimation samples.
 func (s *samples) votes(index int) ([]int32, error) {
 	for {
 		i, _, err := s.Next()

@@ -156,7 +156,7 @@ func (r *Row) SummarizeMargins(margins []float64) {
 	}
 }
 
-// repeats summarises subsamples at the given radii.
+// The function 'repeats' summarises subsamples at the given radii.
 func repeats(turns []*certify.Tally, radii []float64) Repeats {
 	all := make([]certify.Summary, len(turns))
 	for k, t := range turns {

@@ -69,8 +69,8 @@ func (c Curve) panels(rows []*Row) (grid [][]panel) {
 	return grid
 }
 
-// columns returns the settings of the columns. Methods for votes have no temperature. They appear in the column of
-// every temperature, and have their own column only if no row has a temperature.
+// The method 'columns' returns the settings of the columns. Methods for votes have no temperature. They appear in the
+// column of every temperature, and have their own column only if no row has a temperature.
 func (c Curve) columns(rows []*Row) []Setting {
 	var all []Setting
 	for _, r := range rows {
@@ -129,7 +129,7 @@ func (c Curve) Draw(format picture.Format, rows []*Row, size picture.Size) ([]by
 	return picture.Draw(format, size, alt, func(dc draw.Canvas) { picture.Panels(dc, plots) })
 }
 
-// sizes returns the sizes of the rows in ascending order, each size once.
+// The function 'sizes' returns the sizes of the rows in ascending order, each size once.
 func sizes(rows []*Row) []int64 {
 	var all []int64
 	for _, r := range rows {
@@ -139,7 +139,7 @@ func sizes(rows []*Row) []int64 {
 	return slices.Compact(all)
 }
 
-// values returns the radii or the margins of a row.
+// The method 'values' returns the radii or the margins of a row.
 func (c Curve) values(r *Row) []float64 {
 	if c == MarginCurve {
 		return r.margins

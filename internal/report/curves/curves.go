@@ -104,7 +104,7 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 	return drawAccuracy(format, runs, o)
 }
 
-// names lists the names of the runs.
+// The function 'names' returns a list of the names of the runs.
 func names(runs []summary.Summary) string {
 	var all []string
 	for _, s := range runs {
@@ -113,7 +113,7 @@ func names(runs []summary.Summary) string {
 	return strings.Join(all, ", ")
 }
 
-// examples states the number of examples if it is the same for all runs.
+// The function 'examples' returns a text with the number of examples, or "" if the runs have different numbers.
 func examples(runs []summary.Summary) string {
 	for _, s := range runs {
 		if s.Examples != runs[0].Examples {

@@ -61,7 +61,7 @@ type AccuracyChange struct {
 	Differs  bool    `json:"differs"`
 }
 
-// drop returns the exact loss of accuracy.
+// The method 'drop' returns the loss of accuracy as an exact fraction.
 func (a AccuracyChange) drop(examples int) *big.Rat {
 	return big.NewRat(int64(a.Lost-a.Gained), int64(examples))
 }
@@ -141,7 +141,7 @@ func byIndex(rows []summary.Row) []summary.Row {
 	return slices.SortedFunc(slices.Values(rows), func(a, b summary.Row) int { return cmp.Compare(a.Index, b.Index) })
 }
 
-// accuracy compares the certified accuracies at a radius.
+// The method 'accuracy' compares the certified accuracies at a radius.
 func (c Comparison) accuracy(before, after []summary.Row, radius float64) AccuracyChange {
 	right := func(r summary.Row) bool { return r.Correct && r.Radius >= radius }
 	a := AccuracyChange{Radius: radius}
@@ -171,7 +171,7 @@ func (c Comparison) accuracy(before, after []summary.Row, radius float64) Accura
 	return a
 }
 
-// radius compares the certified radii of the two runs, example by example.
+// The method 'radius' compares the certified radii of the two runs, example by example.
 func (c Comparison) radius(before, after []summary.Row, was, is summary.Average) RadiusChange {
 	r := RadiusChange{Baseline: was.Value, This: is.Value}
 	changes := make([]float64, len(before))
