@@ -71,8 +71,8 @@ func ClusterName(g table.Group) string {
 // noWidth removes the Unicode characters that have no width and are not white space.
 var noWidth = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "")
 
-// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, Python as
-// None or NaN, and R as NA.
+// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, Python
+// as None or NaN, and R as NA.
 func missing(c table.Group) bool {
 	return slices.Contains([]string{"", "nan", "null", "none", "na", "n/a", "<na>"}, strings.ToLower(ClusterName(c)))
 }

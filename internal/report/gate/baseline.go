@@ -105,8 +105,8 @@ func (*IncomparableError) Hint() string {
 // dealSeed fixes the random order of the examples in a betting interval.
 const dealSeed = 1
 
-// Compare compares a run with a baseline, example by example. The p-values are adjusted over this comparison alone. If a
-// reader sees several comparisons, call Adjust for all of them.
+// Compare compares a run with a baseline, example by example. The p-values are adjusted over this comparison alone. If
+// a reader sees several comparisons, call Adjust for all of them.
 func Compare(baseline, this summary.Summary) (Comparison, error) {
 	for _, s := range []summary.Summary{baseline, this} {
 		if s.Selected > s.Examples {
