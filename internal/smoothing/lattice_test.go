@@ -276,8 +276,10 @@ func TestQuantiseInL1(t *testing.T) {
 }
 
 // The deduction includes allowances for rounding errors. The test recomputes these allowances. For each coordinate, the
-// allowance is (|x_c|+g)·2⁻⁵¹, and the rounding error is at most (|x_c|+g)·2⁻⁵². For the sum of n coordinates, the
-// relative allowance is (n+4)·2⁻⁵¹, and the relative rounding error is at most (n+2)·2⁻⁵².
+// allowance for the computed quotient is g·2⁻²⁷, and the quotient's error has an effect of at most g·2⁻²⁸. The
+// allowance for all other roundings of the coordinate is (|x_c|+g)·2⁻⁵¹, and their error is at most (|x_c|+g)·2⁻⁵². For
+// the sum of n coordinates, the relative allowance is (n+4)·2⁻⁵¹, and the relative rounding error is at most
+// (n+2)·2⁻⁵².
 func TestQuantiseRounding(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {

@@ -22,7 +22,7 @@ type Smoothing struct {
 // are the keys in run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
-	ScoresOutput string           `json:"scores-output"` // output with the scores; may be empty if only one can hold them
+	ScoresOutput string           `json:"scores-output"` // output with the scores; optional if only one can hold them
 	Precision    onnx.Precision   `json:"precision"`
 	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // for CUDA only
 	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // for CUDA only
