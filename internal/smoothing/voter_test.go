@@ -6,7 +6,7 @@ import (
 )
 
 // If a Sampler has a Voter, every vote must come from the Voter. The test makes noise on the host, and then on a device
-// that also counts votes by itself.
+// that could also count votes by itself.
 func TestVoter(t *testing.T) {
 	noise := plainNoise(t)
 	reject := func(outputs []float32) int {
