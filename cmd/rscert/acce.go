@@ -48,9 +48,9 @@ type acceOptions struct {
 // statementOptions are the flags for the statement that acce makes about the whole dataset with probability 1 − delta.
 type statementOptions struct {
 	delta    float64
-	alpha    *float64 // nil: the value in the run or the file
-	examples int      // 0: the number in the run or the file
-	wanted   bool     // whether the user gave one of these flags; if so, an unknown value is an error
+	alpha    *float64 // nil: taken from the run or the file
+	examples int      // 0: taken from the run or the file
+	wanted   bool     // whether one of these flags is given; then an unknown alpha or number of examples is an error
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -193,8 +193,8 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// study checks the flags and returns the study that they describe. Values that no flag gives come from the run or the
-// file of the bounds.
+// study checks the flags and returns the study that they describe. If no flag gives alpha or the number of examples,
+// study takes this value from the argument 'bounds'.
 func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
 	st := o.statement
 	switch {
@@ -244,7 +244,8 @@ type solvedBounds struct {
 	results []acce.Result
 }
 
-// solveAll computes and prints the studies of the bounds in files or runs. It returns the outcomes of the requirements.
+// solveAll computes the study of each input and prints the results. Each input is a run or a file of bounds.
+// solveAll returns the outcomes of the requirements.
 func (o acceOptions) solveAll(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	var all []solvedBounds
 	for _, path := range paths {

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// recordsVotes reports whether a run has all the data from which its certificates can be computed again. Runs of format
-// 2 and later have these data.
+// recordsVotes reports whether the certificates of a run can be computed again from its files. This is possible for
+// runs of format 2 and later.
 func recordsVotes(run *runfolder.Run) bool {
 	if run == nil {
 		return false
@@ -39,8 +39,8 @@ func findBounds(ctx context.Context, path string, s streams) (runfolder.Bounds, 
 	return bounds, errors.Join(warnChosen(s, path, evidence.Run), warnOfBounds(s, path, evidence.Run != nil, bounds))
 }
 
-// warnOfBounds warns of the limitations of bounds. The argument 'ofRun' tells whether a run folder says how the noise
-// was added.
+// warnOfBounds warns of the limitations of bounds. The argument 'ofRun' tells whether the bounds come from a run
+// folder. Only a run folder records how the noise was added.
 func warnOfBounds(s streams, path string, ofRun bool, bounds runfolder.Bounds) error {
 	var stop error
 	if bounds.Label {

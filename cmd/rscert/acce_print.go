@@ -39,8 +39,7 @@ func printStudies(s streams, o acceOptions, all []solvedBounds) error {
 	return nil
 }
 
-// printStudy prints the results of one input. After an interruption, there are results for fewer radii than the study
-// has.
+// printStudy prints the results of one input. After an interruption, some radii of the study have no results.
 func printStudy(s streams, o acceOptions, solved solvedBounds) error {
 	results, asked := solved.results, solved.study.Radii()
 	switch {

@@ -48,7 +48,8 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 // mostRandomStarts is the maximum of --dece-random-starts. More starts would take too long.
 const mostRandomStarts = 10_000
 
-// check refuses invalid values. It also refuses flags of a search that --solver does not name.
+// check refuses invalid values. It also refuses a flag of a search (admm or dece) if --solver does not name this
+// search.
 func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	asks := func(name string) bool {
 		return slices.ContainsFunc(solvers, func(s acce.Solver) bool { return s.Name == name })

@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// TestACCEInterrupted interrupts a search. The search must print its best result, say that it was interrupted, and
-// write no file. It returns context.Canceled, which main turns into exit code 130.
+// TestACCEInterrupted interrupts a search. The search must print its best result, say that it was interrupted, write no
+// file, and return context.Canceled. The function 'main' turns this error into exit code 130.
 func TestACCEInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	bounds, out := filepath.Join(dir, "bounds.csv"), filepath.Join(dir, "attack.csv")

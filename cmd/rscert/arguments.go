@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// oneFile is the field Args of commands with one input file.
+// oneFile checks that the user gave one argument, an input file. Commands set it as their cobra field Args.
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one input file, got %d arguments", len(args))
@@ -15,7 +15,8 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArgument returns the field Args of commands with one path.
+// oneArgument returns a function that checks that the user gave one argument. Commands set this function as their cobra
+// field Args. The text 'what' describes the argument in the error.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -25,7 +26,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments is the field Args of commands that have only flags.
+// noArguments checks that the user gave only flags. Commands set it as their cobra field Args.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])

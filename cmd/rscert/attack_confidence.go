@@ -20,7 +20,8 @@ func attackTitle(c run.AttackCalibration) string {
 	return fmt.Sprintf("η = %s, ω = %s", map[bool]string{true: "+1", false: "−1"}[c.Eta > 0], class)
 }
 
-// tabulateConfidences returns the table of accuracy and calibration without an attack and under the attack.
+// tabulateConfidences returns a table of accuracy and calibration. It has one row without an attack, and one row for
+// each attack.
 func tabulateConfidences(c *run.AttackedConfidence) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Name: "accuracy", Decimals: 4}, {Name: "confidence", Decimals: 4},
@@ -36,8 +37,8 @@ func tabulateConfidences(c *run.AttackedConfidence) *report.Table {
 	return t
 }
 
-// plot writes the reliability diagrams of --plot. Each attack has one diagram, with the bins without the attack and the
-// bins under the attack.
+// plot writes the reliability diagrams of --plot. There is one diagram for each attack. It shows the bins before the
+// attack and the bins under the attack.
 func (o attackOptions) plot(formats []picture.Format, r *run.Attacked) error {
 	if len(formats) == 0 {
 		return nil

@@ -40,8 +40,9 @@ func (o *smoothedOptions) chosen(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("smoothed") || o.run != ""
 }
 
-// modelOnly lists flags that have no meaning for an attack on the smoothed classifier. smoothedOnly lists flags that
-// have no meaning for an attack on the model. ofRun lists flags whose values a run determines.
+// The list 'modelOnly' holds the flags that an attack on the smoothed classifier cannot use. The list 'smoothedOnly'
+// holds the flags that an attack on the model cannot use. The list 'ofRun' holds the flags that the user must not give
+// with --run, because the run records their values.
 var (
 	modelOnly    = []string{"attack", "loss", "step-size"}
 	smoothedOnly = []string{"sigma", "law", "noise", "samples", "keep", "n", "alpha"}

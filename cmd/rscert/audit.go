@@ -94,7 +94,8 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	group(cmd, "How it is run")
 }
 
-// contradictedError ends the process with exit code 3.
+// contradictedError says that an audit found more contradicted certificates than chance explains. The process then ends
+// with exit code 3.
 type contradictedError struct{ path string }
 
 func (e contradictedError) Error() string {
@@ -118,7 +119,8 @@ func runAudit(ctx context.Context, s streams, o auditOptions) error {
 	return err
 }
 
-// writeAudit prints the gap between the bounds, the curves of robust accuracy and the verdict.
+// writeAudit prints the results of an audit: the gap between certified radii and attacks, the curves of robust
+// accuracy, the calibration under attack, the contradictions, and the verdict.
 func writeAudit(w io.Writer, r *run.Audited) error {
 	var b strings.Builder
 	c, g := r.Contradictions, r.Gap

@@ -19,7 +19,7 @@ import (
 
 // calibrateOptions are the flags of calibrate.
 type calibrateOptions struct {
-	measurement // its seed also draws the split
+	measurement // its seed is also the seed of the random split
 	method      calibrator.Method
 	fit         calibrator.Options
 	holdout     float64
@@ -197,15 +197,15 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	return r.print(s.out)
 }
 
-// calibrationTask holds the data for fitting and applying a map, for calibrate and temperature.
+// calibrationTask holds the rows and the map of the commands calibrate and temperature.
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // for each row of test, its index in testTable; nil: test has all rows
+	rows             []int  // the index in testTable of each row of 'test'; nil if 'test' has all rows
 	fitted           []bool // for each row of the field 'all', whether the map was fitted on it
 	found            calibrator.Map
 	cluster          *splitClusters // nil without --cluster
-	refit            bool           // whether the saved map was fitted on some rows of 'all', and it is unknown on which
+	refit            bool           // whether the saved map was fitted on unknown rows of 'all'
 }
 
 // outputReader reads the outputs of a classifier from the columns of a file.
@@ -239,7 +239,7 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // holdOut splits off the test data and returns the rows that remain for the fit. If the test data are in a separate
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, reader outputReader, o split, quiet bool) (train calibrator.Data, err error) {
-	// If rows are copied, the random split puts copies of a row on both sides.
+	// Look for copied rows before the split: a random split can put copies of one row on both sides.
 	if err := warnOfOutputs(s, c.table.Path, c.all, true, o.cluster); err != nil {
 		return train, err
 	}
@@ -285,7 +285,7 @@ func (c *calibrationTask) drawHeldOut(s streams, o split) ([]bool, error) {
 	return held, nil
 }
 
-// split divides the rows into rows for fitting and rows for testing.
+// split says which rows are held out for testing. The other rows are for fitting.
 type split struct {
 	file    string  // test data; "": part of the input
 	share   float64 // share of the rows or, with --cluster, of the clusters that are held out

@@ -14,8 +14,8 @@ import (
 // the fit or all held out.
 type splitClusters struct {
 	Column string `json:"column"`
-	Fit    int    `json:"fit"`  // clusters of the rows in the fit
-	Test   int    `json:"test"` // clusters of the held-out rows
+	Fit    int    `json:"fit"`  // number of clusters in the fit
+	Test   int    `json:"test"` // number of clusters held out
 	Seed   uint64 `json:"seed"` // of the random split of the clusters
 	// ByRow says that the metrics count every row once, and that their intervals treat the rows as independent.
 	ByRow bool `json:"metrics_by_row"`
@@ -23,9 +23,9 @@ type splitClusters struct {
 	names []string // the cluster of each row of the input
 }
 
-// holdOutClusters divides the rows of the input into clusters, and holds out the clusters of the test rows. If the test
-// data are in a separate file, it refuses a cluster with rows in both files. It returns which rows of the input are held
-// out.
+// holdOutClusters divides the rows of the input into clusters, and draws the clusters that are held out. The result
+// tells for each row of the input whether it is held out. If the test data are in a separate file, holdOutClusters
+// draws nothing, and refuses a cluster that has rows in both files.
 func (c *calibrationTask) holdOutClusters(s streams, o split) (held []bool, err error) {
 	all, err := o.cluster.divide(c.table, o.seed)
 	if err != nil {

@@ -19,7 +19,7 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 		return badInputf("%s: the map is fitted on this file: the metrics need other rows", displayPath(file))
 	}
 	if c.test.Columns != c.all.Columns || c.test.N() == 0 {
-		return nil // sameShape refuses such test data
+		return nil // nothing to compare; sameShape refuses another number of columns
 	}
 	shared := c.test.SharedWith(c.all)
 	switch {
@@ -34,7 +34,8 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 	return nil
 }
 
-// warnOfFittedRows warns if the rows contain rows on which the saved map was fitted. Then --out marks all rows as fitted.
+// warnOfFittedRows warns if the saved map was fitted on some of the rows. It also sets c.refit, so that --out marks all
+// rows as fitted.
 func (c *calibrationTask) warnOfFittedRows(s streams, file string) error {
 	if c.found.Rows == nil || c.all.N() == 0 {
 		return nil
@@ -56,8 +57,8 @@ func warnOfOneClass(s streams, path string, label []int) error {
 	return nil
 }
 
-// warnOfOutputs warns if rows with labels look like copies of each other, or if outputs and labels look like a mistake.
-// It does not warn of constant labels in the rows of a fit, because warnOfOneClass does.
+// warnOfOutputs warns of rows with labels that look like copies of each other, and of outputs and labels that look like
+// a mistake. For the rows of a fit, it does not warn of constant labels, because warnOfOneClass does so.
 func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster clusterOptions) error {
 	if d.Label == nil {
 		return nil
@@ -83,7 +84,7 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 	return warnOfSuspicions(s, path, p.Quantity, found)
 }
 
-// warnOfSeparated warns if the outputs tell the labels of the fit apart without error.
+// warnOfSeparated warns if the outputs separate the labels of the fit perfectly.
 func warnOfSeparated(s streams, path string, train calibrator.Data) error {
 	p, err := predictionsOf(calibrator.Identity(train).Apply(train.Values), train)
 	if err != nil || !calib.Separated(p) {

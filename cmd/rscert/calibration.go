@@ -23,7 +23,7 @@ func (m measurement) check() error {
 	return nil
 }
 
-// estimate is a metric and its interval as printed.
+// estimate holds a metric and its interval, for tables and for JSON.
 type estimate struct {
 	Value    report.Number `json:"value"`
 	Low      report.Number `json:"low"`
@@ -52,7 +52,7 @@ func (e *estimate) interval() report.Cell {
 	return report.Interval{Low: float64(e.Low), High: float64(e.High)}
 }
 
-// calibration holds the metrics of one set of predictions as printed.
+// calibration holds the metrics of one set of predictions, for tables and for JSON.
 type calibration struct {
 	Quantity       calib.Quantity       `json:"quantity"` // applies to calibration errors, Brier, AUROC and AUPRC
 	Accuracy       *estimate            `json:"accuracy"`
@@ -72,7 +72,7 @@ type calibration struct {
 	NLL            *estimate            `json:"nll,omitempty"`           // only with the probabilities of all classes
 	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // only without the probabilities of all classes
 	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
-	ClassECE       []float64            `json:"class_ece,omitempty"` // of each class
+	ClassECE       []float64            `json:"class_ece,omitempty"` // the ECE of each class
 	AUROC          *estimate            `json:"auroc,omitempty"`
 	AUPRC          *estimate            `json:"auprc,omitempty"`
 	Test           *calibrationTest     `json:"calibration_test,omitempty"`
@@ -83,7 +83,7 @@ type calibrationTest struct {
 	P             report.Number `json:"p"` // valid for any number of independent examples
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
 	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: for many examples
-	MonteCarlo    report.Number `json:"monte_carlo_p"`   // also valid for any number; has more power than P
+	MonteCarlo    report.Number `json:"monte_carlo_p"`   // valid for any number of examples, with more power than P
 	Draws         int           `json:"monte_carlo_draws"`
 }
 

@@ -231,8 +231,8 @@ type ceReport struct {
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
-	// VariationLower is a lower bound on the total variation of P(y=1|s). With probability at least 1 − delta, the
-	// total variation is not below this bound. Here delta is the delta of the command, also with --joint.
+	// VariationLower is a lower bound on the total variation of P(y=1|s). The probability that this bound holds is at
+	// least 1 − delta. With --joint, this delta is still the whole --delta and not a share of it.
 	VariationLower *calib.LowerBound `json:"variation_lower,omitempty"`
 	Groups         *ceGroups         `json:"by_group,omitempty"`
 	Classes        *ceClasses        `json:"by_class,omitempty"`
@@ -241,11 +241,11 @@ type ceReport struct {
 
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 
-	Quantity calib.Quantity `json:"quantity"`                 // what the score is the probability of
-	Columns  []string       `json:"columns"`                  // columns or arrays that hold the scores and the labels
-	Unused   []string       `json:"unused_columns,omitempty"` // other columns that hold scores and labels
+	Quantity calib.Quantity `json:"quantity"`                 // the event whose probability the score states
+	Columns  []string       `json:"columns"`                  // columns or arrays of the scores and labels in use
+	Unused   []string       `json:"unused_columns,omitempty"` // columns of scores and labels that are not used
 
-	lower calib.LowerMethod // the key of the lower bound in the field Lower
+	lower calib.LowerMethod // its name is the key of the main lower bound in the map 'Lower'
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -298,7 +298,7 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 		return err
 	}
 	refuted := r.refuted(path)
-	if refuted == nil { // otherwise an upper bound that meets a requirement may be false
+	if refuted == nil { // a refuted upper bound may be false, so it proves no requirement
 		if r.Requirements, err = o.gate.checkSummary(r.summary(path)); err != nil {
 			return err
 		}
@@ -317,7 +317,8 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
 	for _, parts := range r.parts() {
-		// The data determine which part the error names, so the error states the sum over all parts.
+		// The error is about the first group or class with contradictory bounds. The data determine which one that is,
+		// so the error states the sum of the failure probabilities of all groups or classes.
 		chance := 0.0
 		for _, part := range parts {
 			chance += failureChance(part.Lower, part.Bounds)
@@ -350,8 +351,9 @@ func failureChance(lowers map[string]calib.LowerBound, uppers map[string]calib.B
 	return sum
 }
 
-// refute compares the bounds of one set of rows, for the method 'refuted'. Its error names two of these bounds, and the
-// data determine which two. So the argument 'chance' is an upper bound on the probability that any of the bounds fails.
+// refute returns an error if a sound lower bound for some rows is above a sound upper bound. The data determine which
+// two bounds the error names. So the error states the argument 'chance', an upper bound on the probability that at
+// least one of the bounds fails.
 func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, uppers map[string]calib.Bound, chance float64) error {
 	var lower calib.LowerBound
 	for _, b := range lowers {
@@ -422,7 +424,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	if o.perturb { // warnOfScores has looked at the scores before the perturbation
+	if o.perturb { // the warnings are about unperturbed scores; warnOfScores has given them
 		return sample, nil
 	}
 	return sample, warnOfSample(s, path, table, scores, sample)
@@ -434,7 +436,7 @@ func (r *ceReport) keepRows(t *table.Table, score, label []float64, o *ceOptions
 	if r.Cluster == nil {
 		return r.weighRows(t, score, label, o)
 	}
-	if _, err := calib.NewSample(score, label); err != nil { // an error in a row that is not kept is an error, too
+	if _, err := calib.NewSample(score, label); err != nil { // refuse invalid values also in the rows that are not kept
 		return nil, badInput(predictions.LocateRow(t, err))
 	}
 	switch w, _, err := o.weights.readWeights(t); {

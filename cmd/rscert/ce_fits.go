@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// curveFit names the rows of the curve in the file of --fits. These rows also hold the limits of the curve.
+// curveFit stands in the column 'method' of the file of --fits. It marks the rows of the calibration curve. Only these
+// rows have limits.
 const curveFit = "curve"
 
 // ceFit holds a method's estimate of P(y=1|s).

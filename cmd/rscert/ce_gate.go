@@ -8,9 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// summary returns the bounds in the form that requirements are checked against. If there are several sound upper bounds
-// and all bounds hold together, summary takes the smallest upper bound. If each bound holds only by itself, summary
-// takes the largest upper bound, because the smallest one can fail more often than any single bound.
+// summary returns the bounds as a summary.Summary, the input for the check of requirements. If there are several sound
+// upper bounds and all bounds hold together, the result has the smallest upper bound. If each bound holds only by
+// itself, the result has the largest upper bound, because the smallest one can fail more often than any single bound.
 func (r *ceReport) summary(path string) summary.Summary {
 	lower := r.Lower[r.lower.String()]
 	upper := map[string]float64{}

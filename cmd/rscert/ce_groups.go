@@ -58,15 +58,16 @@ type ceClasses struct {
 	MeanAtLeast  float64            `json:"mean_at_least"`
 }
 
-// divide divides the rows into groups, and makes the binary problem of each class, if the user wants them. It uses only
-// the kept rows. Let w = dQ/dP be the weight of a row. Let W be the upper bound on all weights. A row is kept with
-// probability w/W, so the kept rows of a group are independent draws from Q restricted to this group. The bounds that
-// use no weights hold for these rows. A method that uses the weights of all rows would have to know E[w] within each
-// group.
+// divide divides the rows into the groups of --group. For --classes, it makes the binary problem of each class. Without
+// --cluster, it uses only the rows in the argument 'kept'. Let w = dQ/dP be the weight of a row. Let W be the upper
+// bound on all weights. A row is kept with probability w/W, so the kept rows of a group are independent draws from Q
+// restricted to this group. So the bounds for rows without weights hold for the kept rows of a group. A method that
+// uses the weights of all rows would have to know E[w] within each group.
 //
-// With --cluster, a group keeps one row of each cluster that has rows in the group, so it can use a row that the sample
-// of all rows does not use. The bounds of a group are about a random row of the group in a random cluster that has rows
-// in the group.
+// With --cluster, a group keeps one row of each cluster that has rows in the group. This row can differ from the row
+// that the bounds for all rows use. The bounds of a group are about a draw in two steps. The first step draws a cluster
+// among the clusters that have rows in the group. The second step draws a row among the rows that are in both this
+// cluster and the group.
 func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, kept []int, score, label []float64, o *ceOptions) error {
 	groups, err := o.groups.split(ctx, s, o.quiet, t)
 	if err != nil {
@@ -134,7 +135,8 @@ func divideClasses(t *table.Table) (*ceClasses, error) {
 	return c, nil
 }
 
-// parts returns the parts of the groups and the parts of the classes, if there are any.
+// parts returns the bounds of all groups as one list, and the bounds of all classes as another. It leaves out a list if
+// there are no groups or no classes.
 func (r *ceReport) parts() (all [][]*cePart) {
 	if r.Groups != nil {
 		all = append(all, r.Groups.parts())
@@ -243,7 +245,8 @@ func (c *ceClasses) print(out io.Writer, delta float64, joint bool) error {
 	return err
 }
 
-// printParts prints a table of the bounds of groups or classes, and what they promise.
+// printParts prints a table of the bounds of groups or classes. Below the table, it prints the probability that the
+// bounds hold.
 func printParts(out io.Writer, one, many string, parts []*cePart, delta float64, joint bool) error {
 	methods := slices.Sorted(maps.Keys(parts[0].Bounds))
 	t := report.Table{Columns: []report.Column{report.TextColumn(one), report.ExactColumn("n"),

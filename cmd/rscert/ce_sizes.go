@@ -51,7 +51,7 @@ type ceSizes struct {
 	Repeats    int                      `json:"repeats"`
 	Assumption string                   `json:"assumption"`
 	Cluster    *rowClusters             `json:"cluster,omitempty"`
-	Proxy      float64                  `json:"proxy"` // stands for the unknown error
+	Proxy      float64                  `json:"proxy"` // binned estimate, in place of the unknown error
 	LowerBy    calib.LowerMethod        `json:"lower_method"`
 	Sizes      []calib.SizeBounds       `json:"sizes"`
 	Slopes     map[string]report.Number `json:"slopes"` // of log(gap) against log(n)
@@ -188,7 +188,8 @@ func (c *ceSizes) print(s streams) error {
 	return err
 }
 
-// sound reports whether the method with this name is sound. Every lower bound is sound.
+// sound reports whether the method with this name is sound. The names of lower bounds are not in c.methods, and every
+// lower bound is sound.
 func (c *ceSizes) sound(name string) bool {
 	for _, m := range c.methods {
 		if m.Name == name {
@@ -221,7 +222,7 @@ func (c *ceSizes) draw(format picture.Format) ([]byte, error) {
 	upper = append(upper, picture.Line{Name: "proxy", X: []float64{first, end}, Y: []float64{c.Proxy, c.Proxy}, Color: &picture.Halo})
 	for _, p := range []*plot.Plot{bounds, gaps} {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, picture.Decades{}
-		p.X.Min, p.X.Max = first, max(end, 2*first) // a scale needs two ends
+		p.X.Min, p.X.Max = first, max(end, 2*first) // the two ends of an axis must differ
 		p.Add(picture.Grid())
 	}
 	picture.AddLines(bounds, upper...)

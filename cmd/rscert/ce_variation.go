@@ -9,8 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// boundVariation bounds the total variation of P(y=1|s) from below if an upper bound assumes a total variation.
-// Weighted rows and perturbed scores have no such bound.
+// boundVariation computes a lower bound on the total variation of P(y=1|s). It does so only if a method assumes an
+// upper bound on this variation, so that the data can refute the assumption. For weighted rows and perturbed scores it
+// computes nothing.
 func (r *ceReport) boundVariation(sample *calib.Sample, methods []calib.BoundMethod) error {
 	if !assume(methods, calib.BoundedVariation) || r.Weights != nil || r.Bandwidth > 0 {
 		return nil

@@ -36,7 +36,7 @@ type ceWeights struct {
 	Sensitivity   float64 `json:"sensitivity"`
 }
 
-// readWeights returns the weights of the file and what is known about them. It returns nil if all rows count alike.
+// readWeights returns the weights of the file, and their properties. The weights are nil if all rows count alike.
 func (o weightOptions) readWeights(t *table.Table) (*predictions.Weights, calib.Weighting, error) {
 	known := calib.Weighting{Sensitivity: o.sensitivity}
 	w, err := predictions.ReadWeights(t)
@@ -104,7 +104,7 @@ func selectRows(value []float64, rows []int) []float64 {
 // exact reports whether the weights are exact. It is true if there are no weights.
 func (w *ceWeights) exact() bool { return w == nil || !w.Estimated && w.Sensitivity == 1 }
 
-// qualify marks the bounds that need exact weights as not sound, unless the weights are exact.
+// If the weights are not exact, qualify marks the bounds that need exact weights as not sound.
 func (r *ceReport) qualify(methods []calib.BoundMethod) {
 	if r.Weights.exact() {
 		return
@@ -122,8 +122,8 @@ func (r *ceReport) qualify(methods []calib.BoundMethod) {
 	}
 }
 
-// weightedLower is the name of the lower bound from the weights of all rows. The other lower bounds are
-// calib.LowerMethods.
+// weightedLower is the name of the lower bound that uses the weights of all rows. The names of the other lower bounds
+// are in calib.LowerMethods.
 const weightedLower = "betting-weighted"
 
 // print describes the weights of n rows.

@@ -29,8 +29,8 @@ func certifyLine(run runfolder.Run, out string) string {
 	return strings.Join(words, " ")
 }
 
-// flagValues returns the members of one JSON object of run.json, such as the parameters, as a map from the name of a
-// flag to its value.
+// flagValues returns the flags that a part of run.json records, such as the part 'parameters'. The keys of the result
+// are the names of the flags.
 func flagValues(document any) map[string]string {
 	text, err := json.Marshal(document)
 	var fields map[string]json.RawMessage

@@ -117,8 +117,8 @@ func (o sweepOptions) inputs() (all []string) {
 	return all
 }
 
-// start writes the record of the sweep or, to resume, compares it with the record in the folder. It returns the seed of
-// all points.
+// start writes the record of the sweep. If --resume is given and the folder has a record, start instead checks that the
+// two records are equal. The result is the seed of all points.
 func (o sweepOptions) start(s streams) (uint64, error) {
 	then, err := sweep.Read(o.Out)
 	recorded := err == nil && o.Resume
@@ -174,7 +174,7 @@ func (o sweepOptions) finish(ctx context.Context, s streams, r sweepReport) ([]g
 // print prints one table with a row for each point.
 func (o sweepOptions) print(ctx context.Context, s streams, r sweepReport) error {
 	var paths []string
-	chosen := false // after a choice among points, a certificate can be wrong with a probability above alpha
+	chosen := false // whether choosing a point by its results can raise the error probability above alpha
 	for _, p := range o.points {
 		paths = append(paths, p.Plan.Out)
 		chosen = chosen || !p.Plan.Law.Deterministic()

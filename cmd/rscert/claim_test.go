@@ -114,8 +114,8 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("report --selective of a run that ignores silence: %s", got)
 	}
 
-	// predict must use the claim of the run. If predict uses the run "answer" and abstains on an input, it must answer
-	// the label of this input when it uses the run "ignore".
+	// predict must use the claim of the run. With the run "answer", predict abstains on some inputs. With the run
+	// "ignore", predict must answer the labels of these inputs.
 	answers := func(name string) []predict.Answer {
 		rscert(exitDone, "predict", "--run", run(name), "--data", "../../testdata/mnist", "--max", "5", "--quiet", "--seed", "3", "--out", run(name+"-answers.jsonl"))
 		return decodeLines[predict.Answer](t, run(name+"-answers.jsonl"))

@@ -38,7 +38,7 @@ func (shardFlag) Type() string { return "i/k" }
 
 // sharded is a command line 'certify …' whose run is split into shards. The shards run on other machines.
 type sharded struct {
-	flags   []string // as given, without the flags that each shard sets
+	flags   []string // the flags of the command line, except those that each shard sets itself
 	out     string
 	seed    *uint64
 	resume  bool
@@ -122,8 +122,9 @@ func thisProgram() (string, error) {
 	return filepath.Abs(path)
 }
 
-// splitWords splits the words before -- into the flags of fs and the flags of another program. A word that does not
-// begin with a dash is the value of the preceding flag.
+// splitWords returns three lists: the flags of fs before --, the flags of another program before --, and the words
+// after --. In the flags of the other program, a word that does not begin with a dash is the value of the preceding
+// flag.
 func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]

@@ -17,8 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// routerModel writes a model of two classes. It answers class 0 if the mean of the pixels is below the threshold, and
-// class 1 otherwise.
+// routerModel writes a model of two classes. The model answers class 0 if the mean of the pixels is below the
+// threshold, and class 1 otherwise.
 func routerModel(t *testing.T, threshold float32) string {
 	t.Helper()
 	tensor := func(name string, dims ...int64) *onnxpb.ValueInfoProto {
@@ -112,8 +112,8 @@ func TestCombine(t *testing.T) {
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 
-	// The command 'report', also with requirements or --json, reads the folder like a run. Other commands refuse the
-	// folder.
+	// The command 'report' must read the folder like a run, also with --require or --json. Other commands must refuse
+	// the folder.
 	if got := rscert(exitDone, "report", path("routed"), "--json"); !hasMembers(got, `"method":"combined"`, `"alpha":0.006`, `"selected":4`, `"composition":"router with 2 experts"`) {
 		t.Errorf("report prints\n%s", got)
 	}
@@ -131,7 +131,7 @@ func TestCombine(t *testing.T) {
 	testCombineRefused(t, rscert, path)
 }
 
-// testCombineRefused checks that combine refuses runs that do not fit together, and names the difference.
+// testCombineRefused checks that combine refuses runs that do not fit together. The error must name the difference.
 func testCombineRefused(t *testing.T, rscert func(int, ...string) string, path func(string) string) {
 	for name, flags := range map[string][]string{
 		"laplace":   {"--model", cnn, "--sigma", "0.25", "--law", "laplace"},

@@ -136,7 +136,8 @@ func onlyIn(a agreement.Agreement) string {
 	return fmt.Sprintf(", %d only in the first, %d only in the second", a.First.Only, a.Second.Only)
 }
 
-// votesThatDiffer describes the number of votes that differ, their rate and the way of counting.
+// votesThatDiffer returns three texts about votes that differ: their number, their rate per 100,000, and how they were
+// counted.
 func votesThatDiffer(v agreement.Votes) (number, rate, how string) {
 	low, level := report.Round(v.Low, report.Down, 0, 2), 100*v.Level
 	if v.AtMost == nil {

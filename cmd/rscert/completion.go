@@ -14,8 +14,8 @@ import (
 // choicesKey is the key of the annotation that lists the possible values of a flag.
 const choicesKey = "rscert_choices"
 
-// choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description
-// may follow a value after a tab.
+// choices records the values that a flag takes, for shell completion and for hints on mistyped values. An element of
+// the argument 'values' is a name, or a name, a tab and a description.
 func choices(f *pflag.FlagSet, flag string, values ...string) {
 	if err := f.SetAnnotation(flag, choicesKey, values); err != nil {
 		panic(err)

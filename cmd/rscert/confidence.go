@@ -25,7 +25,7 @@ type confidenceOptions struct {
 	widths      widthOptions
 }
 
-// classMethod is the method that certifies the class. The field 'votes' holds a method for votes. If it is empty, the
+// classMethod is the method that certifies the class. The field 'votes' names a method for votes. It is empty if the
 // mean scores certify the class.
 type classMethod struct{ votes certify.VoteMethod }
 
@@ -130,7 +130,7 @@ several, and --plot draws them against the radius.`,
 	return cmd
 }
 
-// evidence finds the scores in a file or run folder, with the settings that apply to them.
+// evidence finds the scores in a file or run folder, and completes the settings for the bounds on these scores.
 func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, class *classMethod) (run.SavedScores, error) {
 	var err error
 	q := o.scores

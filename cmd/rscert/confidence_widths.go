@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// widthOptions are the flags of confidence that compare methods.
+// widthOptions are the flags of 'confidence --compare', which compares methods.
 type widthOptions struct {
 	methods []string
 	names   []string
@@ -55,8 +55,8 @@ func (o widthOptions) check(inputs int, out string) error {
 	return nil
 }
 
-// parseWidthMethods parses the list of --compare. The value 'given' holds the flags --bound and --band, which apply
-// where a method names neither.
+// parseWidthMethods parses the list of --compare. The argument 'given' holds the flags --bound and --band. They apply
+// to each method in the list that names no bound or band of its own.
 func parseWidthMethods(names []string, given certify.ConfidenceParams) ([]certify.ConfidenceParams, error) {
 	var all []certify.ConfidenceParams
 	for _, name := range names {

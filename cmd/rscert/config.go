@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// configFile is the value of --config: the path of a YAML file whose keys are names of flags. A key may also be the name
-// of a command; it then holds flags of this command alone. The path is "" without --config.
+// configFile is the value of --config: the path of a YAML file whose keys are names of flags. A key may also be the
+// name of a command. The flags under such a key are for this command alone. The path is "" without --config.
 type configFile struct{ path *string }
 
 func (c configFile) String() string {
@@ -48,7 +48,7 @@ func addConfig(cmd *cobra.Command) {
 	}
 }
 
-// configurable reports whether a command has results that a config file can determine.
+// configurable reports whether a command takes the flag --config.
 func configurable(cmd *cobra.Command) bool {
 	switch cmd.Name() {
 	case "certify", "radius", "confidence", "acce", "ce", "perturb", "metrics", "temperature", "calibrate", "report", "attack", "audit",

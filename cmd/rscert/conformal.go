@@ -27,7 +27,8 @@ The page docs/conformal.md explains the guarantee and proves it.`,
 	return cmd
 }
 
-// unknownSubcommand is the field Args of a command with subcommands. It treats any argument as an unknown subcommand.
+// unknownSubcommand refuses every argument as an unknown subcommand. Commands that have subcommands set it as their
+// cobra field Args.
 func unknownSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

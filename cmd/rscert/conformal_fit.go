@@ -139,7 +139,8 @@ func choiceLines[T fmt.Stringer](values []T, what func(T) string) string {
 	return list.String()
 }
 
-// ofSaved lists the flags that also apply to a fit from saved scores. The other experiment flags need --model.
+// ofSaved lists the flags that a fit from saved scores accepts. If the scores are not from a run, this fit also accepts
+// --sigma and --law.
 var ofSaved = []string{
 	"out", "radius", "miss", "rule", "draws", "calibration-draws", "score", "raps-penalty", "raps-free", "guarantee",
 	"delta", "groups", "group", "queries", "poisoned", "poison-radius", "json", "quiet", "help",

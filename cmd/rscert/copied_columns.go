@@ -11,12 +11,12 @@ import (
 // writes itself.
 type copiedColumns struct {
 	names   []string
-	numbers [][]float64        // columns that the command knows
-	texts   []table.TextColumn // the other columns of the file
+	numbers [][]float64        // values of the columns that were read as numbers
+	texts   []table.TextColumn // the other columns, as texts
 }
 
-// copyColumns returns the columns of a table that are not about the old scores, under their names in the output. It
-// leaves out the columns that the output has already.
+// copyColumns returns the columns of a table that the output keeps. It leaves out columns about the old scores, and
+// columns that the output has already (the argument 'written'). Some columns get another name in the output.
 func copyColumns(t *table.Table, written []string) (c copiedColumns) {
 	if slices.Contains(written, "label") {
 		written = append(slices.Clone(written), "labels") // "label" and "labels" name the same column

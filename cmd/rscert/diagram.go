@@ -17,7 +17,7 @@ type diagramOptions struct {
 	curve curveKind
 }
 
-// curveKind is the curve in a diagram.
+// curveKind is a kind of curve for the reliability diagram.
 type curveKind string
 
 const (

@@ -17,7 +17,7 @@ import (
 
 // docBlock is a block of code in a page. A mark before the block says how it is tested:
 //
-//	<!-- not run: REASON -->       one of the reasons below
+//	<!-- not run: REASON -->       not tested; REASON is in the list 'reasons'
 //	<!-- run by: make TARGET -->   a target of the Makefile runs it
 //	<!-- snippet: NAME DATA -->    make models runs it
 //
@@ -40,7 +40,7 @@ var reasons = []string{
 // the blocks need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
-	"docs/install.md":     "make newcomers", // it tests the three ways to install; the Python blocks have marks
+	"docs/install.md":     "make newcomers", // the target tests the three ways to install; the Python blocks have marks
 	"docs/gpu.md":         "a GPU",
 }
 
@@ -112,7 +112,7 @@ func (b docBlock) fate(targets string) (string, error) {
 	case runElsewhere[b.page] != "":
 		return runElsewhere[b.page], nil
 	case b.page == "docs/gate.md" && (b.language == "sh" || b.language == "yaml"), modelCommand.MatchString(b.text):
-		return "a testscript", nil // the testscripts gate_docs and data
+		return "a testscript", nil // gate_docs.txtar or data.txtar
 	case b.language == "json":
 		return "JSON", nil
 	case b.language != "" && b.language != "sh":
@@ -239,8 +239,8 @@ func bash(folder, script string) (string, error) {
 }
 
 // shortened is a script that takes the place of rscert on the reader's PATH. It makes certify use few samples, even if
-// the page asks for more. It replaces '…' by the flags that all runs share. It accepts a run folder that an earlier
-// block made.
+// the page asks for more. It replaces '…' by the flags that all runs share. If an earlier block made the folder of
+// --out, the script deletes this folder first, except with --resume.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do

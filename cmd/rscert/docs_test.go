@@ -172,8 +172,8 @@ func TestDocsValues(t *testing.T) {
 // words matches a shell's words, in single or double quotes or unquoted.
 var words = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
 
-// withoutModel runs a command of a page in the working directory, which lacks the files of the page, and returns the
-// error output.
+// withoutModel runs a command of a page in the working directory, where the files of the page are missing. It returns
+// the error output. If the exit code is not exitUsage, the result begins with the exit code.
 func withoutModel(line string) string {
 	line = strings.Replace(line, "…", "MODEL --data my-data", 1)
 	line = strings.Replace(line, "MODEL", "--model my.onnx --sigma 0.25 --out run", 1)

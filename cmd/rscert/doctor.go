@@ -104,8 +104,8 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName names the source that led to a searched place. If the source is a parameter, the result is the parameter's
-// flag.
+// sourceName returns the source of a place where rscert looks for ONNX Runtime. If the source is a parameter, the
+// result is the flag of this parameter.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)

@@ -31,7 +31,7 @@ func inProcess(t *testing.T) func(want int, args ...string) string {
 	}
 }
 
-// sampling returns the arguments that certify the first digits.
+// sampling returns the words of a certify command for the first digits.
 func sampling(out string, more ...string) []string {
 	return append([]string{"certify", "--data", "../../testdata/mnist", "--n", "200", "--n0", "50", "--max", "4", "--quiet", "--out", out}, more...)
 }
@@ -119,7 +119,8 @@ func TestEnsembleRun(t *testing.T) {
 	rscert(exitDone, attacked...)
 	rscert(exitDone, "attack", "--verify", path("attack"), "--quiet")
 
-	// The command must refuse a run.json if the digests of the members do not lead to the digest of the ensemble.
+	// The command must refuse a run.json in which the digest of the ensemble does not follow from the digests of its
+	// members.
 	file := filepath.Join(path("twice"), "run.json")
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// errorLine is a writer that passes on the lines of another program, except the last line that starts with "rscert: ".
-// It keeps the rest of this line in the field 'found'.
+// errorLine is a writer that passes on the lines of another program, but not the lines that start with "rscert: ". The
+// field 'found' holds the text that follows "rscert: " in the last of these lines.
 type errorLine struct {
 	to    io.Writer
 	found string
 	part  []byte // the beginning of a line that has not ended
 }
 
-// Write passes on all lines that have ended. It always accepts all bytes.
+// Write handles the lines that have ended, and keeps an unfinished line for later. It never returns an error.
 func (w *errorLine) Write(p []byte) (int, error) {
 	w.part = append(w.part, p...)
 	for {

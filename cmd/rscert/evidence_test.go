@@ -355,9 +355,9 @@ func hugeBatch(t *testing.T, input string) []byte {
 	return data
 }
 
-// TestHostileInputs gives the program hostile inputs. Some claim a size far above the memory or unpack to such a size,
-// and some have names that move the cursor. The program must soon end with exit code 2 and one line of printable text,
-// and use little memory.
+// TestHostileInputs gives the program hostile inputs. Some claim a size far above the memory, some unpack to such a
+// size, and some have a name that is very long or contains control characters. The program must soon end with exit code
+// 2, print a short error without control characters, and use little memory.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")

@@ -38,8 +38,8 @@ func exchangeRun() runfolder.Run {
 	}
 }
 
-// writeExchangeRun invents scores that depend on the name of the run. It writes the results that follow from the
-// scores.
+// writeExchangeRun writes a run with random scores and the results that follow from these scores. The argument 'name'
+// is the seed of the scores.
 func writeExchangeRun(t *testing.T, dir, name string, run runfolder.Run) {
 	t.Helper()
 	run.TangentSamples = run.Parameters.TangentSamples()
@@ -138,9 +138,9 @@ var exchangeVariants = map[string]func(*runfolder.Run){
 	"confidence": func(r *runfolder.Run) { r.Parameters.Confidence = certify.ConfidenceCDF },
 }
 
-// TestExchangedFiles checks that a run never accepts a file of another run. It replaces one file at a time by the file
-// of the same name from a run that differs in one condition. Every command that reads the file must report an error. In
-// this test, runfolder.Resume takes the place of certify --resume.
+// TestExchangedFiles checks that a run never accepts a file of another run. It exchanges one file of a run at a time.
+// The new file has the same name and comes from a run that differs in one condition. Every command that reads the file
+// must report an error. In this test, runfolder.Resume takes the place of certify --resume.
 func TestExchangedFiles(t *testing.T) {
 	root := t.TempDir()
 	base, twin := filepath.Join(root, "base"), filepath.Join(root, "twin")

@@ -9,8 +9,8 @@ import (
 )
 
 // addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function 'own' is not nil,
-// addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls the
-// function 'settle' after it has parsed the flags.
+// addExperimentFlags calls it directly after it has added --law. The function 'own' can then add flags of the command
+// itself. The command must call the function 'settle' after it has parsed the flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -47,7 +47,7 @@ func newVotes(s streams) *cobra.Command {
 	return cmd
 }
 
-// votesOf is a stage that counts and prints the votes of n samples of each example.
+// votesOf counts the votes of n samples of one example, and prints them.
 type votesOf struct {
 	experiment.Example
 	n    int64
@@ -69,8 +69,9 @@ func (v *votesOf) Emit() error {
 	return err
 }
 
-// TestExperimentOfAnotherCommand checks that another command with the flags of an experiment draws the same samples as
-// certify.
+// TestExperimentOfAnotherCommand checks the flags of an experiment in a command other than certify. The votes must
+// depend on the seed, but not on the batch size or on the place where the noise is made. The command must refuse
+// invalid values.
 func TestExperimentOfAnotherCommand(t *testing.T) {
 	votes := func(args ...string) (string, error) {
 		var out, errs strings.Builder

@@ -62,7 +62,7 @@ func (n integer[T]) String() string {
 
 func (n integer[T]) Type() string { return "int" }
 
-// choiceValue is a flag's value from a list, given by name.
+// choiceValue is the value of a flag that takes one value from a list. The user gives the name of this value.
 type choiceValue[T fmt.Stringer] struct {
 	value *T
 	list  choice.List[T]
@@ -90,11 +90,11 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-// Type returns "", as the flags of TextVar do. Then --help shows the name that the usage text has in backquotes.
+// Type returns "". Then --help shows the name in backquotes from the usage text, as it does for the flags of TextVar.
 func (choiceValue[T]) Type() string { return "" }
 
-// choiceList is a flag's value with several names from a list. The user separates the names by commas or repeats the
-// flag. Each name may occur once.
+// choiceList is the value of a flag that takes several values from a list. The user gives the names of these values,
+// separated by commas, or repeats the flag. Each name may occur once.
 type choiceList[T fmt.Stringer] struct {
 	values *[]T
 	list   choice.List[T]

@@ -53,7 +53,7 @@ func TestInteger(t *testing.T) {
 		{"18446744073709551615", 0, most, "int"},
 		{"18446744073709551616", 0, 0, "int uint"},
 		{"9007199254740992.0", 1 << 53, 1 << 53, ""},
-		{"1e16", 0, 0, "int uint"}, // beyond 2⁵³ float64 skips whole numbers
+		{"1e16", 0, 0, "int uint"}, // above 2⁵³, a float64 cannot hold every whole number
 		{"1.5", 0, 0, "int uint"},
 		{"1e-1", 0, 0, "int uint"},
 		{"1e400", 0, 0, "int uint"},

@@ -31,8 +31,8 @@ func (*fromRun) Type() string { return "string" }
 
 func (f *fromRun) took(flags []string) { f.taken = flags }
 
-// settings reads run.json. If the user gives another model, the new run draws its own seed, because the user may have
-// chosen this model by results with the old seed.
+// settings reads the flags of the old run from run.json. If the user gives another model, the new run draws its own
+// seed. The reason is that results with the old seed may have led the user to this model.
 func (f *fromRun) settings(cmd *cobra.Command) (settings, error) {
 	dir := f.path
 	if filepath.Base(dir) == runfolder.RunFile {
@@ -89,7 +89,7 @@ func (f *fromRun) expect() (e spec.Expected) {
 	return e
 }
 
-// recordedFlags returns the flags of certify that repeat a run, with their values.
+// recordedFlags returns the names and values of the certify flags that repeat a run.
 func recordedFlags(run runfolder.Run) map[string][]string {
 	values := flagValues(run.Parameters)
 	maps.Copy(values, flagValues(run.Data.Options))
@@ -109,7 +109,7 @@ func recordedFlags(run runfolder.Run) map[string][]string {
 	if run.Parameters.Max > 0 { // --select matters only with --max
 		values["select"] = run.Parameters.Select.String()
 	}
-	if run.Parameters.Law.Deterministic() { // for such a law, the user does not choose the following parameters
+	if run.Parameters.Law.Deterministic() { // with a deterministic law, the user cannot choose these parameters
 		for _, name := range []string{"n", "n0", "alpha", "margin"} {
 			delete(values, name)
 		}

@@ -163,7 +163,7 @@ func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (
 	return badInput(err)
 }
 
-// errDidNotFinish is the error in the files that decide writes before the work.
+// errDidNotFinish is the error that the method 'decide' writes into the files before the work begins.
 var errDidNotFinish = errors.New("rscert did not finish")
 
 // decide does the work and returns an error unless all requirements are met. Before the work, it writes files for the CI
@@ -206,7 +206,8 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 // the page of a workflow run.
 const stepSummary = "GITHUB_STEP_SUMMARY"
 
-// addStepSummary appends a section to the file $GITHUB_STEP_SUMMARY, if the variable is set and there are requirements.
+// addStepSummary appends a section to the file $GITHUB_STEP_SUMMARY. It does nothing if the variable is not set, if
+// there are no requirements, or with --annotations none.
 func (o gateOptions) addStepSummary(section func() ([]byte, error)) (err error) {
 	path := os.Getenv(stepSummary)
 	if path == "" || !o.given() || o.annotations == annotateNone {
@@ -230,7 +231,8 @@ func (o gateOptions) writeOutcomes(outcomes []gate.Outcome) error {
 		writeReport(o.codeQuality, func() ([]byte, error) { return gate.CodeQuality(outcomes) }))
 }
 
-// writeNotChecked writes to the files for the CI system that the requirements were not checked because of err.
+// writeNotChecked writes the files for the CI system. The files say that the requirements were not checked, and give
+// err as the reason.
 func (o gateOptions) writeNotChecked(err error) error {
 	return errors.Join(writeReport(o.junit, func() ([]byte, error) { return gate.JUnitError(o.names(), err) }),
 		writeReport(o.codeQuality, func() ([]byte, error) { return gate.CodeQualityError(o.names(), err) }))
@@ -248,7 +250,7 @@ func writeReport(file string, content func() ([]byte, error)) error {
 	return durable.WriteFile(file, text)
 }
 
-// requirementError ends the process with exit code 3.
+// requirementError says how many requirements are not met. The process then ends with exit code 3.
 type requirementError struct{ unmet, of int }
 
 func (e requirementError) Error() string {
@@ -304,8 +306,8 @@ func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
 	return append(outcomes, chosen...), badInput(err)
 }
 
-// checkPath checks the requirements on the run at a path. For a requirement on the worst group, the groups are the true
-// classes.
+// checkPath checks the requirements on the run at a path. If a requirement is about the worst group, the groups are the
+// true classes.
 func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {
 		return nil, nil

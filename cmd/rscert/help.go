@@ -16,7 +16,8 @@ import (
 // groupKey is the key of the annotation that holds the title of a flag's group in --help.
 const groupKey = "rscert_group"
 
-// group puts the command's flags that are in no group yet into one group. In --help, this group has the given title.
+// group puts all flags of the command that have no group yet into one group. The argument 'title' is the title of this
+// group in --help.
 func group(cmd *cobra.Command, title string) {
 	f := cmd.Flags()
 	f.VisitAll(func(flag *pflag.Flag) {

@@ -66,7 +66,7 @@ func testKilledAttack(t *testing.T, files int, more ...string) {
 	kills, done, later := 0, 0, 0
 	for ; ; kills++ {
 		moment := time.After(time.Duration((.1 + .4*rng.Float64()) * float64(length)))
-		if kills%2 == 1 { // a busy machine may make no progress before a fixed time, so wait for another line
+		if kills%2 == 1 { // wait for another line, because a busy machine may need longer than a fixed time
 			moment = grown(t, filepath.Join(dir, runfolder.AttackedFile), done)
 		}
 		if kills == 12 { // this round kills nothing, so the attack ends on any machine

@@ -59,7 +59,7 @@ Kubernetes 1.29 or later (backoffLimitPerIndex).`,
       certify --model resnet50.onnx --data val --sigma 0.5 --device cuda --out run >job.yaml`,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if cmd.ArgsLenAtDash() != 0 {
-				words = nil // these words stand before --, not after it
+				words = nil // the run comes after --, but these words come before it
 			}
 			return runKubernetes(s, o, words)
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// names lists methods for the help of a flag: betting (default), hoeffding, ….
+// names returns the names of methods for the help of a flag. It marks the methods that are not sound.
 func names[M ~string](rows []certify.Row[M]) string {
 	var all []string
 	for _, r := range rows {
@@ -28,7 +28,7 @@ func sound[M ~string](rows []certify.Row[M]) []certify.Row[M] {
 	return slices.DeleteFunc(slices.Clone(rows), func(r certify.Row[M]) bool { return !r.Sound })
 }
 
-// named is the type of a method's name.
+// named is a type for names of methods, such as certify.VoteMethod.
 type named interface {
 	~string
 	fmt.Stringer
@@ -45,7 +45,7 @@ func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
 }
 
-// listed describes the methods for a command's help, one per line.
+// listed returns a table of methods and their descriptions for a command's help. Each method has one line.
 func listed[M ~string](rows []certify.Row[M]) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

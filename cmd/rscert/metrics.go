@@ -193,8 +193,8 @@ type reliabilityBin struct {
 	ConsistencyHigh *float64 `json:"consistency_high,omitempty"`
 }
 
-// consistency says how likely it is that all bins of a calibrated classifier lie in their consistency bands, and how
-// many bins lie outside.
+// consistency says how many bins lie outside their consistency bands. It also holds the probability that no bin of a
+// calibrated classifier lies outside.
 type consistency struct {
 	Level   float64 `json:"level"`
 	Outside int     `json:"outside"`
@@ -408,7 +408,8 @@ func (r metricsReport) print(s streams) error {
 	return r.Groups.print(s.out, r.Level)
 }
 
-// printTests prints the calibration tests, and what holds in all bins of the reliability diagram together.
+// printTests prints the calibration tests. It also prints the statements that hold for all bins of the reliability
+// diagram together.
 func (r metricsReport) printTests(w io.Writer) {
 	if j := r.Test; j != nil {
 		fmt.Fprintf(w, "calibrated? p = %.3g by bets on 16 bins, for any number of independent examples", float64(j.P))

@@ -99,7 +99,7 @@ func measureGroups(
 	return out, nil
 }
 
-// splitVotes divides the votes of a run by their labels, or by a file of groups.
+// splitVotes divides the examples of a run into groups, by their labels or by the file of --groups.
 func (o groupOptions) splitVotes(ctx context.Context, s streams, quiet bool, path string, p *calib.Predictions) ([]predictions.RowGroup, error) {
 	if o.file == "" {
 		if len(o.columns) > 1 || o.columns[0] != "label" || p.Label == nil {
@@ -131,7 +131,7 @@ func (m groupMetric) worst(groups []metricGroup) *worstMetric {
 		all = append(all, calib.Estimate{Value: float64(e.Value), Lower: float64(e.Low), Upper: float64(e.High), Method: calib.IntervalMethod(e.Interval)})
 	}
 	worst, at := calib.WorstEstimate(all, !m.smallest)
-	if worst.Method == calib.Bootstrap || worst.Method == "" { // no interval holds for all groups together
+	if worst.Method == calib.Bootstrap || worst.Method == "" { // there is no interval for all groups together
 		return &worstMetric{groups[at].RowGroup, pointEstimate(worst.Value)}
 	}
 	return &worstMetric{groups[at].RowGroup, newEstimate(worst)}

@@ -94,8 +94,9 @@ func holdsVotes(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
 }
 
-// findMeanScores returns the bounds.csv of a run and one of its radii. The rows at any radius have every example's mean
-// score without attack, so one radius is enough. The file is "" if the vote shares should be used.
+// findMeanScores returns the path of a run's bounds.csv, and one of the radii in this file. At every radius, bounds.csv
+// has the same mean scores without attack, so one radius is enough. The path is "" if metrics should use the vote
+// shares.
 func findMeanScores(ctx context.Context, s streams, path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {

@@ -19,17 +19,18 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectionOptions are the flags of metrics about a classifier that answers only above a confidence threshold.
+// rejectionOptions are flags of the command 'metrics'. They describe a classifier that answers only if its confidence
+// reaches a threshold.
 type rejectionOptions struct {
 	heldOut  string
-	share    *float64 // share of the rows that choose the threshold; nil without --holdout
+	share    *float64 // share of the rows reserved for choosing the threshold; nil without --holdout
 	attacks  []string
 	tpr, tau []float64
 	byTau    []string
 	models   string
 }
 
-// rejectionFlags adds the flags to metrics.
+// rejectionFlags adds the flags to the command 'metrics'.
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
 	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold; "+
@@ -47,12 +48,12 @@ func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	group(cmd, "Thresholds under attack")
 }
 
-// given reports whether the user asks for errors above a threshold.
+// given reports whether the user wants the classifier to answer only above a confidence threshold.
 func (o rejectionOptions) given() bool {
 	return o.heldOut != "" || o.share != nil || len(o.tau) > 0 || len(o.byTau) > 0
 }
 
-// flag returns one of the flags that the user gave and that ask for errors above a threshold.
+// flag returns one of the flags that make the method 'given' return true.
 func (o rejectionOptions) flag() string {
 	switch {
 	case o.heldOut != "":
@@ -96,7 +97,7 @@ func (o rejectionOptions) checkModels() error {
 	return o.check()
 }
 
-// plan returns the thresholds to compute. The argument heldOut is nil without held-out predictions.
+// plan says how to choose the thresholds. The argument 'heldOut' is nil if there are no held-out predictions.
 func (o rejectionOptions) plan(heldOut *calib.Predictions, seed uint64) calib.RejectionPlan {
 	plan := calib.RejectionPlan{Tau: o.tau, Seed: seed}
 	if heldOut != nil {
@@ -108,8 +109,8 @@ func (o rejectionOptions) plan(heldOut *calib.Predictions, seed uint64) calib.Re
 	return plan
 }
 
-// rejectByThreshold reads the held-out file and the attacks, and computes the errors of the predictions p above each
-// threshold. It returns nil if the user asks for no threshold.
+// rejectByThreshold reads the held-out file and the attacks. For each threshold, it computes the errors of the
+// predictions p whose confidence reaches the threshold. It returns nil if the user asks for no threshold.
 func rejectByThreshold(
 	ctx context.Context, s streams, path string, p *calib.Predictions, t *table.Table, o metricsOptions,
 ) (*thresholdErrors, error) {
@@ -140,8 +141,8 @@ func rejectByThreshold(
 	return newThresholdErrors(plan, found, names), nil
 }
 
-// readAttacks reads the answers under each attack, and names the attacks. The answers come from the input, if it has
-// columns for an attack, and from every --attack file.
+// readAttacks returns the answers under each attack, and a name for each attack. The answers come from the input, if it
+// has columns for an attack, and from every --attack file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, t *table.Table, o metricsOptions,
 ) (names []string, attacks [][]calib.Answers, err error) {
@@ -217,8 +218,8 @@ func (o metricsOptions) writeByTau(s streams, formats []*picture.Format, found *
 	return nil
 }
 
-// errorTable returns a CSV file with the errors at every threshold at which a count changes. A field without a value is
-// empty.
+// errorTable returns a CSV file. It has a row with the errors for each threshold in curve.Thresholds. A field without a
+// value is empty.
 func errorTable(curve *calib.RejectionCurve) ([]byte, error) {
 	var b bytes.Buffer
 	w := table.NewWriter(&b)

@@ -30,7 +30,7 @@ type thresholdErrors struct {
 	Sound         bool             `json:"sound"` // always false: attacks bound no error
 	Attacks       []string         `json:"attacks,omitempty"`
 	Split         *thresholdSplit  `json:"split,omitempty"`
-	ThresholdRows int              `json:"threshold_rows,omitempty"` // number of rows that chose the thresholds
+	ThresholdRows int              `json:"threshold_rows,omitempty"` // number of rows used to choose the thresholds
 	Measured      int              `json:"measured"`                 // number of rows whose errors were computed
 	Unthresholded thresholdPoint   `json:"unthresholded"`
 	Points        []thresholdPoint `json:"points"`
@@ -38,15 +38,15 @@ type thresholdErrors struct {
 	curve *calib.RejectionCurve
 }
 
-// thresholdSplit says which rows chose the thresholds.
+// thresholdSplit says which rows were used to choose the thresholds.
 type thresholdSplit struct {
 	Share float64 `json:"share"`
 	Seed  uint64  `json:"seed"`
 }
 
-// thresholdPoint holds the errors at one threshold. The robust error is about the worst case of all attacks.
+// thresholdPoint holds the errors at one threshold. For the robust error, the worst of all attacks counts in each row.
 type thresholdPoint struct {
-	TPR           *float64      `json:"tpr,omitempty"` // the share of correct answers that determined the threshold
+	TPR           *float64      `json:"tpr,omitempty"` // the value of --tpr that gave this threshold, or nil
 	Threshold     float64       `json:"threshold"`
 	TruePositives report.Number `json:"true_positive_rate"`
 	CleanError    report.Number `json:"clean_error"`
@@ -208,7 +208,7 @@ func (j *rejection) print(w io.Writer) {
 	fmt.Fprintf(w, "%s %.4f%s; without a threshold %.4f\n", against, float64(*j.RobustTestError), listed, float64(*j.Unthresholded))
 }
 
-// modelErrors is what metrics --models prints.
+// modelErrors is what 'rscert metrics --models' prints.
 type modelErrors struct {
 	Sound  bool         `json:"sound"` // always false: attacks bound no error
 	Models []modelError `json:"models"`

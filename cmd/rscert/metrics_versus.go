@@ -17,9 +17,9 @@ type versus struct {
 	ECE         calib.ECEDifference      `json:"ece"`
 }
 
-// compareWith reads the file of --versus and compares the predictions p of the input with it, row by row. If there are
-// clusters, it compares one row of each cluster. Without --versus it returns nil. If the input is a run,
-// meanScores tells whether p holds mean scores, not vote shares.
+// compareWith reads the predictions in the file of --versus, and compares them row by row with p, the predictions of
+// the input. If there are clusters, it compares one row of each cluster. Without --versus it returns nil. If the input
+// is a run, the argument 'meanScores' tells whether p holds mean scores, not vote shares.
 func compareWith(
 	ctx context.Context, s streams, input string, p *calib.Predictions, clusters *rowClusters, meanScores bool, o metricsOptions,
 ) (*versus, error) {
@@ -41,7 +41,7 @@ func compareWith(
 	if p.Weight != nil || other.Weight != nil {
 		return nil, hint.Add(badInputf("--versus counts every row once, and the rows have weights (column weight)"), alikeHint+" in both files")
 	}
-	if clusters != nil && other.N() == p.N() { // otherwise ComparePaired refuses the files
+	if clusters != nil && other.N() == p.N() { // ComparePaired refuses different numbers of rows
 		if err := calib.CheckPaired(p, other); err != nil {
 			return nil, badInput(fmt.Errorf("--versus: %s: %w", displayPath(o.versus), err))
 		}

@@ -47,7 +47,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 // written is a file that a flag asks for.
 type written struct{ flag, path string }
 
-// writtenBy returns the files of a flag that can be repeated.
+// writtenBy returns the files of a flag, which the user may have repeated.
 func writtenBy(flag string, paths []string) (files []written) {
 	for _, path := range paths {
 		files = append(files, written{flag, path})

@@ -51,7 +51,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// TestOutput checks that an output stops at its first error, so that it writes nothing after a gap.
+// TestOutput checks that an output writes nothing more after a write has failed.
 func TestOutput(t *testing.T) {
 	w := limitedWriter{left: 3}
 	out := output{w: &w, strict: new(strictness)}

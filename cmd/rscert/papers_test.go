@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// paperBlock is a block of a page of docs/papers that 'make papers' runs.
+// paperBlock is a block of commands on a page in docs/papers. 'make papers' runs the commands.
 type paperBlock struct {
 	heading, script string
-	needs           []string // files without which the block does not run
+	needs           []string // files that the block needs
 	result          string   // what the page shows below the block; empty if it shows nothing
 }
 
@@ -26,7 +26,7 @@ var (
 	headingLine = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
 
-// paperBlocks returns the blocks of a page that 'make papers' runs, in their order.
+// paperBlocks returns the blocks that 'make papers' runs, in the order of the page.
 func paperBlocks(page string) (all []paperBlock) {
 	for _, at := range paperMark.FindAllStringSubmatchIndex(page, -1) {
 		b := paperBlock{script: strings.TrimSpace(indent.ReplaceAllString(page[at[4]:at[5]], "")) + "\n"}
@@ -127,7 +127,7 @@ func TestPapersCheapBlocks(t *testing.T) {
 	}
 }
 
-// papersFolder makes a folder like the folder in which 'make papers' runs the blocks of a page.
+// papersFolder makes a folder for running blocks. It has the same layout as the folder that 'make papers' uses.
 func papersFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -64,7 +64,7 @@ func TestParametersAreFlags(t *testing.T) {
 	}
 }
 
-// The command line spells the parameters of errors, hints and notes as flags.
+// If an error, a hint or a note names a parameter, the command line must print the name as a flag.
 func TestSpellsParametersAsFlags(t *testing.T) {
 	err := hint.Add(badInput(fmt.Errorf("run: %w", param.Errorf("%s 0: want more", param.Sigma))), "give %s", param.Seed)
 	if got := errorText(err); got != "run: --sigma 0: want more" {
@@ -82,8 +82,8 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 	}
 }
 
-// namesFlags lists folders and files whose strings may name flags. These files contain command lines for other programs
-// and for shards, or their errors do not carry parameters yet.
+// namesFlags lists the files in internal whose strings may name flags. Some of these files write command lines. Errors
+// of the other files do not carry parameters yet.
 var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "onnx/gpus.go", "setup/source.go"}
 
 // Internal packages name parameters, not flags: param.Sigma, not --sigma.

@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// perturbOptions are the flags of perturb.
+// perturbOptions are the flags of the command 'perturb'.
 type perturbOptions struct {
 	bandwidth float64
 	auroc     []float64
@@ -173,8 +173,9 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return nil
 }
 
-// writeScores writes the perturbed scores and the parameters of each row. If the input has labels or weights, it also
-// writes them. It copies the other columns, but not columns about the unperturbed scores.
+// writeScores writes the perturbed scores and the parameters of each row. If the input has labels or weights,
+// writeScores also writes them. It copies the other columns of the input, except those that describe the unperturbed
+// scores.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, scores predictions.Scored) error {
 	names := scores.Names[:1:1]
 	if scores.Label != nil {
@@ -207,7 +208,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, scores predic
 	return w.Flush()
 }
 
-// perturbScores perturbs the scores in place and numbers the rows from firstRow.
+// perturbScores perturbs the scores in place. The argument 'firstRow' is the row number of the first score.
 func perturbScores(t *table.Table, score []float64, k calib.Sech, firstRow int) error {
 	for i, x := range score {
 		if !(x >= 0 && x <= 1) {

@@ -20,7 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// powers is a list of numbers as a flag. An element is a number, or a power such as 2^-6.
+// powers is the value of a flag that takes a list of numbers. The user writes each number as a decimal or as a power,
+// such as 2^-6.
 type powers []float64
 
 // String implements pflag.Value.
@@ -29,7 +30,7 @@ func (p *powers) String() string { return "" }
 // Type implements pflag.Value.
 func (p *powers) Type() string { return "float64Slice" }
 
-// Set adds the elements of a list with commas.
+// Set adds the elements of the list in the text. Commas separate the elements.
 func (p *powers) Set(text string) error {
 	for field := range strings.SplitSeq(text, ",") {
 		base, exponent, power := strings.Cut(strings.TrimSpace(field), "^")
@@ -48,7 +49,7 @@ func (p *powers) Set(text string) error {
 	return nil
 }
 
-// aurocReport is what perturb --auroc --json prints.
+// aurocReport is what 'rscert perturb --auroc --json' prints.
 type aurocReport struct {
 	N          int                    `json:"n"`
 	Seed       uint64                 `json:"seed"`
@@ -127,8 +128,8 @@ func (r aurocReport) print(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-// draw draws the AUROC by bandwidth, in the style of Figure 2 of Ciosek et al. 2025. The band shows the interval for
-// the change of the AUROC, added to the AUROC of the unperturbed scores.
+// draw draws the AUROC by bandwidth, in the style of Figure 2 of Ciosek et al. 2025. The edges of the band are the
+// AUROC of the unperturbed scores plus the ends of the interval for the change of the AUROC.
 func (r aurocReport) draw(format picture.Format, path string) ([]byte, error) {
 	p := picture.NewPlot(filepath.Base(displayPath(path))+": AUROC after perturbation", "bandwidth h", "AUROC")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, twos{}
@@ -152,7 +153,7 @@ func (r aurocReport) draw(format picture.Format, path string) ([]byte, error) {
 		func(c draw.Canvas) { picture.Panels(c, [][]*plot.Plot{{p}}) })
 }
 
-// twos is a plot.Ticker that places ticks at the powers of two, or at a few of them.
+// twos is a plot.Ticker that places ticks at powers of two. It skips some powers if the axis has more than ten.
 type twos struct{}
 
 // Ticks implements plot.Ticker.

@@ -25,7 +25,7 @@ func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	for _, root := range []string{".", "../../internal"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if path == "internal" {
-				return fs.SkipDir // only tests use these packages
+				return fs.SkipDir // only tests use the packages below cmd/rscert/internal
 			}
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// TestAuditPowerCuts cuts the power at every moment of a run, and of runs resumed after another cut.
+// TestAuditPowerCuts is TestPowerCuts with more simulated disks, more sets of files and more resumed runs.
 func TestAuditPowerCuts(t *testing.T) { testPowerCuts(t, 2, 600, 3) }

@@ -22,10 +22,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// powercutProgram is the flag that names another version of rscert for the test to use.
+// powercutProgram is the flag -powercut.program. It names another version of rscert, which the test then uses.
 var powercutProgram = flag.String("powercut.program", "", "`path` of the rscert whose run is cut; default: this one")
 
-// cutRun holds the flags of the interrupted run, which writes every kind of file of a run folder.
+// cutRun returns the command line of the interrupted run. This run writes every kind of file that a run folder can
+// hold.
 func cutRun(out string) []string {
 	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5", "--seed", "1",
 		"--n", "150", "--n0", "20", "--max", "16", "--threads", "1", "--quiet", "--resume", "--out", out}, everything...)

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// predictOptions are the flags of predict.
+// predictOptions are the flags of the command 'predict'.
 type predictOptions struct {
 	plan          run.PredictPlan
 	offLattice    string
@@ -111,13 +111,13 @@ func ruleList() string {
 	return list.String()
 }
 
-// runDecides lists the flags whose values always come from the run, so that --run refuses them.
+// runDecides lists flags that the user must not give with --run, because the run determines their values.
 var runDecides = []string{
 	"sigma", "law", "outputs", "scores-output", "layout", "mean", "std", "resize", "crop", "interpolation", "noise", "precision",
 	"allow-tf32", "prefer-nhwc", "conv-search", "denoiser-kind", "denoiser-range", "diffusion-schedule", "n0",
 }
 
-// settle checks the flags and completes the plan of predict with their values.
+// settle checks the flags, and copies values of flags into the plan.
 func (o *predictOptions) settle(f *pflag.FlagSet) error {
 	p := &o.plan
 	p.N, p.Version = o.n, version()

@@ -20,5 +20,5 @@ var probabilityKinds = choice.Of("probabilities", voteShares, meanScores).Descri
 
 func (p probabilities) String() string { return string(p) }
 
-// words returns the name in the form that sentences use.
+// words returns the name with a space in place of the hyphen, for use in a sentence.
 func (p probabilities) words() string { return strings.ReplaceAll(string(p), "-", " ") }

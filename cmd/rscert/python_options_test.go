@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "write python/src/rscert/_options.py")
 // of a command.
 type pythonOptions struct {
 	class, command string
-	// omitted lists the flags that are not among the options: the function has its own arguments for them, or they
-	// change only what the command prints.
+	// omitted lists the flags that the class leaves out. Some of these flags are arguments of the Python function. The
+	// others change only what the command prints.
 	omitted []string
 }
 
@@ -81,7 +81,8 @@ StrPath: TypeAlias = Union[str, "os.PathLike[str]"]
 Floats: TypeAlias = Union[float, Sequence[float], "npt.NDArray[np.floating[Any]]"]
 `
 
-// pythonKeywords lists the keywords of Python that may name a flag. An option of this name ends with _.
+// pythonKeywords lists keywords of Python. If a flag has the name of a keyword, the Python option has this name with _
+// at its end.
 var pythonKeywords = []string{"and", "as", "class", "def", "except", "from", "import", "in", "is", "lambda", "not", "or", "with"}
 
 // python returns the Python class. Its docstring has the usage text of each flag.
@@ -110,7 +111,8 @@ func (o pythonOptions) python(t *testing.T, cmd *cobra.Command) string {
 
 var flagInUsage = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
 
-// pythonUsage returns the usage text of a flag, with the names that flags have in Python, and the default value.
+// pythonUsage returns the usage text of a flag and the default value. If the text names a flag, pythonUsage replaces
+// this name by the name of the Python option.
 func pythonUsage(f *pflag.Flag) string {
 	_, usage := pflag.UnquoteUsage(f)
 	usage = flagInUsage.ReplaceAllStringFunc(usage, func(name string) string {

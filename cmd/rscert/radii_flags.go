@@ -10,20 +10,21 @@ import (
 	"github.com/rscert/rscert/internal/radius"
 )
 
-// radii is a flag's value that is a list of radii. The user separates the radii by commas or repeats the flag. Each
-// radius counts once.
+// radii is the value of a flag that takes a list of radii. The user separates the radii by commas or repeats the flag.
+// Each radius counts once.
 type radii struct {
 	values    *[]float64
-	ascending bool // sort the radii; otherwise they keep the order in which the user gives them
+	ascending bool // sort the radii; false: keep the user's order
 	set       bool // whether the user has given radii
 }
 
-// radiiVar adds a flag for the radii of a table. The table has them in ascending order.
+// radiiVar adds a flag that takes a list of radii for a table. It sorts the radii in ascending order.
 func radiiVar(f *pflag.FlagSet, values *[]float64, flag, usage string) {
 	f.Var(&radii{values: values, ascending: true}, flag, usage)
 }
 
-// orderedRadiiVar adds a flag for radii that a run records, in the order in which the user gives them.
+// orderedRadiiVar adds a flag that takes a list of radii for a run. The radii keep the order in which the user gives
+// them.
 func orderedRadiiVar(f *pflag.FlagSet, values *[]float64, flag, usage string) {
 	f.Var(&radii{values: values}, flag, usage)
 }
@@ -51,7 +52,7 @@ func (r *radii) String() string {
 	return "[" + strings.Join(r.GetSlice(), ",") + "]"
 }
 
-// Type returns the type of pflag's lists of numbers, which --help shows.
+// Type returns the name of the type, which --help shows. It is the name that pflag gives to a list of numbers.
 func (*radii) Type() string { return "float64Slice" }
 
 // Append, Replace and GetSlice implement pflag.SliceValue. So a config file can give a list.
@@ -72,7 +73,7 @@ func (r *radii) GetSlice() []string {
 	return texts
 }
 
-// oneRadius is a flag's value that is a radius.
+// oneRadius is the value of a flag that takes one radius.
 type oneRadius struct {
 	value *float64
 	parse func(string) (float64, error)

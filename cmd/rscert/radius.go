@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// radiusOptions are the flags of radius.
+// radiusOptions are the flags of the command 'radius'.
 type radiusOptions struct {
 	methods      []runfolder.Method
 	target       certify.Target
@@ -43,7 +43,7 @@ type radiusOptions struct {
 	given runfolder.Given
 }
 
-// scale is the quantity in the columns of the table of radius.
+// scale is the quantity that determines the columns of the table: the certified radius or the certified margin.
 type scale string
 
 const (
@@ -144,7 +144,8 @@ for each method.`,
 	return cmd
 }
 
-// targetFlags adds the flags of radius and confidence whose defaults come from a run.
+// targetFlags adds flags to the commands 'radius' and 'confidence'. If the input is a run, the run determines the
+// defaults of these flags.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
 	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; if the input is a run, the run's choice replaces the default: "+methods(certify.Classes()).Described())
@@ -230,7 +231,7 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, paths...)
 }
 
-// grid returns the settings to certify.
+// grid returns all settings with which the command computes certificates.
 func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -253,7 +254,7 @@ func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	if len(o.combines) == 0 {
 		grid.Combines = []certify.Combine{evidence.Combine(nil)}
 	}
-	margins := []*certify.MarginKind{nil} // the margin of the run
+	margins := []*certify.MarginKind{nil} // nil: the margin of the run
 	if len(o.margins) > 0 {
 		margins = margins[:0]
 	}
@@ -303,16 +304,17 @@ func (o radiusOptions) certify(ctx context.Context, s streams, path, name string
 	return rows, err
 }
 
-// radiusReport is what radius --json prints.
+// radiusReport is what 'rscert radius --json' prints.
 type radiusReport struct {
 	File    string            `json:"file"`
-	Seed    *uint64           `json:"seed,omitempty"` // of the subsamples
+	Seed    *uint64           `json:"seed,omitempty"` // seed of the subsamples
 	Methods []*comparison.Row `json:"methods"`
-	// Note is a warning in one line, given if there are several rows: do not choose a row by its results.
+	// Note warns the user, in one line, not to choose a row by its results. It is empty if there is only one row.
 	Note string `json:"note,omitempty"`
 }
 
-// check refuses runs whose radii or claims are not comparable, because the rows of the table share the columns.
+// check returns an error if the table cannot show all rows in the same columns. This is so if the runs have radii in
+// different norms or units, or if their certificates make different claims.
 func (r *radiusReport) check() error {
 	first := r.Methods[0]
 	for _, t := range r.Methods {

@@ -32,13 +32,14 @@ func (r *radiusReport) write(w io.Writer) error {
 	return writeClasses(w, summaries...)
 }
 
-// leading says which columns stand before the columns of numbers, apart from the method. The field 'differ' means that
-// the rows differ in the number of examples, in the number of sampled examples or in α.
+// leading says which columns stand to the left of the results. The column of the method has no field, because every
+// table has this column. The field 'differ' means that the rows differ in the number of examples, in the number of
+// sampled examples or in α.
 type leading struct{ file, differ, sigma, margin, size, temperature bool }
 
 func (l leading) any() bool { return l != leading{} }
 
-// lead returns the columns that the rows need.
+// lead returns the leading columns that the rows need.
 func (r *radiusReport) lead() leading {
 	has := func(test func(*comparison.Row) bool) bool { return slices.ContainsFunc(r.Methods, test) }
 	return leading{
@@ -54,7 +55,7 @@ func (r *radiusReport) lead() leading {
 	}
 }
 
-// columns returns the columns, including the method.
+// columns returns the leading columns. One of them is the column of the method.
 func (l leading) columns() (columns []report.Column) {
 	add := func(shown bool, c report.Column) {
 		if shown {
@@ -72,7 +73,7 @@ func (l leading) columns() (columns []report.Column) {
 	return columns
 }
 
-// cells returns the cells of a row for the columns.
+// cells returns the cells of a row in the leading columns.
 func (l leading) cells(row *comparison.Row) (cells []report.Cell) {
 	add := func(shown bool, c report.Cell) {
 		if shown {
@@ -211,7 +212,8 @@ func (r *radiusReport) writeGains(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-// gainCell returns a cell with the number 10^shift·x, rounded to the given decimals, and with its sign.
+// gainCell returns a cell with the number 10^shift·x, rounded to the given decimals. A number that is not negative gets
+// the sign +.
 func gainCell(x float64, shift, decimals int) report.Cell {
 	text := report.Round(x, report.Nearest, shift, decimals)
 	if x >= 0 || math.Round(x*math.Pow10(shift+decimals)) == 0 {

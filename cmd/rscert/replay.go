@@ -10,10 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// logDecides lists the flags of predict that --replay refuses, because their values come from the log.
+// logDecides lists flags that the user must not give with --replay, because the log determines their values.
 var logDecides = []string{"rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
 
-// settleReplay checks the flags of predict --replay.
+// settleReplay checks the flags of 'rscert predict --replay'.
 func (o *predictOptions) settleReplay(f *pflag.FlagSet) error {
 	if o.plan.Run == "" {
 		return badInputf("--replay needs --run, the run of the server")

@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// reportOptions are the flags of report.
+// reportOptions are the flags of the command 'report'.
 type reportOptions struct {
 	gateOptions
 	page      pageOptions
@@ -35,15 +35,15 @@ type reportOptions struct {
 	groups    groupOptions
 	history   historyOptions
 	project   projectionOptions
-	// differences compares each further run with the first one.
+	// differences says whether to compare each further run with the first one.
 	differences bool
 	plots       []string
 	curve       curves.Curve
 	look        curves.Options
 	byModel     byModelOptions
-	// choices is the number k of runs from which the user may choose one. It includes the points of a sweep that have
-	// not begun: the user may have stopped the sweep after seeing results, and a number that depends on results is not
-	// a valid k.
+	// choices is the number of runs among which the user may choose by the results. It also counts the points of a
+	// sweep that have not begun. Otherwise the number would depend on the results, because the user may have stopped
+	// the sweep after seeing some of them. The bounds would then be invalid.
 	choices int
 }
 
@@ -257,7 +257,8 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	return r.Requirements, r.Write(s.out, o.format)
 }
 
-// compareAll arranges the runs, compares them with each other and with the baseline, and checks the requirements.
+// compareAll makes the table of --rows and --cols, compares the runs with each other and with the baseline, and checks
+// the requirements.
 func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) {
 	if r.Projection, err = o.project.project(all.runs); err != nil {
 		return err
@@ -312,7 +313,7 @@ func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary
 	return nil
 }
 
-// addToSummary extends o.summary by the norms, thresholds and figures that the requirements and the curve need.
+// addToSummary adds to o.summary the norms and thresholds that the requirements need, and what the curve needs.
 func (o *reportOptions) addToSummary() {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	for _, norm := range o.norms() {
@@ -340,12 +341,12 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	return nil
 }
 
-// summarised holds the summaries of the runs, with the same radii.
+// summarised holds the summaries of the runs. All summaries have the same radii.
 type summarised struct {
 	runs     []summary.Summary
 	baseline *summary.Summary // nil without --baseline
-	// choice holds the summaries of the same runs with δ divided by their number. It is empty if no requirement is about
-	// the best of the runs.
+	// choice holds a second summary of each run, for requirements on the best run. In these summaries, δ is divided by
+	// the number of runs. The field is empty if there is no such requirement.
 	choice []summary.Summary
 }
 
@@ -397,7 +398,7 @@ func (o reportOptions) read(ctx context.Context, paths []string) (all summarised
 	return all, o.addAudits(all.runs)
 }
 
-// summarise summarises each source under its name.
+// summarise returns a summary of each source. The k-th name is the name of the k-th source.
 func summarise(sources []summary.Source, names []string, options summary.Options) (sums []summary.Summary, err error) {
 	for k, source := range sources {
 		options.Name = names[k]

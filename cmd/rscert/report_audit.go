@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// addAudits adds the audits of --audit to the summaries of their runs. Without --audit, it adds the audits that it
+// addAudits adds each audit of --audit to the summary of the audited run. Without --audit, it adds the audits that it
 // finds in the run folders.
 func (o reportOptions) addAudits(runs []summary.Summary) error {
 	if len(o.audits) > 0 {
@@ -41,7 +41,7 @@ func (o reportOptions) addAudits(runs []summary.Summary) error {
 	return nil
 }
 
-// addAudit adds the audit in a folder to the summary of its run.
+// addAudit reads the audit in a folder, and adds it to the summary of the audited run.
 func addAudit(runs []summary.Summary, dir string) error {
 	of, err := run.AuditedDigest(dir)
 	if err != nil {

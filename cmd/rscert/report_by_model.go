@@ -12,18 +12,18 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// byModelOptions are the flags of report that compare models.
+// byModelOptions are the flags of the command 'report' that compare models.
 type byModelOptions struct {
 	wanted    bool
-	within    *float64 // nil: no choice
+	within    *float64 // nil if --within is not given
 	families  []string
 	bestScale bool
-	delta     float64 // --delta, which the runs share
+	delta     float64 // --delta, not yet divided among the runs
 	choices   int     // reportOptions.choices
 }
 
-// byModelFlags adds the flags of byModelOptions to cmd. The function that it returns completes the options after
-// parsing.
+// byModelFlags adds the flags of byModelOptions to cmd. The caller must call the function 'complete' after parsing the
+// flags.
 func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
 	var within float64
 	f := cmd.Flags()

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// historyOptions are the flags of the history of a gate.
+// historyOptions are the flags --history and --commit.
 type historyOptions struct {
 	file   string
 	commit string

@@ -8,11 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// projectionOptions are the flags that arrange the runs in a table by their parameters.
+// projectionOptions are the flags for a table of the runs. Parameters of the runs determine the row and the column of
+// each run.
 type projectionOptions struct {
 	rows, cols []string
-	value      gate.Requirement // without a bound
-	text       string           // the value as the user wrote it
+	value      gate.Requirement // names a quantity; it has no bound
+	text       string           // the text of --value
 }
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
@@ -39,7 +40,7 @@ func (o *projectionOptions) complete(valueGiven bool) (err error) {
 	return nil
 }
 
-// project arranges the runs. It returns nil without --rows and --cols.
+// project makes the table of --rows and --cols. It returns nil without these flags.
 func (o projectionOptions) project(runs []summary.Summary) (*projection.Projection, error) {
 	if !o.given() {
 		return nil, nil

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// expandSweeps replaces each folder of runs among the paths by its runs. The second result is the number of points of a
-// sweep that have not begun. Such points cause a warning or, if there are requirements, an error.
+// expandSweeps returns the paths, with each folder of several runs replaced by the paths of these runs. The second
+// result is the number of points that the sweeps have not begun. If this number is not 0, expandSweeps warns or, if
+// there are requirements, returns an error.
 func expandSweeps(s streams, paths []string, required bool) ([]string, int, error) {
 	runs, missing, err := sweep.Expand(paths)
 	switch {

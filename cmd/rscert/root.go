@@ -50,14 +50,14 @@ func (s streams) wrote(files ...string) {
 	}
 }
 
-// terminal reports whether to show progress on a single line of s.err that is redrawn.
+// terminal reports whether s.err is a terminal on which progress can be shown by redrawing a single line.
 func (s streams) terminal() bool {
 	f, ok := s.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && !withoutEscapes(os.Getenv)
 }
 
-// withoutEscapes reports whether the environment asks for text without escape codes, by TERM=dumb or by NO_COLOR
-// (no-color.org). rscert uses escape codes only for progress.
+// withoutEscapes reports whether TERM=dumb or NO_COLOR (no-color.org) in the environment asks for text without escape
+// codes. rscert uses escape codes only for progress.
 func withoutEscapes(getenv func(string) string) bool {
 	return getenv("TERM") == "dumb" || getenv("NO_COLOR") != ""
 }
@@ -220,7 +220,7 @@ var morePatience atomic.Int64
 // extendPatience gives a command more time to end after the first signal.
 func extendPatience(by time.Duration) { morePatience.Store(int64(by)) }
 
-// watchSignals limits the time from a signal, which cancels ctx, to the end of the process. The caller calls the
+// watchSignals limits the time from a signal to the end of the process. A signal cancels ctx. The caller must call the
 // function 'done' when the command has ended.
 func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 	ended := make(chan struct{})
@@ -248,7 +248,7 @@ func abandon(w io.Writer) {
 	os.Exit(exitInterrupted)
 }
 
-// withSeeHelp adds the command's --help to the hint of err.
+// withSeeHelp appends "see '… --help'" to the hint of err, with the name of the command.
 func withSeeHelp(cmd *cobra.Command, err error) error {
 	see := fmt.Sprintf("see '%s --help'", cmd.CommandPath())
 	if meant, ok := hint.Spelled(err, asFlag); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// clusterOptions is the flag that names the clusters of rows.
+// clusterOptions is the flag --cluster. It names the column that says to which cluster a row belongs.
 type clusterOptions struct {
 	column   string
 	set      bool // the flag is on the command line
@@ -64,8 +64,8 @@ func (o clusterOptions) check(t *table.Table) error {
 	return badInput(predictions.CheckClustersUnfitted(t, o.column))
 }
 
-// readUnfitted reads a table whose rows count once, with the column of the clusters, and leaves out the rows on which a
-// calibration map was fitted.
+// readUnfitted reads a table with readUnweighted, and also reads the column of the clusters. It leaves out the rows on
+// which a calibration map was fitted.
 func (o clusterOptions) readUnfitted(ctx context.Context, s streams, path string, quiet bool, columns table.Options) (*table.Table, error) {
 	columns, err := o.extend(columns)
 	if err != nil {
@@ -101,8 +101,9 @@ func (o clusterOptions) divide(t *table.Table, seed uint64) (*rowClusters, error
 	return &rowClusters{Column: o.column, Rows: t.N, Clusters: len(groups), Seed: seed, of: calib.NewClusters(rows, seed), groups: groups}, nil
 }
 
-// keepPredictions divides predictions into clusters, and keeps one row of each cluster. The table holds the rows of the
-// predictions. It is nil if the predictions are votes of a run. Without --cluster, keepPredictions keeps all rows.
+// keepPredictions divides predictions into clusters, and keeps one row of each cluster. The argument t is the table
+// with the rows of the predictions. If the predictions are votes of a run, t is nil. Without --cluster, keepPredictions
+// keeps all rows.
 func (o clusterOptions) keepPredictions(path string, p *calib.Predictions, t *table.Table, seed uint64) (*calib.Predictions, *rowClusters, error) {
 	if o.set && t == nil {
 		return nil, nil, hint.Add(badInputf("%s: --cluster %s: a run knows no clusters of its examples", displayPath(path), o.column),
@@ -115,7 +116,7 @@ func (o clusterOptions) keepPredictions(path string, p *calib.Predictions, t *ta
 	return p.Only(clusters.keepAll(p.N())), clusters, nil
 }
 
-// refuseClusterWeights returns the error about weights in rows with clusters.
+// refuseClusterWeights returns the error for a table with both clusters and weights.
 func refuseClusterWeights(t *table.Table, row int) error {
 	return hint.Add(badInput(t.Errorf(row, "column weight: --cluster cannot be combined with weights")),
 		"remove the column to treat all clusters alike")
@@ -128,18 +129,18 @@ type rowClusters struct {
 	Clusters int    `json:"clusters"`
 	Kept     int    `json:"kept"` // rows that the bounds, the intervals and the tests use
 	Seed     uint64 `json:"seed"`
-	// Population says what the bounds, the intervals and the tests are about.
+	// Population describes the population for which the bounds, the intervals and the tests hold.
 	Population string `json:"population"`
 
 	of     calib.Clusters
 	groups []table.Group
 }
 
-// oneRow is the population of kept rows.
+// oneRow describes the population from which keepAll takes a sample.
 const oneRow = "a random row of a random cluster"
 
-// keepAll keeps one row of each cluster and records the number of the kept rows. It returns all of n rows if there are
-// no clusters.
+// keepAll keeps one row of each cluster and records the number of the kept rows. If there are no clusters, it keeps all
+// rows. The argument n is the number of all rows.
 func (c *rowClusters) keepAll(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -171,7 +172,7 @@ func (c *rowClusters) names() []string {
 	return names
 }
 
-// print says which rows were kept. The argument 'what' names the results that are about these rows' population, such as
+// print says which rows were kept. The argument 'what' names the results that were computed from these rows, such as
 // "The bounds".
 func (c *rowClusters) print(out io.Writer, what string) {
 	if c == nil {

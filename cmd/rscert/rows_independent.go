@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// leaveOutFitted leaves out the rows on which a calibration map was fitted, and says how many. It refuses a cluster of
-// which only a part was fitted.
+// leaveOutFitted leaves out the rows on which a calibration map was fitted, and says how many. It returns an error if a
+// map was fitted on some rows of a cluster, but not on all its rows.
 func leaveOutFitted(s streams, t *table.Table, cluster clusterOptions) (*table.Table, error) {
 	if err := cluster.check(t); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func warnOfCopiedPredictions(s streams, path string, p *calib.Predictions) error
 	return warnOfCopies(s, path, sample)
 }
 
-// warnOfPredictions warns if the rows of predictions may be of another run or copies of each other, or if labels and
-// scores look like a mistake.
+// warnOfPredictions warns if predictions may belong to another run, if their rows look like copies of each other, or if
+// their labels and scores look like a mistake.
 func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float64) error {
 	if err := warnUnboundFile(s, path); err != nil {
 		return err
@@ -68,7 +68,7 @@ func warnOfSample(s streams, path string, t *table.Table, scores predictions.Sco
 		return err
 	}
 	found := sample.Suspicions(scores.Quantity())
-	if scores.Columns[0] != "score" || len(scores.Unused) > 0 { // the table can have the probabilities of all classes
+	if scores.Columns[0] != "score" || len(scores.Unused) > 0 { // then the table can have a column for each class
 		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 			found = append(found, calib.SuspectLabels(label, classes)...)
 		}

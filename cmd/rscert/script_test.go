@@ -138,9 +138,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// document is the script command 'document REGEXP'. The last command must have printed a single JSON document that
-// matches the expression after removal of the spaces between tokens. '! document REGEXP' demands a document that does
-// not match.
+// document is the script command 'document REGEXP'. The last command must have printed a single JSON document. Without
+// the spaces between its tokens, the document must match REGEXP. The command '! document REGEXP' demands a document
+// that does not match.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: document regexp")
@@ -170,7 +170,7 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // same is the script command 'same FILE1 FILE2'. Both files are results of runs. They must have the same lines, apart
-// from the checksums, which identify the run.
+// from the checksums. The checksums differ between runs, because they depend on the run.
 func same(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: same file1 file2")
@@ -183,7 +183,7 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // reseal is the script command 'reseal FILE'. It corrects the checksum of every line of JSON or row of CSV, as a forger
-// could. If the file is beside a run.json, its lines then identify this run.
+// could. If the folder of FILE has a run.json, the new checksums say that the lines belong to this run.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: reseal file")
@@ -219,8 +219,8 @@ func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), checksum.Seal(body), 0o644))
 }
 
-// short is the script command 'short'. The last command must have printed a single line of error, which takes at most
-// three lines of a terminal, and at most one hint.
+// short is the script command 'short'. The last command must have printed an error in a single line of at most 240
+// bytes, and at most one hint.
 func short(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: short")

@@ -25,7 +25,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// serveOptions are the flags of serve.
+// serveOptions are the flags of the command 'serve'.
 type serveOptions struct {
 	plan              run.PredictPlan
 	config            serve.Config
@@ -137,7 +137,7 @@ const minToken = 16
 func (o *serveOptions) settle(f *pflag.FlagSet) (err error) {
 	p, c := &o.plan, &o.config
 	if p.Conformal != "" && !f.Changed("batch") {
-		p.Spec.Batch = 0 // 0: the batch of the calibration, because the last bits of scores may depend on the batch
+		p.Spec.Batch = 0 // 0: the batch size of the calibration, because it can change the last bits of scores
 	}
 	if p.Run == "" {
 		return badInputf("--run is missing")
@@ -228,8 +228,8 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 	})
 }
 
-// servingGC is the percentage by which the heap of a server grows between two garbage collections. The heap holds only
-// a few megabytes. So with Go's default of 100, the collector would run several times a second under load.
+// servingGC is the growth of a server's heap between two garbage collections, in percent. The heap holds only a few
+// megabytes. So with Go's default of 100, the collector would run several times a second under load.
 const servingGC = 400
 
 // collectLess sets servingGC, unless the environment sets GOGC.

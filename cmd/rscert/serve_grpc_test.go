@@ -129,8 +129,8 @@ func TestServeProtocols(t *testing.T) {
 	}
 }
 
-// TestServeAbandoned asks for an answer of many votes by each protocol in turn, and then cancels the request. The
-// server must soon stop sampling. Until then, rscert_queue must count the input.
+// TestServeAbandoned sends a request that needs many votes, and then cancels the request. It does this by gRPC and then
+// by HTTP. The server must soon stop sampling. Until then, rscert_queue must count the input.
 func TestServeAbandoned(t *testing.T) {
 	const n = 2_000_000 // far more than the server draws in the time of this test
 	s := startServer(t, "--run", servedRun(t), "--grpc-listen", "127.0.0.1:0", "--rule", "fixed", "--n", "2000000", "--max-samples", "3000000")

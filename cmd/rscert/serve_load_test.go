@@ -109,12 +109,12 @@ func byGRPC(client oip.GRPCInferenceServiceClient) asker {
 // figures are the measurements of one kind of load.
 type figures struct {
 	name      string
-	latencies []time.Duration // of good requests
+	latencies []time.Duration // latencies of good requests
 	length    time.Duration
 	samples   float64
 	server    float64   // processor time of the server, in seconds
 	clients   float64   // processor time of the clients, in seconds
-	rates     []float64 // samples per second of each round, divided by the samples per second of certify
+	rates     []float64 // samples per second in each round, relative to the samples per second of 'rscert certify'
 	memory    float64   // resident bytes at the end
 }
 
@@ -151,8 +151,9 @@ func ownSeconds(t *testing.T) float64 {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
 }
 
-// load keeps clients busy for a time, and adds to the figures. Clients without an asker ask over HTTP. Every good
-// request must be answered. A share of the requests is hostile. The function returns the samples per second.
+// load runs a client for each asker, all at the same time, and adds its measurements to the figures. If the first asker
+// is nil, all clients ask over HTTP. The argument 'hostile' is the share of hostile requests. The server must answer
+// every other request. The function returns the samples per second.
 func (f *figures) load(
 	t *testing.T, s *served, askers []asker, length time.Duration, hostile float64, attack func(*rand.Rand),
 ) float64 {
@@ -237,7 +238,7 @@ func (s *served) attackHTTP(rng *rand.Rand) {
 		send(len(b), b)
 	case 5: // a body that ends early
 		send(5000, `{"inputs":[`)
-	case 6: // no HTTP
+	case 6: // bytes that are not HTTP
 		_, _ = conn.Write([]byte{0x16, 3, 1, 0, 0xff, 0xfe})
 	}
 }
@@ -284,13 +285,13 @@ func (s *served) attackGRPC(t *testing.T, client oip.GRPCInferenceServiceClient)
 			send(func(r *oip.ModelInferRequest) { r.RawInputContents[0] = r.RawInputContents[0][:700] })
 		case 5: // a connection that ends after the preface of HTTP/2
 			raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-		case 6: // no HTTP/2
+		case 6: // a request that is not HTTP/2
 			raw("GET / HTTP/1.1\r\n\r\n")
 		}
 	}
 }
 
-// certifySpeed returns the samples per second of certify, and the processor time per sample.
+// certifySpeed returns the samples per second of 'rscert certify', and its processor time per sample.
 func certifySpeed(t *testing.T) (samplesPerSecond, each float64) {
 	t.Helper()
 	args := func(n string) []string {
@@ -309,7 +310,7 @@ func certifySpeed(t *testing.T) (samplesPerSecond, each float64) {
 	return samples / (wall[1] - wall[0]).Seconds(), (processor[1] - processor[0]).Seconds() / samples
 }
 
-// timeBatches runs batches of 16 for a time, and returns how long each took.
+// timeBatches runs batches of 16 inputs until the time 'length' is over. It returns the running time of each batch.
 func timeBatches(t *testing.T, model *onnx.Model, length time.Duration) (took []time.Duration) {
 	t.Helper()
 	in, out := make([]float32, 16*784), make([]float32, 16*model.Classes())
@@ -343,10 +344,10 @@ func bundledCNN(t *testing.T) *onnx.Model {
 	return model
 }
 
-// TestServeLoad loads a server over HTTP and gRPC, with one client and with 64, first with good requests only, and then
-// with 5 % hostile requests. The server must answer every good request. With RSCERT_SERVE_LOAD it also prints the
-// figures of docs/benchmarks.md. The kinds of load and certify take turns, so that other work on the machine slows each
-// of them equally.
+// TestServeLoad puts a server under several kinds of load: over HTTP and over gRPC, from one client and from 64
+// clients, without hostile requests and with 5 % hostile requests. The server must answer every good request. If the
+// variable RSCERT_SERVE_LOAD is set, the test also prints the figures of docs/benchmarks.md. For these figures, each
+// round runs every kind of load and 'rscert certify' once. So other work on the machine slows each of them equally.
 func TestServeLoad(t *testing.T) {
 	length, measure := loadTime(t)
 	rounds := 1

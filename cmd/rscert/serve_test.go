@@ -184,9 +184,9 @@ func (s *served) metric(t *testing.T, name string) (v float64) {
 	return 0
 }
 
-// TestServe compares the answers of serve and predict with the run's certificates. It also repeats the log with predict
-// --replay, and stops the server by SIGTERM. At an alpha of 1e-9, two answers that differ show a fault, because chance
-// alone almost never causes a difference.
+// TestServe compares the answers of 'rscert serve' and 'rscert predict' with the run's certificates. It also repeats
+// the log with 'rscert predict --replay', and stops the server by SIGTERM. At an alpha of 1e-9, two answers that differ
+// show a fault, because chance alone almost never causes a difference.
 func TestServe(t *testing.T) {
 	folder := servedRun(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -329,7 +329,7 @@ func TestTritonClient(t *testing.T) {
 	}
 }
 
-// stderrOf returns what a program that failed wrote to standard error.
+// stderrOf returns the standard error of a failed program. The argument is the error of running the program.
 func stderrOf(err error) []byte {
 	if exit, ok := err.(*exec.ExitError); ok {
 		return exit.Stderr
@@ -437,7 +437,7 @@ func TestServeStopsEarly(t *testing.T) {
 	}
 }
 
-// TestServeDrains sends SIGTERM while a request is running. The request is answered.
+// TestServeDrains sends SIGTERM while a request is running. The server must answer this request.
 func TestServeDrains(t *testing.T) {
 	s := startServer(t, "--run", servedRun(t))
 	images, _ := digits(t, 60)

@@ -16,19 +16,20 @@ import (
 // preset. If several sources give a value for a flag, the first in settingFlags wins. The command line wins over all.
 type settings struct {
 	source string
-	values map[string][]string // by name of the flag; several values for a repeated flag
+	values map[string][]string // the values of each flag, by the name of the flag
 }
 
-// settingFlags are the flags that name a source, from the strongest to the weakest. Their values are settingSources.
+// settingFlags are the flags that name a source of settings, from the strongest to the weakest. The value of each of
+// these flags is a settingSource.
 var settingFlags = []string{"config", "from", "preset"}
 
 // settingSource is the value of a flag that names a source of settings.
 type settingSource interface {
 	pflag.Value
-	// settings returns the values for the command. The flags that the command line or a stronger source gives are
-	// already set.
+	// settings returns the values for the command. The command line and the stronger sources have already set their
+	// flags.
 	settings(cmd *cobra.Command) (settings, error)
-	// took tells the source which flags took its values.
+	// took tells the source which flags have got a value from the source.
 	took(flags []string)
 }
 
@@ -93,7 +94,8 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 	return taken, nil
 }
 
-// of returns the values of a flag. A list that makes a sweep is one value with commas.
+// of returns the values of a flag. If a list of values makes a sweep, the result is one value: the list joined by
+// commas.
 func (s settings) of(f *pflag.Flag) []string {
 	values := s.values[f.Name]
 	if len(values) > 1 && takesList(f) {
@@ -115,7 +117,7 @@ func isDefault(f *pflag.Flag, value string) bool {
 	return value == f.DefValue || "["+value+"]" == f.DefValue
 }
 
-// repeats reports whether a flag may be given several times, each with a further value.
+// repeats reports whether a flag may be given several times. Each time then adds a value.
 func repeats(f *pflag.Flag) bool {
 	switch inner(f).(type) {
 	case pflag.SliceValue, requirementList, models:

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/setup"
 )
 
-// setupOptions are the flags of setup.
+// setupOptions are the flags of the command 'setup'.
 type setupOptions struct {
 	setup.Options
 	device      onnx.Device
@@ -71,7 +71,7 @@ docs/gpu.md). --with-cuda does not fetch the driver.`,
 	return cmd
 }
 
-// setupReport is what setup --json prints.
+// setupReport is what 'rscert setup --json' prints.
 type setupReport struct {
 	Device  string `json:"device"`
 	Version string `json:"version"`

@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// slurmOptions are the flags of slurm.
+// slurmOptions are the flags of the command 'slurm'.
 type slurmOptions struct {
 	shards, atOnce, retries int
 	wait, dryRun            bool
@@ -91,12 +91,12 @@ of all points of the sweep, and RUN becomes the folder of the sweep.`,
 	return cmd
 }
 
-// slurmReport is what slurm --json prints without --wait.
+// slurmReport is what 'rscert slurm --json' prints without --wait.
 type slurmReport struct {
 	Out       string        `json:"out"`
 	Script    string        `json:"script"`
 	Shards    int           `json:"shards"`
-	Points    []string      `json:"points,omitempty"` // names of the points of a sweep, each of which has all shards
+	Points    []string      `json:"points,omitempty"` // names of the points of a sweep; every point has all shards
 	Seed      uint64        `json:"seed"`
 	Submitted []int         `json:"submitted,omitempty"`
 	Jobs      []cluster.Job `json:"jobs,omitempty"`
@@ -140,7 +140,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 	return nil
 }
 
-// openArray starts an array, or resumes the array in the --out folder of certify.
+// openArray makes a new job array, or resumes the job array that was started in the folder of certify's --out.
 func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resumed bool, err error) {
 	if err := checkShards(o.shards); err != nil {
 		return nil, false, err
@@ -196,8 +196,8 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
-// resumeArray loads the array that was started in a.Out, and checks that the given array continues it. It returns nil
-// if no array was started in a.Out.
+// resumeArray loads the array that was started in a.Out. It returns an error if the array a has other settings, so that
+// it cannot continue the loaded array. It returns nil if no array was started in a.Out.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// splitting holds the flags for noise of the law 'splitting'. On data of bytes, the model is evaluated W = 128 times
-// for each example.
+// splitting holds the flags for noise of the law 'splitting'. If the data are bytes, a run with these flags evaluates
+// the model W = 128 times for each example.
 var splitting = []string{"--law", "splitting", "--sigma", "0.25098039215686274", "--seed", "3", "--quiet"}
 
 // rscertFor returns a function that runs the program and returns what it prints.

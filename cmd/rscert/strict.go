@@ -32,7 +32,7 @@ func (t *strictness) take(code warning.Code) error {
 	return t.first
 }
 
-// verdict returns the error for the first warning or, if no warning has ended the command, err.
+// verdict returns the error for the first warning. If no warning has ended the command, it returns err.
 func (t *strictness) verdict(err error) error {
 	t.lock.Lock()
 	defer t.lock.Unlock()

@@ -59,8 +59,8 @@ func writeSummaryTitle(w io.Writer, s certify.Summary, quantity string, hasSigma
 	fmt.Fprint(w, "\n\n")
 }
 
-// writeStatements prints what the certificates of each row state together. The rows share the statement, because it
-// depends only on α and the number of examples.
+// writeStatements prints how many certificates of a row may be wrong. It prints one statement for all rows, because
+// this number depends only on α and the number of examples.
 func writeStatements(w io.Writer, summaries []certify.Summary) {
 	who := ""
 	if len(summaries) > 1 {
@@ -78,7 +78,7 @@ func writeStatements(w io.Writer, summaries []certify.Summary) {
 }
 
 // writeSummaryNotes prints a warning against a choice by the results, if there are several summaries. Then it prints
-// the line 'more', if this is not empty, and the claim of the certificates, if this is not the usual claim.
+// the line 'more', unless it is empty. Last, it prints the claim of the certificates, unless this is the usual claim.
 func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
 	first := summaries[0]
 	if len(summaries) > 1 {

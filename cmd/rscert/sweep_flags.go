@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/sweep"
 )
 
-// sweepable lists the flags of certify that also take a list of values, which makes a sweep. It holds the flags with one
-// value that a user compares: the classifier, the noise, the numbers of samples and the methods.
+// sweepable lists the flags of the command 'certify' that take one value or, for a sweep, a list of values. They set
+// what a user compares: the classifier, the noise, the numbers of samples and the methods.
 var sweepable = []string{
 	"model", "sigma", "law", "n", "n0", "alpha", "method", "class", "margin", "lipschitz", "stop", "combine", "temperature",
 	"top-k", "none", "reject-below", "confidence", "confidence-bound", "band", "outputs", "average", "noise", "precision",
@@ -61,7 +61,7 @@ func splitModels(text string) []string {
 	return splitList(text)
 }
 
-// errListAndModels is the error for a list of models beside another --model.
+// errListAndModels is the error if one --model has a list of models and the command line has another --model.
 var errListAndModels = errors.New("a list of models, separated by commas, makes a sweep of single models; it cannot be combined with a further model")
 
 // Set sets the value, or the list of values. It checks each value of a list.
@@ -101,7 +101,7 @@ func (v *swept) String() string {
 	return v.Value.String()
 }
 
-// inner returns the value of a flag without the list.
+// inner returns the value of a flag. If this is a swept value, inner returns the value inside it, which takes no list.
 func inner(f *pflag.Flag) pflag.Value {
 	if v, ok := f.Value.(*swept); ok {
 		return v.Value

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// temperatureOptions are the flags of temperature.
+// temperatureOptions are the flags of the command 'temperature'.
 type temperatureOptions struct {
 	measurement // its seed also draws the split
 	holdout     float64

@@ -97,7 +97,7 @@ func runTrain(ctx context.Context, s streams, args []string) error {
 // pythonWait is how long runTrain waits for Python to end after an interrupt.
 const pythonWait = 3 * time.Second
 
-// probe is a Python program. Its exit code says whether this Python can train.
+// probe is a Python program. Its exit code says whether the Python that runs it can train.
 const probe = `import sys
 if sys.version_info < (3, 11):
     sys.exit(3)

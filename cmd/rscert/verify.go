@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// verifyOptions are the flags of verify.
+// verifyOptions are the flags of the command 'verify'.
 type verifyOptions struct {
 	again       run.Again
 	keyFile     string

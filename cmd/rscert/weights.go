@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// weightsOptions are the flags of weights.
+// weightsOptions are the flags of the command 'weights'.
 type weightsOptions struct {
 	features []string
 	fit      calib.RatioFit
@@ -82,7 +82,7 @@ file.`,
 
 // weightsReport is what --json prints.
 type weightsReport struct {
-	Source        int      `json:"source"` // number of rows
+	Source        int      `json:"source"` // number of rows of the source
 	Target        int      `json:"target"`
 	Features      []string `json:"features"`
 	Folds         int      `json:"folds"`
@@ -93,8 +93,10 @@ type weightsReport struct {
 	Mean          float64  `json:"mean"`
 	Largest       float64  `json:"largest"`
 	Clipped       int      `json:"clipped"`
-	Before        float64  `json:"difference_before"` // largest difference between the means of a feature, in standard deviations
-	After         float64  `json:"difference_after"`
+	// Before and After are the largest difference of a feature's mean between source and target, without weights and
+	// with weights. The unit is the feature's standard deviation.
+	Before float64 `json:"difference_before"`
+	After  float64 `json:"difference_after"`
 }
 
 func (o weightsOptions) check(source, target string) error {

@@ -64,7 +64,7 @@ func truth(rows []row, shift, tau float64) float64 {
 // within the radius, an attack can just tie the votes, or can just move the confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
-	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // the share that an attack lowers to q
+	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // vote share that an attack lowers to q
 	for i := range n {
 		r := row{low: 0.25, high: 0.9375, p: 0.97}
 		switch hard := (tau - r.low) / (r.high - r.low); {
@@ -143,8 +143,8 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 	return b.String()
 }
 
-// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 at every τ if acce
-// certifies no class.
+// certifiedErrors returns the field ThresholdedError.Certified for each τ: a bound on the error that holds with
+// probability 1 − δ. If no row has a certified class, the bound is 1 for every τ.
 func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
 	t.Helper()
 	opt := acce.Columns()
@@ -171,8 +171,8 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the ratio of the share of failed statements to δ. It reports a test error if so many failures would be
-// improbable at a failure rate of δ.
+// judge returns the ratio of the share of failed statements to δ. The test fails if a failure rate of δ would almost
+// never cause so many failures.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta

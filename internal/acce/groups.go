@@ -13,17 +13,17 @@ import (
 // ByGroup holds the findings for groups of examples at one radius.
 //
 // The group of an example must be known before the noise of the example is drawn. Each group gets δ/G, where G is the
-// number of groups in the study plus the number of groups that the table may hide (unseenGroups). So with probability
-// at least 1 − δ, the bounds in Certified hold for all groups together, at each radius. The largest CBS and the largest
-// CCE of a group also bound the CBS and the CCE of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum to 1. The
-// reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of group g in
-// bin m.
+// number of groups in the study plus the largest possible number of groups without a row (unseenGroups). So at each
+// radius, the bounds in Certified hold for all groups together with probability at least 1 − δ. The largest CBS and the
+// largest CCE of a group also bound the CBS and the CCE of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum
+// to 1. The reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of
+// group g in bin m.
 type ByGroup struct {
-	Groups []GroupResult `json:"groups"` // with a certified class at this radius
+	Groups []GroupResult `json:"groups"` // the groups that have a certified class at this radius
 	// The field Without lists the groups that have no certified class at this radius.
 	Without []predictions.RowGroup `json:"without_certified_class,omitempty"`
 	Worst   WorstGroup             `json:"worst"`
-	Of      int                    `json:"of"` // number G of groups in the study
+	Of      int                    `json:"of"` // number of groups in the study
 }
 
 // GroupResult holds the findings for a group (see Result).
@@ -140,9 +140,9 @@ func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error)
 	return part{g, sub}, nil
 }
 
-// unseenGroups returns the largest number of groups that the table may hide. The noise decides which examples the table
-// leaves out, so the number of groups in the table is random. But δ must be divided by at least the number of groups of
-// all sampled examples. Each missing example is in one group of each column.
+// unseenGroups returns the largest possible number of groups that have no row in the table. The noise decides which
+// examples the table leaves out, so the number of groups in the table is random. But δ must be divided by at least the
+// number of groups of all sampled examples. Each missing example is in one group of each column.
 func (s *Study) unseenGroups(rows calib.BoundRows) int {
 	if s.options.EveryGroup {
 		return 0
@@ -154,8 +154,9 @@ func (s *Study) unseenGroups(rows calib.BoundRows) int {
 	return len(columns) * max(0, s.sampled.Examples-countOthers(rows, nil))
 }
 
-// countOthers counts the examples that have rows, but are not members. If the rows have no indices, it returns the
-// largest number of rows of non-members at one radius. This number is at most the number of examples to be counted.
+// countOthers counts the examples that have rows outside a group. The argument 'members' holds the rows of the group.
+// If the rows have no indices, it counts the other rows at each radius, and returns the largest count. The number of
+// examples is at least this count.
 func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	seen, atRadius := map[float64]bool{}, map[float64]int{}
 	most := 0

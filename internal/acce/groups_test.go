@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// solveGroups solves a table with the groups of columns.
+// solveGroups solves a table. Each value of one of the columns makes a group of rows.
 func solveGroups(t *testing.T, text string, o Options, columns ...string) ([]Result, error) {
 	t.Helper()
 	read := Columns()
@@ -71,7 +71,7 @@ func write(rows []exampleRow, weighted bool) string {
 	return b.String()
 }
 
-// The test recomputes each figure of a group from the group's rows, with the allowance for failures at δ/G.
+// The test recomputes each figure of a group from the group's rows. The number of allowed failures is computed at δ/G.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
 	const counted = groups + 2*(examples-n) // each missing example may be in a further group of each of the two columns
@@ -152,8 +152,8 @@ func TestByGroup(t *testing.T) {
 	}
 }
 
-// With the same examples at all radii, a group counts only the examples that are certified at both radii. A group
-// without a certified class is listed.
+// If SameExamples is set, a group must count only the examples that are certified at both radii. The field Without must
+// list the group that has no certified class.
 func TestByGroupOfSameExamples(t *testing.T) {
 	rows := randomRows(rand.New(rand.NewPCG(29, 2)), 40)
 	counts := [3]int{}

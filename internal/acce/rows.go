@@ -46,7 +46,7 @@ func readRows(t *table.Table) (b calib.BoundRows) {
 type group struct {
 	calib.RadiusRows
 	radius *float64  // nil if the table has no radii
-	weight []float64 // of Rows; nil: equal weights
+	weight []float64 // weights of Rows; nil: equal weights
 	units  calib.RowWeights
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
 	DECE       admm.DECEParams // settings of the solver dece
-	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: of no step
+	TraceEvery int             // keep the residuals of every TraceEvery-th step for WriteTrace; 0: keep none
 
 	// Progress, if not nil, is called at the start of each long search. Its arguments are the radius (nil if the table
 	// has none), the solver and the number of steps. Progress returns two functions. The search calls the first
@@ -56,7 +56,7 @@ type Study struct {
 	alpha   float64       // failure probability of each bound; 0 if there is no statement about the dataset
 	results []Result
 	traces  []trace
-	weight  []float64 // of the rows of the table; nil: equal weights
+	weight  []float64 // weights of the rows of the table; nil: equal weights
 	parts   []part
 }
 

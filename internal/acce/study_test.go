@@ -104,7 +104,7 @@ func TestSolveEstimates(t *testing.T) {
 	}
 }
 
-// A solver's Value is the number under its Key in the JSON.
+// The method Value of a solver must return the number that the JSON has under the solver's Key.
 func TestSolverKeys(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 1, Solvers: Solvers})
 	text, err := json.Marshal(results[0])
@@ -259,7 +259,7 @@ func TestCountSampled(t *testing.T) {
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
 	const changes = "want the same positive whole number in every row"
 	for _, test := range []struct {
-		name, columns string // the columns before lower, upper, correct
+		name, columns string // names of the columns to the left of "lower,upper,correct"
 		rows          []string
 		given         int
 		want          calib.Sampled
@@ -387,7 +387,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	}
 }
 
-// Bins returns the bins without attack, and the bins under the attack that attains the result.
+// Bins must return the bins without attack, and the bins under the attack that attains the result.
 func TestBins(t *testing.T) {
 	study, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Attack: true})
 	clean, attacked, err := study.Bins(0)

@@ -15,7 +15,7 @@ import (
 // traceRun identifies a run of a search.
 type traceRun struct {
 	start                string
-	rateZ, rateA, growth float64 // rateA and growth are for ADMM only
+	rateZ, rateA, growth float64 // only ADMM uses 'rateA' and 'growth'
 }
 
 // trace holds the residuals of the runs of one search.
@@ -26,8 +26,8 @@ type trace struct {
 	steps  [][]admm.Residuals // the steps of each run
 }
 
-// trace returns a Watch that records the residuals of a search for WriteTrace. The Watch records nothing if the options
-// request no trace.
+// trace returns a Watch. The Watch records the residuals of one search, and WriteTrace later writes these residuals. If
+// the options request no trace, the Watch records nothing.
 func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	if s.options.TraceEvery == 0 {
 		return admm.Watch{}
@@ -40,11 +40,11 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	}
 }
 
-// WriteTrace writes the residuals of all runs of the searches, one row for each step. A row holds ADMM's distance to
-// each constraint of the program (admm.Residuals): the sum over all predictions and bins, and the maximum. The row also
-// holds the relaxed calibration error, and the calibration error of the projected confidences. For the solver dece, a
-// row has no distances, because dece has no constraints. The relaxed error is then the differentiable error. WriteTrace
-// needs Options.TraceEvery.
+// WriteTrace writes the recorded residuals, one row for each traced step of each run. Each row holds the relaxed
+// calibration error, and the calibration error of the projected confidences. A row of the solver admm also holds the
+// terms of the Lagrangian, and the distance to each constraint of the program (admm.Residuals): the sum over all
+// predictions and bins, and the maximum. The solver dece has no constraints, so its rows leave these columns empty. In
+// a row of dece, the relaxed error is the differentiable error. WriteTrace needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
 	w := table.NewWriter(out)
 	var radius []string
@@ -75,8 +75,9 @@ type SearchRun struct {
 	Exact                *float64 // largest calibration error; nil if it was not computed
 }
 
-// LargestRun returns the traced run of ADMM with the largest calibration error in a traced step, or the first of
-// several such runs. The study must be about one radius. LargestRun needs Options.TraceEvery. Call it after Solve.
+// LargestRun looks at the traced steps of all runs of ADMM, and returns the run with the largest calibration error. If
+// several runs reach this error, LargestRun returns the first of them. The study must not have several radii.
+// LargestRun needs Options.TraceEvery. Call it after Solve.
 func (s *Study) LargestRun() (SearchRun, error) {
 	if len(s.groups) > 1 {
 		return SearchRun{}, hint.Add(fmt.Errorf("%s: there are %d radii, and the steps of ADMM are about one radius", s.table.Path, len(s.groups)),

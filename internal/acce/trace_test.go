@@ -83,7 +83,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// LargestRun returns the run whose traced steps hold the largest calibration error, with the settings of this run.
+// LargestRun returns the run that reaches the largest calibration error in its traced steps. The result holds the
+// settings of this run.
 func TestLargestRun(t *testing.T) {
 	o := Options{Bins: 4, Solvers: solvers(t, "exact", "admm"), TraceEvery: 1, Radii: []float64{0.5},
 		ADMM: admm.ParamGrid{RatesZ: []float64{1e-9, 0.02}, RatesA: []float64{1e-9, 0.3}, Growths: []float64{1.1}, Steps: 12, Rho: 0.1, MaxRho: 5}}
@@ -163,8 +164,8 @@ func TestStartsNeedConfidences(t *testing.T) {
 	}
 }
 
-// With SameExamples the result at each radius equals the result for a table that holds only the rows of the kept
-// examples.
+// With SameExamples, the study keeps only the examples that have a row at every radius. The results equal the results
+// for a table without the rows of the other examples.
 func TestSameExamples(t *testing.T) {
 	all := Options{Bins: 4, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.05, Alpha: 0.002, Examples: 50}, Attack: true}
 	same := all
@@ -186,7 +187,8 @@ func TestSameExamples(t *testing.T) {
 	if err := cut.WriteAttack(&b); err != nil || a.String() != b.String() {
 		t.Errorf("attack\n%s, without the other rows\n%s", &a, &b)
 	}
-	// An example is kept if it has a row at every requested radius, even if it has none at the other radii.
+	// The study keeps an example that has a row at every requested radius. The example needs no row at the radii that
+	// were not requested.
 	same.Radii = []float64{0.5}
 	if _, got := solve(t, traced, same); got[0].N != 3 {
 		t.Errorf("%+v", got[0])

@@ -25,7 +25,7 @@ import (
 // These constants come from the paper (appendix G.2).
 const (
 	gradientClip   = 5   // limit for the absolute value of each entry of the gradient with respect to the assignment a
-	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞ (see ADMM)
+	assignmentClip = 1.2 // each step clamps a, so that ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
 // Problem holds the intervals and the bins of a search. The task is to choose one confidence from each interval so that
@@ -87,8 +87,8 @@ func (p *Problem) Brier() Estimate {
 }
 
 // Residuals describes the iterate after one step. For a step of ADMM, the fields from Confidence to Sphere are
-// distances between the iterate and the constraints of the program. Norms holds such a distance in the 1-norm and in
-// the ∞-norm. The paper's Figures 9 and 10 show these quantities (appendix G.1).
+// distances between the iterate and the constraints of the program. A field of type Norms holds both the 1-norm and the
+// ∞-norm of its distance. The paper's Figures 9 and 10 show these quantities (appendix G.1).
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
@@ -97,16 +97,16 @@ type Residuals struct {
 	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
 	Binary       Norms   // distance of a from {0, 1}^NM
 	Unique       Norms   // Cᵀa − 1: each sample should be in one bin
-	Valid        Norms   // Kᵀa: assignments to bins out of reach, which should be 0
+	Valid        Norms   // Kᵀa: assignments to bins out of reach; they should be 0
 	Box          Norms   // distance of a from [0, 1]^NM
-	Sphere       float64 // distance of a from the sphere around ½ of radius √(NM)/2
+	Sphere       float64 // distance of a from the sphere with centre ½ and radius √(NM)/2
 	Lagrangian   Lagrangian
 	// Assignment holds a_nm of the first TracedPredictions predictions, row-major (the paper's Figure 11).
 	Assignment []float64
 }
 
-// TracedPredictions is the number of predictions whose assignments Residuals keeps. With 15 bins, these are the 150
-// numbers of the paper's Figure 11.
+// TracedPredictions is the number of predictions in the field Residuals.Assignment. With 15 bins, this field holds 150
+// assignments, as many as the paper's Figure 11 shows.
 const TracedPredictions = 10
 
 // Norms holds the 1-norm and the ∞-norm of a vector of deviations.
@@ -133,12 +133,13 @@ func (r *Norms) add(d float64) {
 // A step consists of a gradient step for the assignments a, a gradient step for the confidences z, the closed forms of
 // eqs. (28)–(30) for q₁, q₂ and g, and a gradient ascent step of size ρ for each λ. The iteration starts with a = 1/M,
 // q₁ = q₂ = a, g equal to the clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each
-// step ADMM projects a copy of (a, z). The copy has each sample n in the reachable bin m with the largest a_nm, and
-// z_nm clamped to the part of the interval in this bin. The best such copy is the result (appendix G.1). A step takes
-// O(NM) time, and the state has 7NM numbers.
+// step ADMM projects a copy of (a, z). The copy puts each sample n into the reachable bin m with the largest a_nm, and
+// clamps z_nm to the part of the interval that lies in this bin. ADMM returns the copy with the largest calibration
+// error (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
-// no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
+// no bin for a sample with l = u. ADMM instead calls Bins.Index to find the bins of l and u. These two bins and all
+// bins between them are in reach.
 //
 // ADMM calls the function 'watch' after each step, unless 'watch' is nil. After every residualsEvery-th step, the
 // Residuals also hold Rho, SoftECE, the distances, the Lagrangian and the assignments. If residualsEvery is 0, they
@@ -225,8 +226,9 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	// This is ‖q₂ − ½‖∞ for binary assignments. The initial assignments 1/M have a smaller norm. If M is small, that
-	// norm would keep the assignments near ½.
+	// s.reach is ‖q₂ − ½‖∞ and limits how far an assignment can be from ½. It starts at 0.5, the value for binary
+	// assignments. The value for the initial assignments 1/M is smaller. If M is small, this smaller value would keep
+	// the assignments near ½.
 	s.reach = 0.5
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
@@ -393,8 +395,8 @@ func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// residuals adds the relaxed calibration error and the distances from the constraints to r. It computes SoftECE from
-// s.gap, and the distances from s.a and s.z.
+// residuals sets the relaxed calibration error and the distances in r. It computes the error, SoftECE, from s.gap, and
+// the distances from s.a and s.z.
 func (s *state) residuals(r *Residuals) {
 	for _, g := range s.gap {
 		r.SoftECE += math.Abs(g) / float64(s.n)

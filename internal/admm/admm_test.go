@@ -87,7 +87,7 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	return below && v.Upper >= b.Edges()[m]
 }
 
-// rounding is a bound on the difference between sums in different orders.
+// rounding is a bound on rounding errors: sums of the same terms in different orders differ by at most this much.
 const rounding = 1e-12
 
 // reference runs Algorithm 1 as printed. It keeps every variable, and it writes the paper's matrices C, K and B as
@@ -218,9 +218,9 @@ func (s *reference) step() {
 	s.rho = math.Min(s.top, s.rho*s.growth)
 }
 
-// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. After some steps, rounding
-// decides the sign of a gap, or whether a value is clamped. From then on the two sequences differ. So the test compares
-// only the first steps.
+// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. The test compares only the
+// first steps. Later, a rounding error can change the sign of a gap, or decide whether a value is clamped. From then on
+// the two implementations take different steps.
 func TestADMMFollowsAlgorithm1(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 10))
 	for _, tt := range []struct {
@@ -320,7 +320,8 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // converges. The constraints are met in the limit, and the relaxed error approaches the projected error. With the rates
 // of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the curvature ρ(2
 // + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM converges or that the
-// estimate is near the exact value. The test checks only the convergence, and only for these predictions.
+// estimate is near the exact value. The test checks only that ADMM converges for these predictions and exceeds the
+// error of the Brier confidences.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
@@ -344,7 +345,7 @@ func TestADMMConverges(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name               string
-		first, last, limit float64 // mean deviations
+		first, last, limit float64 // deviations at step 100 and at the end, and the limit for 'last'
 	}{
 		{"binary", first.Binary.Sum / (n * m), last.Binary.Sum / (n * m), 0.03},
 		{"unique", first.Unique.Sum / n, last.Unique.Sum / n, 0.02},

@@ -27,11 +27,11 @@ const (
 //	s_n = softmax((w z_n + b)/τ), w_m = m, b_m = −Σ_{k<m} β_k,
 //
 // where β are the inner edges. As τ → 0 the dECE becomes the ECE. After each step, DECE clamps each z_n to its
-// interval. Like ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the
-// calibration error at the start. Each start in par is one run, and the random starts come last. DECE does all runs in
-// parallel and returns the best run, or the first of several equally good runs. If there is no start, it returns a
-// NoStartError. In the Residuals that the Watch receives, DECE sets only three fields: Step, SoftECE (the dECE at the τ
-// of the step) and ProjectedECE (the hard error).
+// interval. DECE does one run from each start, and does all runs in parallel. The random starts come last. A run
+// returns the largest hard calibration error that it saw, at the start or after a step. DECE returns the best run, or
+// the first of several equally good runs. If there is no start, it returns a NoStartError. In the Residuals that the
+// Watch receives, DECE sets only three fields: Step, SoftECE (the dECE at the τ of the step) and ProjectedECE (the hard
+// error).
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
 	if len(starts)+par.Drawn() == 0 {
@@ -50,7 +50,8 @@ func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, 
 	}), nil
 }
 
-// gaussianStart draws confidences around the middle of their intervals.
+// gaussianStart draws each confidence from a normal distribution around the middle of its interval, and clamps the
+// confidence to the interval.
 func (p *Problem) gaussianStart(seed uint64, k int) []float64 {
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
 	z := make([]float64, len(p.samples))
@@ -103,8 +104,8 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 	return Estimate{ECE: top, Confidences: bestZ, Interrupted: interrupted}
 }
 
-// softBins holds soft assignments s_nm. It keeps s_nm only for the bins first[n] ≤ m < end[n], whose weight is not
-// negligible.
+// softBins holds soft assignments s_nm. For sample n it keeps only the bins first[n] ≤ m < end[n]. The weights of the
+// other bins are negligible.
 type softBins struct {
 	p          *Problem
 	weight     []float64 // [N, M]
@@ -118,10 +119,10 @@ type learningRate struct {
 	schedule Schedule
 	rate     float64
 	top      float64 // largest calibration error so far
-	idle     int     // steps since then
+	idle     int     // steps since 'top' last grew or 'rate' last fell
 }
 
-// at returns the learning rate after the share t of all steps.
+// at(t) returns the learning rate when the share t of all steps is done.
 func (l *learningRate) at(t float64) float64 {
 	if l.schedule == Cosine {
 		return l.rate * (1 + math.Cos(math.Pi*t)) / 2
@@ -129,7 +130,8 @@ func (l *learningRate) at(t float64) float64 {
 	return l.rate
 }
 
-// observe lowers the rate of Plateau after ten steps without a larger calibration error.
+// observe gets the calibration error of a step. If the schedule is Plateau, it divides the rate by ten after 11 steps
+// in a row without a new largest error.
 func (l *learningRate) observe(ece float64) {
 	const patience, factor = 10, 0.1
 	if l.idle++; ece > l.top {
@@ -140,8 +142,8 @@ func (l *learningRate) observe(ece float64) {
 	}
 }
 
-// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. Each edge between x and
-// another bin lowers the logit of that bin by (distance from x to the edge)/τ.
+// assign computes the soft assignments of sample n for the confidence x. The bin of x has the logit 0. For every other
+// bin, each edge between x and the bin lowers the bin's logit by (distance from x to the edge)/τ.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
 	edge := s.p.bins.Edges()
@@ -175,7 +177,7 @@ func (s *softBins) assign(n int, x, tau float64) []float64 {
 	return w[first:end]
 }
 
-// gaps sets the soft assignments and returns N·dECE.
+// gaps(z, τ) computes the soft assignments and the field 'gap' for the confidences z, and returns N·dECE.
 func (s *softBins) gaps(z []float64, tau float64) float64 {
 	clear(s.gap)
 	for n, x := range z {
@@ -191,7 +193,7 @@ func (s *softBins) gaps(z []float64, tau float64) float64 {
 	return sum
 }
 
-// gradient returns ∂(N·dECE)/∂z_n at the assignments that gaps has set:
+// gradient returns ∂(N·dECE)/∂z_n for the soft assignments and gaps that the method 'gaps' has computed:
 // Σ_m sign(gap_m) s_nm (−1 + (c_n − z_n)(m − Σ_k k s_nk)/τ).
 func (s *softBins) gradient(n int, x, tau float64) float64 {
 	m := s.p.bins.Len()

@@ -63,7 +63,7 @@ func TestDECEIsTheDefinition(t *testing.T) {
 	}
 }
 
-// The test compares the gradient with central differences, away from the kinks of |·|.
+// The gradient agrees with central differences. The test omits points near a kink of |·|.
 func TestDECEGradient(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 21))
 	b := mustBins(t, 15)
@@ -122,7 +122,8 @@ func TestDECEDoesNotFallBelowItsStart(t *testing.T) {
 	}
 }
 
-// The rate follows its schedule.
+// The learning rate changes as its schedule says. Only Plateau lowers the rate after a series of steps without a larger
+// calibration error.
 func TestLearningRate(t *testing.T) {
 	for schedule, want := range map[Schedule][4]float64{Cosine: {0.5, 0.25, 0, 0}, Constant: {0.5, 0.5, 0.5, 0.5}, Plateau: {0.5, 0.5, 0.5, 0.05}} {
 		l := learningRate{schedule: schedule, rate: 0.5}
@@ -141,7 +142,7 @@ func TestLearningRate(t *testing.T) {
 				t.Errorf("%s: %v, want %v", schedule, got, want)
 			}
 		}
-		for range 10 { // a larger value starts the count again
+		for range 10 { // a larger calibration error starts the count of steps again
 			l.observe(0.3)
 		}
 		if schedule == Plateau && l.rate != 0.05 {
@@ -150,12 +151,12 @@ func TestLearningRate(t *testing.T) {
 	}
 }
 
-// With momentum, a step is the gradient plus a share of the step before.
+// With momentum, a share of the previous step is added to the gradient.
 func TestDECEMomentum(t *testing.T) {
 	p := mustProblem(t, []calib.Bounded{{Lower: 0, Upper: 1}, {Lower: 0, Upper: 1, Correct: true}}, nil, mustBins(t, 1))
 	s, z := newSoftBins(p), []float64{0.5, 0.4}
 	gaps := []float64{0, 0}
-	for range 2 { // in one bin the gap Σ(c−z) is positive, so the gradient is −1 and both confidences fall
+	for range 2 { // the gap Σ(c−z) of the only bin is positive, so the gradient is −1 and both confidences fall
 		s.ascend(z, 0.01, 0.01, 0.5)
 		gaps = append(gaps, z[0])
 	}
@@ -164,7 +165,8 @@ func TestDECEMomentum(t *testing.T) {
 	}
 }
 
-// Gaussian starts lie in their intervals, around the middle, and follow the uniform starts.
+// The confidences of a Gaussian start lie in their intervals, around the middle. DECE uses Gaussian starts in addition
+// to the other starts.
 func TestGaussianStart(t *testing.T) {
 	var samples []calib.Bounded
 	for range 4000 {
@@ -176,7 +178,7 @@ func TestGaussianStart(t *testing.T) {
 		if z < 0.2 || z > 0.6 {
 			t.Fatalf("%v", z)
 		}
-		if z > 0.2 && z < 0.6 { // within a standard deviation: 68 %
+		if z > 0.2 && z < 0.6 { // not clamped: 68 % of the draws are within one standard deviation of the middle
 			inside++
 		}
 		sum += z

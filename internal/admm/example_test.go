@@ -15,8 +15,7 @@ var attacked = []calib.Bounded{
 	{Lower: 0.5, Upper: 0.65, Correct: false},
 }
 
-// newProblem returns the problem of finding the largest calibration error of the predictions in 'attacked' with ten
-// bins.
+// newProblem returns the problem for the predictions in 'attacked' and ten bins.
 func newProblem(clean []float64) *admm.Problem {
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -29,8 +28,8 @@ func newProblem(clean []float64) *admm.Problem {
 	return problem
 }
 
-// The searches find confidences that an adversary could cause. So their values are at most the exact value of
-// calib.CCE.
+// The searches find confidences that an adversary could cause. So the calibration error of these confidences is at most
+// the exact maximum (calib.CCE).
 func ExampleProblem() {
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -54,7 +53,7 @@ func ExampleProblem_Brier() {
 	// Output: 0.1833 by [0.6 0.7 0.65]
 }
 
-// The example does one run of Algorithm 1 and prints the number of its last step from the residuals.
+// The example does one run of Algorithm 1. It prints the number of the last step, which the residuals contain.
 func ExampleProblem_ADMM() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	var last admm.Residuals
@@ -75,7 +74,8 @@ func ExampleProblem_DECE() {
 	// Output: 0.4167, never above the exact 0.4333
 }
 
-// The example compares an attack on bins of equal count with the bound for every choice of bins.
+// The example prints the calibration error that Adaptive finds in bins of equal count. It also prints calib.LargestGap,
+// an upper bound on this error for every choice of bins.
 func ExampleProblem_Adaptive() {
 	e, err := newProblem(nil).Adaptive()
 	if err != nil {
@@ -97,7 +97,8 @@ func ExampleProblem_Best() {
 	// Output: 0.4333
 }
 
-// The paper has 16 runs. Without clean confidences 8 of them remain, which start from the Brier confidences.
+// The paper has 16 runs. Half of them start from the clean confidences. If these are unknown, only the other 8 runs
+// remain.
 func ExamplePaperGrid() {
 	g := admm.PaperGrid()
 	fmt.Println(len(g.Runs(true)), len(g.Runs(false)))
@@ -112,7 +113,7 @@ func ExampleParamGrid() {
 	// Output: 4 brier 0.001 100
 }
 
-// A search that starts from the clean confidences fails if they are unknown.
+// A search that can start only from the clean confidences fails if NewProblem did not get them.
 func ExampleNoStartError() {
 	_, err := newProblem(nil).DECE(context.Background(), admm.DECEParams{Starts: []admm.Start{admm.FromClean}}, admm.Watch{})
 	fmt.Println(err)

@@ -6,8 +6,8 @@ import (
 )
 
 // Lagrangian holds the terms of the augmented Lagrangian, eq. (27) of Emde et al. 2025, after a step of ADMM. All
-// variables and multipliers have their values at the end of the step, and ρ has its value during the step. A constraint
-// that is met has a term of 0. The paper's Figure 9 shows these terms.
+// variables and multipliers have their values at the end of the step, and ρ has its value during the step. If a
+// constraint is met, its term is 0. The paper's Figure 9 shows these terms.
 type Lagrangian struct {
 	Objective  float64 // −Σ_m |Σ_n e_nm a_nm|
 	Box        float64 // λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²
@@ -29,8 +29,9 @@ func (s *state) multipliers() multipliers {
 	return multipliers{slices.Clone(s.l1), slices.Clone(s.l2), slices.Clone(s.l5)}
 }
 
-// lagrangian returns the terms after a step. The state does not keep q₁, q₂ and g, but the update λ ← λ + ρd shows the
-// deviation d = a − q₁ (and likewise a − q₂ and z − g): d is the change of λ, divided by ρ.
+// lagrangian returns the terms after a step. The state does not keep q₁, q₂ and g, so lagrangian computes the
+// deviations a − q₁, a − q₂ and z − g from the multipliers. A step updates each multiplier by λ ← λ + ρd, where d is
+// the deviation. So d is the change of λ, divided by ρ.
 func (s *state) lagrangian(rho float64, before multipliers) (l Lagrangian) {
 	for _, g := range s.gap {
 		l.Objective -= math.Abs(g)

@@ -43,7 +43,7 @@ func TestLagrangian(t *testing.T) {
 	par := Params{Start: FromClean, RateZ: 0.001, RateA: 0.01, Growth: 1.01, Rho: 0.02, MaxRho: 5, Steps: 90}
 	ref := newReference(b, samples, p.start(par.Start), par)
 	traced := 0
-	seen := map[string]bool{} // terms that are not 0 in some step
+	seen := map[string]bool{} // terms that were not 0 in at least one traced step
 	p.ADMM(t.Context(), par, 7, func(got Residuals) {
 		rho := ref.rho
 		ref.step()

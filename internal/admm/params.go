@@ -83,12 +83,13 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 
 // DECEParams holds the settings of DECE. Empty lists and zeros stand for the defaults.
 type DECEParams struct {
-	Starts []Start // default: Brier, and clean if the clean confidences are known
-	// Random is the number of additional starts, whose confidences are drawn uniformly from the intervals. The
-	// additional starts are numbered from 0. Seed and this number determine a start.
+	Starts []Start // default: FromBrier and, if the clean confidences are known, FromClean
+	// Random is the number of additional starts with confidences drawn uniformly from the intervals. Each start gets a
+	// number, counted from 0. Seed and the start's number determine its confidences.
 	Random int
-	// Gaussian is the number of further starts. Each confidence is normal around the middle of its interval, and is
-	// clamped to the interval. The standard deviation is half of the interval's width.
+	// Gaussian is the number of starts with normally distributed confidences. They come after the uniform starts, and
+	// their numbers continue after the last uniform start. Each confidence is clamped to its interval. The mean is the
+	// middle of the interval, and the standard deviation is half of the interval's width.
 	Gaussian int
 	Seed     uint64
 	Rate     float64 // learning rate at the start; default 0.01
@@ -104,7 +105,7 @@ type Schedule int
 const (
 	Cosine   Schedule = iota // falls to 0 along a half cosine
 	Constant                 // does not change
-	Plateau                  // falls to a tenth after ten steps without a larger calibration error, as in PyTorch
+	Plateau                  // falls to a tenth after 11 steps without a larger calibration error, as in PyTorch
 )
 
 // Schedules lists all schedules.
@@ -121,11 +122,11 @@ func (p DECEParams) Complete() DECEParams {
 	return p
 }
 
-// Drawn returns the number of random starts of both kinds. The Random starts come first.
+// Drawn returns the number of all random starts, both uniform and Gaussian.
 func (p DECEParams) Drawn() int { return p.Random + p.Gaussian }
 
-// StartsFrom returns the starts of DECE's first runs. If haveClean is false, StartsFrom omits FromClean. The Random and
-// the Gaussian starts follow the starts that StartsFrom returns.
+// StartsFrom returns the starts that are not random. If haveClean is false, it omits FromClean. DECE runs these starts
+// first, and the random starts after them.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
 	return knownStarts(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }

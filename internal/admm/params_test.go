@@ -114,8 +114,8 @@ func TestDECEHasItsSettings(t *testing.T) {
 	}
 }
 
-// partly runs only the beginning of an ascent. The argument 'first' is the number of steps to run, and the argument
-// 'steps' is the length of the whole schedule.
+// The function 'partly' runs only the beginning of an ascent. The argument 'first' is the number of steps to run, and
+// the argument 'steps' is the length of the whole schedule.
 func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {
@@ -138,7 +138,8 @@ func TestDECEWithoutAStart(t *testing.T) {
 	}
 }
 
-// Best reports the same steps as ADMM for each run. Without a Trace it reports no steps.
+// Best passes the residuals of the traced steps of each run to Trace. These residuals equal the residuals that ADMM
+// reports. If Trace is nil, Best traces no step.
 func TestBestTraces(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 43)), 30)
 	p := mustProblem(t, samples, clean, mustBins(t, 4))

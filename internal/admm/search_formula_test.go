@@ -11,8 +11,9 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// ascendByHand runs the ascent of DECE from z. It computes soft assignments and gradients by their definitions, and
-// temperature and rate by their schedules. It returns the hard calibration error after every step.
+// ascendByHand runs the ascent of DECE from z. It computes the soft assignments and the gradients from their
+// definitions, and the temperature and the rate from their schedules. It returns the hard calibration error after every
+// step.
 func ascendByHand(p *Problem, z []float64, steps int, firstRate float64) []float64 {
 	m := p.bins.Len()
 	var errors []float64
@@ -95,8 +96,8 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 	}
 }
 
-// Without clean confidences, the Brier confidences are the only start. So if each run has one step, the search reports
-// one step in total.
+// Without clean confidences, the Brier confidences are the only start. So a search with one step for each start reports
+// only one step.
 func TestDECEWithoutCleanConfidences(t *testing.T) {
 	samples, _ := certified(rand.New(rand.NewPCG(5, 32)), 30)
 	p := mustProblem(t, samples, nil, mustBins(t, 5))
@@ -217,7 +218,7 @@ func TestBestIsTheBestRun(t *testing.T) {
 	}
 }
 
-// If one run was stopped, Best marks its result as interrupted.
+// If any run was stopped, Best marks the best run as interrupted.
 func TestBestSaysThatARunWasStopped(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 35)), 10)
 	p := mustProblem(t, samples, clean, mustBins(t, 3))

@@ -54,8 +54,9 @@ func (s Setting) String() string {
 }
 
 // ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021). For each
-// setting it maximises η·CE(f(x′), ω) over the allowed x′ for which the classifier answers the same class as for x. The
-// ascent starts at x. A step is the gradient times a rate, and the rate starts at StepSize.
+// setting it searches the allowed inputs x′ for the largest η·CE(f(x′), ω). The classifier must answer the same class
+// for x′ as for the example x. The ascent starts at x. A step is the gradient times a rate, and the rate starts at
+// StepSize.
 func (s *Search) ace(ctx context.Context, targets []*target) error {
 	for _, t := range targets {
 		t.found.Altered = make([]Altered, len(Settings))
@@ -83,7 +84,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// aimed returns a copy of the target whose label is replaced by the class ω. The loss is then CE(f(x), ω).
+// aimed returns a copy of the target that has the class ω as its label. The loss of the copy is CE(f(x), ω).
 func (t *target) aimed(omega Omega) *target {
 	if omega == TrueLabel {
 		return t
@@ -93,8 +94,8 @@ func (t *target) aimed(omega Omega) *target {
 	return &other
 }
 
-// shares lists factors. If the whole perturbation changes the class, keepClass tries the perturbation times each of
-// these factors in turn.
+// shares holds factors for keepClass. If a perturbation changes the class, keepClass multiplies the perturbation by
+// each of these factors in turn, until the class is the example's class.
 var shares = []float64{.99, .9, .5, 0}
 
 // keepClass stores the candidates and their scores as the altered inputs of setting k. According to the graph that
@@ -146,9 +147,9 @@ const (
 	plateauThreshold = 1e-4
 )
 
-// crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
-// authors' attack instead ends at such a step. If the very first step changes the class, the authors' attack returns x
-// unchanged.
+// crossingFactor multiplies the rate when a step would change the class. The attack does not take this step, and
+// continues with shorter steps. The authors' attack ends at the first step that changes the class. If this is the very
+// first step, their attack returns x unchanged.
 const crossingFactor = .5
 
 // gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
@@ -158,11 +159,11 @@ type gradual struct {
 	eta          float64
 	rate         float64   // learning rate
 	steps        int       // number of steps left
-	x            []float32 // the point at which the ascent needs the gradient next
+	x            []float32 // the ascent needs the gradient at this point next
 	at, gradient []float32 // the last point that kept the class, and its gradient; nil at first
-	best         []float32 // the point of the largest value
+	best         []float32 // the point with the largest η·CE so far
 	value        float64   // η·CE at the point 'best'
-	plateau      float64   // the value at the last improvement
+	plateau      float64   // η·CE at the last improvement
 	waiting      int       // steps since the last improvement
 	keeps        bool      // whether x keeps the class
 	here         float64   // η·CE at x
@@ -182,8 +183,8 @@ func (c *gradual) watch(scores []float32) {
 }
 
 // observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it takes a
-// shorter step from the last point with this class. observe ignores its second argument, the loss, because the value
-// c.here is more accurate.
+// shorter step from c.at, the last point that kept the class. observe ignores its second argument, the loss, because
+// the value c.here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

@@ -43,7 +43,7 @@ func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int6
 	return nil
 }
 
-// reach returns how far a perturbation of norm ε can move z: ε·‖w‖ in the dual norm.
+// reach returns the largest change of z that a perturbation of norm ε can cause. This is ε times the dual norm of w.
 func (l *linear) reach(norm Norm, epsilon float64) float64 {
 	dual := 0.
 	for _, w := range l.w {
@@ -64,8 +64,8 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 // TestACELinear: for a linear model of two classes the best confidence is known. The score difference z is positive for
 // one class and negative for the other. Raising the probability of the predicted class moves z away from 0 to the edge
 // of the ball. Lowering the probability moves z to the opposite edge, but at most to the boundary between the classes,
-// where the confidence is ½. If the attack uses the true label, it moves a misclassified example in the opposite
-// direction. The attack changes no class.
+// where the confidence is ½. If the example is misclassified, raising the probability of the true label lowers the
+// probability of the predicted class, and the other way round. The attack changes no class.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// These are the constants of Auto-PGD. The comments give their names in the paper.
+// These are the constants of Auto-PGD. The comment of each constant begins with the constant's name in the paper.
 const (
 	apgdMomentum = .75 // α: weight of the new direction in a step
 	apgdRho      = .75 // ρ: a checkpoint halves the step length if fewer than this share of the steps improved the loss
@@ -97,9 +97,9 @@ func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (do
 	return false
 }
 
-// check halves the step length if fewer than the share ρ of the steps since the last checkpoint improved the loss. It
-// also halves the step length if the last checkpoint did not halve it and the largest loss has not grown since then. It
-// reports whether it halved the step length.
+// check looks at the steps since the last checkpoint. It halves the step length if less than the share ρ of these steps
+// improved the loss. It also halves the step length if the largest loss did not grow in these steps and the last
+// checkpoint did not halve the step length. It reports whether it halved the step length.
 func (c *autoClimbing) check() bool {
 	rare := float64(c.improved) < apgdRho*float64(c.steps-c.since)
 	stuck := !c.halvedBefore && !(c.bestLoss > c.bestBefore)
@@ -112,8 +112,8 @@ func (c *autoClimbing) check() bool {
 }
 
 // move takes a step from a point x along its gradient. It first computes z = P(x + η·g), where P projects, η is the
-// step's length and g is the direction of the gradient. Let 'previous' be the point before x, and let α be
-// apgdMomentum. The new point is P(x + α·(z − x) + (1 − α)·(x − previous)).
+// step's length and g is the direction of the gradient. In the first step, the new point is z. Later, the new point is
+// P(x + α·(z − x) + (1 − α)·(x − previous)), where 'previous' is the point before x and α is apgdMomentum.
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

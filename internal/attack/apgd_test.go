@@ -47,8 +47,8 @@ func TestAutoMove(t *testing.T) {
 		{"first, l2", L2, 10, 0, []float32{1, 2}, []float32{0, 0}, []float32{1.25, 2 - .4330127}},
 		{"later, linf", Linf, 10, 1, []float32{1, 2}, []float32{.5, 3}, []float32{1 + .375 + .125, 2 - .375 - .25}},
 		{"later, l2", L2, 10, 3, []float32{1, 2}, []float32{.5, 3}, []float32{1 + .1875 + .125, 2 - .32475953 - .25}},
-		// In both cases the point z after the gradient step is clamped to 1.2. In the second case, the weighted average
-		// 1 + .75·.2 + .25·.5 is clamped to 1.2, too.
+		// In the last two cases, the gradient step leads to a point z that is clamped to 1.2. In the very last case,
+		// the weighted average 1 + .75·.2 + .25·.5 is clamped to 1.2, too.
 		{"z at the bound", Linf, 1.2, 1, []float32{1, 0}, []float32{1.1, 0}, []float32{1 + .75*.2 - .25*.1, -.375}},
 		{"at the bound", Linf, 1.2, 1, []float32{1, 0}, []float32{.5, 0}, []float32{1.2, -.375}},
 	} {
@@ -78,8 +78,9 @@ func TestAutoFlat(t *testing.T) {
 	}
 }
 
-// autoRun runs an ascent on an input of one value, and passes it the given losses. The gradient is always 1. The
-// length of the first step is 100. autoRun returns the lengths of the steps and the points.
+// autoRun runs an ascent on an input of one value. In every step, it passes the next of the given losses and the
+// gradient 1 to the ascent. The length of the first step is 100. autoRun returns the lengths of the steps and the
+// points.
 func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, points []float32, a *autoClimbing) {
 	t.Helper()
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
@@ -125,9 +126,9 @@ func halvings(t *testing.T, lengths []float64) (at []int) {
 	return at
 }
 
-// TestAutoHalves: a checkpoint halves the step length if fewer than three quarters of the steps since the last
-// checkpoint improved the loss. It also halves the step length if the last checkpoint did not halve it and the largest
-// loss has not grown since then.
+// TestAutoHalves: a checkpoint looks at the steps since the last checkpoint. It halves the step length if less than
+// three quarters of these steps improved the loss. It also halves the step length if the largest loss did not grow in
+// these steps and the last checkpoint did not halve the step length.
 func TestAutoHalves(t *testing.T) {
 	all := checkpoints(100)
 	for _, c := range []struct {
@@ -285,8 +286,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
-			// must change the other 20 values together to reach this boundary, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only the boundary with class 2 is within .5. To reach
+			// this boundary, a perturbation must change the last 20 values together, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))
@@ -309,8 +310,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. For these examples, each attack finds the same perturbations as it finds when it
-// runs alone.
+// the attack that broke an example. An attack of a sequence finds the same perturbation for an example as it finds when
+// it runs alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

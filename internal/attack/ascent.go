@@ -9,7 +9,7 @@ import (
 
 // ascent is a gradient ascent of the loss of one example.
 type ascent interface {
-	// point returns the input at which the ascent needs the loss and its gradient next. After the end of the ascent,
+	// point returns the next input for which the ascent needs the loss and the gradient. After the end of the ascent,
 	// point returns the candidate: the input that the ascent has found.
 	point() []float32
 	// observe gets the loss and the gradient at the point. The argument 'wrong' says whether the classifier gets the

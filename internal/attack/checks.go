@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// Warning is a failed check for misleading results. AutoAttack makes these checks, too (Croce & Hein 2020, checks.py).
+// Warning says that the results of an attack may mislead, because they failed a check. AutoAttack makes the same checks
+// (Croce & Hein 2020, checks.py).
 type Warning struct {
 	Check    warning.Code `json:"check"`
 	Examples int          `json:"examples,omitempty"` // number of examples that failed the check
@@ -49,7 +50,7 @@ func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 // These are the constants of Random.
 const (
 	RandomExamples = 64   // number of examples
-	randomChange   = 1e-4 // a larger change of an example's scores, relative to their norm, is more than rounding
+	randomChange   = 1e-4 // if scores change by at most this share of their norm, the change counts as rounding
 )
 
 // Random runs the classifier twice on the first 64 examples. It divides each example's scores by their Euclidean norm.

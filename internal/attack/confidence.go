@@ -31,7 +31,7 @@ func logit(scores []float32, k int, probabilities bool) float64 {
 // crossEntropy returns −ln softmax(z)_y for the logits z. The result is accurate even if it is tiny.
 func crossEntropy(scores []float32, y int, probabilities bool) float64 {
 	own, most := logit(scores, y, probabilities), 0.
-	if math.IsInf(own, -1) { // the score −∞ masks the class
+	if math.IsInf(own, -1) { // the score −∞ of class y means that its probability is 0
 		return math.Inf(1)
 	}
 	for k := range scores {
@@ -50,7 +50,7 @@ func (s *Search) crossEntropy(scores []float32, y int) float64 {
 	return crossEntropy(scores, y, s.Probabilities)
 }
 
-// confidence returns the largest probability.
+// confidence returns the probability of the most probable class.
 func (s *Search) confidence(scores []float32) float64 {
 	best := 0
 	for k, v := range scores {

@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// These are the constants of DDN. In the paper, the first step has length 1 for a radius of 1, and each step changes
-// the radius by 5 %.
+// These are the constants of DDN. In the paper, each step changes the radius by 5 %. Here the change is 10 % in the
+// first step, and smaller in later steps. The first step is as long as the radius. For a radius of 1, this is the
+// paper's length.
 const (
 	ddnRadius = .1  // relative change of the radius in the first step
 	ddnLast   = .02 // step lengths and radius changes fall along half a cosine to this share of their first values
@@ -48,7 +49,7 @@ func (s *SmoothedSearch) restarts(ctx context.Context, run runRestart) (found []
 }
 
 // descend runs one restart of DDN. The first restart starts at the example, and the others start at random points
-// around it. The result 'flat' is the number of steps with a gradient of zero.
+// around the example. The result 'flat' is the number of steps with a gradient of zero.
 func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
 	blurred, err := s.newBlurred(x)
 	if err != nil {
@@ -94,8 +95,7 @@ func (s *SmoothedSearch) start(x Example, restart int, radius float64) []float64
 	return delta
 }
 
-// rescale scales the perturbation delta of x so that its norm is the argument 'radius'. It then clips x + delta to the
-// box.
+// rescale scales the perturbation delta to the norm 'radius'. It then changes delta so that x + delta is in the box.
 func (s *SmoothedSearch) rescale(delta []float64, x []float32, radius float64) {
 	factor := radius / length(delta)
 	if math.IsInf(factor, 0) || math.IsNaN(factor) {
@@ -117,13 +117,14 @@ func length(v []float64) float64 {
 // copies is the number of noisy copies that the last step's gradient uses.
 func (s *SmoothedSearch) copies() int { return s.runs() * s.Gradients.Copies() }
 
-// runs is the number of runs of Gradients that the last step's gradient uses.
+// runs is the number of calls of Gradients.Run in the last step.
 func (s *SmoothedSearch) runs() int {
 	return (s.Samples + s.Gradients.Copies() - 1) / s.Gradients.Copies()
 }
 
-// runsAt is the number of runs that a step's gradient uses. This number grows with the square of the step's number,
-// because early steps tolerate more noise. The growth saves two thirds of the time.
+// runsAt is the number of calls of Gradients.Run in a step. Early steps tolerate more noise, so this number grows with
+// the square of the step's number. If every step made as many calls as the last step, the attack would take three times
+// as long.
 func (s *SmoothedSearch) runsAt(step int) int {
 	share := float64(step+1) / float64(s.Steps)
 	return int(math.Ceil(float64(s.runs()) * share * share))
@@ -157,11 +158,11 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 	return b, nil
 }
 
-// run computes the gradient at x + delta with the noise of a step. It reports whether the label has fewer votes than
-// another class among the noisy copies. In run r the label has the mean probability P_r = exp(−loss_r). The loss of all
-// runs together is −ln of the mean of all P_r. The gradient of this loss is therefore proportional to the mean of the
-// runs' gradients with the weights P_r. The factor in front of this mean does not matter, because only the gradient's
-// direction is used.
+// run computes the gradient at x + delta with the noise of a step. It reports whether another class has more votes from
+// the noisy copies than the label has. A step calls Gradients.Run several times. In call r, the label has the mean
+// probability P_r = exp(−loss_r). The loss of the step is −ln of the mean of all P_r. Its gradient is proportional to
+// the mean of the calls' gradients with the weights P_r. The factor of proportionality does not matter, because only
+// the gradient's direction is used.
 func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
 	at := make([]float32, len(delta))
 	for i, v := range b.example.Values {
@@ -190,8 +191,8 @@ func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool
 	return lost, nil
 }
 
-// follow moves delta along the gradient by a step of this length. If the gradient is zero or not finite, follow does
-// not move delta and returns false.
+// follow moves delta along the gradient. The argument 'step' is the length of the move. If the gradient is zero or not
+// finite, follow does not move delta and returns false.
 func (b *blurred) follow(delta []float64, step float64) bool {
 	norm := length(b.gradient)
 	if !(norm > 0) || math.IsInf(norm, 1) {

@@ -83,7 +83,8 @@ func (s *Search) leap(x []float32, rng *rand.Rand) {
 	}
 }
 
-// chase takes all steps. It then searches between each example and the closest adversarial input that it found.
+// chase takes all steps of FAB for each example. Then the final search looks for adversarial inputs between each
+// example and the closest adversarial input that these steps found.
 func (s *Search) chase(ctx context.Context, chases []*chase) error {
 	for range s.Steps {
 		err := s.parallel(len(chases), s.Gradients.Examples(), func(i, j int) error { return s.advance(ctx, chases[i:j]) })
@@ -202,9 +203,9 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 }
 
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
-// adversarial input so far, and passes the inputs within ε to the method 'settle'. Each step estimates the boundary as
-// the point where the margin would be zero if the margin were linear. It tries a point slightly beyond this estimate.
-// This point is close to the boundary, and the classifier usually gets the point wrong.
+// adversarial input so far, and passes the inputs within ε to the method 'settle'. Each step estimates where the
+// boundary is, as if the margin were linear. The step then tries a point slightly beyond this estimate. The classifier
+// usually gets this point wrong.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -244,16 +245,16 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	return nil
 }
 
-// sectionBeyond says how far beyond the estimated boundary the final search tries a point, as a share of the way from
-// the estimate to the section's outer end.
+// The final search tries a point beyond the estimated boundary. sectionBeyond is the distance from the estimate to this
+// point, as a share of the distance from the estimate to the section's outer end.
 const sectionBeyond = .01
 
-// section is the range in which the final search looks for the boundary. Its ends, the fields 'inner' and 'outer', are
-// norms of perturbations. These norms are given as shares of the distance between the example and the input in the
-// field 'end'.
+// section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the ends of
+// the range. They are norms of perturbations, divided by the norm of the perturbation that leads from the example to
+// the input in the field 'end'.
 type section struct {
 	*chase
-	end          []float32 // the adversarial input from which the search starts; its share is 1
+	end          []float32 // the adversarial input at the start of the search; its share is 1
 	inner, outer float64   // the classifier is right at 'inner' and wrong at 'outer'
 	right, wrong float64   // the margins at 'inner' and at 'outer'
 	at           []float32 // the input at 'outer'

@@ -36,7 +36,8 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 // field "at". For every larger λ, the term equals the field "stays".
 type corner struct{ at, rate, stays float64 }
 
-// reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.
+// reach returns the smallest λ that makes the sum of all terms equal to 'gap'. If the sum stays below 'gap' for every
+// λ, reach returns +∞.
 func reach(corners []corner, gap float64) float64 {
 	slices.SortFunc(corners, func(a, b corner) int { return cmp.Compare(a.at, b.at) })
 	rates := make([]float64, len(corners)+1) // rates[k] is the sum of the rates of the corners k, k+1, …
@@ -53,8 +54,8 @@ func reach(corners []corner, gap float64) float64 {
 	return math.Inf(1)
 }
 
-// speed returns the factor s_i of the comment on the method 'towards'. A value with the weight w moves by λ·s_i, unless
-// it reaches the end of the box.
+// speed returns the factor s_i of a value with the weight w. The comment of the method 'towards' defines s_i. The value
+// moves by λ·s_i, unless it reaches the end of the box.
 func (t Threat) speed(w float64) float64 {
 	if t.Norm == L2 || w == 0 {
 		return math.Abs(w)
@@ -71,8 +72,8 @@ func (t Threat) room(x float32, direction float64) float64 {
 	return max(0, float64(x)-float64(t.Low))
 }
 
-// length is the norm of a perturbation. Unlike Distance, length does not round up, so its result serves only for
-// weights in an average.
+// length is the norm of a perturbation. Unlike Distance, length does not round up, so its result is no upper bound on
+// the exact norm.
 func (n Norm) length(d []float64) float64 {
 	sum, most := 0., 0.
 	for _, v := range d {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Lattice is the set of inputs in which every value is Step·k for an integer k from Low to High. Runs on a lattice
-// certify such inputs.
+// Lattice is the set of inputs in which every value is Step·k for an integer k from Low to High. A run on a lattice
+// certifies inputs of the lattice.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int
@@ -21,7 +21,7 @@ func (l Lattice) Value(k int) float32 {
 	return v
 }
 
-// Index returns the k for which Step·k is nearest to v. |k| must be below 2²³.
+// Index returns the integer k that makes Step·k nearest to v. |k| must be below 2²³.
 func (l Lattice) Index(v float32) int {
 	step, _ := l.Step.Float64()
 	return int(math.RoundToEven(float64(v) / step))
@@ -46,12 +46,14 @@ func (l Lattice) Within(t Threat) Lattice {
 // Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
 // holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most the radius.
 //
-// Move first sets k to λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps
-// Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the
-// gain |direction| to the cost 2|k|+1 comes first. A search that starts at k = 0 and adds single units in this order
-// passes through the rounded λ·direction. Move therefore returns the result of this search. Let u be the first unit
-// that would break the bound. For every allowed k, the sum Σ k·direction is at most S plus the gain of u, where S is
-// this sum for the result of Move.
+// Move first sets k to λ·direction, rounded and clipped to the ends of the lattice. It takes the largest λ that keeps
+// Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. The gain of a unit is |direction|, and
+// its cost is 2|k|+1. The unit with the largest ratio of gain to cost comes first. Move returns the same point as a
+// search that starts at k = 0 and adds all units in this order, because that search passes through the rounded
+// λ·direction.
+//
+// Let S be the sum Σ k·direction for the result of Move, and let u be the first unit that would break the bound. For
+// every allowed k, the sum Σ k·direction is at most S plus the gain of u.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {
@@ -122,7 +124,7 @@ func (l Lattice) length(square int64) float64 {
 // number of units, and the field 'room' is the largest possible number.
 type mover struct {
 	place       int
-	gain        float64 // gain in Σ k·direction of one unit
+	gain        float64 // one unit raises Σ k·direction by this gain
 	units, room int64
 }
 

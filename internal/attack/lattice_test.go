@@ -48,9 +48,9 @@ func dot(k []int64, direction []float64) (sum float64) {
 	return sum
 }
 
-// digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction
-// which, like a gradient, has a few large values. If the argument 'tails' is 0, all values of the direction have the
-// same size instead.
+// digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction.
+// If the argument 'tails' is 0, the values of the direction are normally distributed. If 'tails' is positive, a few
+// values are much larger than the others, as in a gradient.
 func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64) {
 	for range 784 {
 		k := 0
@@ -63,11 +63,11 @@ func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64)
 	return x, direction
 }
 
-// TestMove: in exact arithmetic no moved input is farther than the radius. The distance that Move returns is the exact
-// distance, rounded up to a float64. The test also computes the inner product of the perturbation and the direction. It
-// compares this value with the largest value that a real-valued perturbation in the box can have. At radius .0625, Move
-// reaches at least 95 % of this largest value for a direction with some large values. If all values of the direction
-// have the same size, Move reaches 90 %, while plain rounding reaches only 50 %.
+// TestMove: in exact arithmetic, no moved input is farther from the original input than the radius. The distance that
+// Move returns is the exact distance, rounded up to a float64. At radius .0625, the test also computes the inner
+// product of the perturbation and the direction. It compares this inner product with an upper bound that ignores the
+// lattice. Move reaches at least 95 % of the bound for a direction with a few large values. If the values of the
+// direction are normally distributed, Move reaches 90 %, while plain rounding reaches only 50 %.
 func TestMove(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range []float64{1e-3, 1. / 255, .01, .0625, .3, 1, 2.5, 40} {
@@ -86,7 +86,7 @@ func TestMove(t *testing.T) {
 			if radius != .0625 {
 				continue
 			}
-			norm := 0. // norm of the part of the direction that does not leave the box
+			norm := 0. // norm of the direction without the values that point out of the box
 			for i, u := range direction {
 				if v := bytesLattice.Index(x[i]); u > 0 && v < 255 || u < 0 && v > 0 {
 					norm += u * u
@@ -99,7 +99,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// bestMove tries all k of a small lattice. It returns the largest Σ k·direction for which Σk² is within the budget.
+// bestMove tries all k of a small lattice that keep Σk² within the budget. It returns the largest Σ k·direction.
 func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 	if len(at) == 0 {
 		return 0

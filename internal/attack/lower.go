@@ -16,7 +16,7 @@ type Keep string
 const (
 	// KeepFound keeps the inputs at which the smoothed classifier verifiably answers another class than the label.
 	KeepFound Keep = "found"
-	// KeepAll keeps for every example the input that Lower finds.
+	// KeepAll keeps one input for every example: the input that Lower finds.
 	KeepAll Keep = "all"
 )
 
@@ -36,15 +36,16 @@ func (k Keep) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText reads a value.
 func (k *Keep) UnmarshalText(text []byte) error { return Keeps.Unmarshal(text, k) }
 
-// Lowered is the perturbed input within Epsilon at which Lower found the smallest probability of the label. This
-// probability is the mean of the label's softmax over noisy copies.
+// Lowered is the result of Lower: of all inputs that Lower tried, the input with the smallest probability of the label.
+// This probability is the mean of the label's softmax over noisy copies.
 type Lowered struct {
 	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
 	Distance float64   // distance from the example, rounded up
 	// Class is the smoothed classifier's answer at Values, or −1. Lower leaves it 0.
 	Class int
-	// Before and After are the probabilities of the label at the example and at Values. Before and After are means over
-	// the selection samples, which also chose Values. So After is smaller than the true probability on average.
+	// Before and After are the probabilities of the label at the example and at Values. Both are means over the
+	// selection samples. Lower chose Values by the same samples, so on average After is smaller than the true
+	// probability.
 	Before, After float64
 }
 
@@ -55,8 +56,9 @@ type Lowered struct {
 //
 // Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
 // al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall in the same way as the step
-// lengths of Candidates. Each restart ends with the lattice point within Epsilon that lies farthest along its
-// perturbation. All restarts and the example are compared by the same s.Samples selection samples.
+// lengths of Candidates. After each restart, Lower moves the example as far as Epsilon allows in the direction of the
+// restart's perturbation. If the run has a lattice, this input is on the lattice. Lower computes the probability of the
+// label at this input and at the example from the same s.Samples selection samples.
 func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return best, 0, err

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// blurredProbability returns E[1/(1+e^{−Z})] for Z ~ N(z, σ²‖w‖²). For a linear classifier under Gaussian noise, this
-// is the mean probability of the class that the classifier answers where its score is positive.
+// blurredProbability returns E[1/(1+e^{−Z})] for Z ~ N(z, σ²‖w‖²), where z is the linear classifier's score at x. This
+// is the mean probability of class 1 under Gaussian noise.
 func blurredProbability(l *linear, x []float32) float64 {
 	scale, sum := testSigma*length(l.w), 0.
 	const pieces = 4000
@@ -21,9 +21,9 @@ func blurredProbability(l *linear, x []float32) float64 {
 }
 
 // TestLower: for a linear classifier, the input with the smallest probability of the label lies at distance ε along the
-// weights. Lower goes at least 98 % as far in this direction, even if the label has already lost at the example. The
-// norm is at most ε, and the values are bytes. The reported probabilities agree with the formula, up to the error of
-// 20,000 samples.
+// weights. Lower moves the score at least 98 % as far as this input does, even if the label has already lost at the
+// example. The norm of the perturbation is at most ε, and on a lattice the values are bytes. Probabilities from 20,000
+// samples agree closely with the formula. The reported probabilities agree roughly, because they come from 32 samples.
 func TestLower(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for i, x := range all {

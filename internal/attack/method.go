@@ -50,8 +50,7 @@ const (
 // mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack uses the same number.
 const mostTargets = 9
 
-// definition describes an attack or a preset: its name, its needs, and the function or the attacks that it runs. Each
-// attack and each preset has one definition.
+// definition describes an attack or a preset. Each attack and each preset has one definition.
 type definition struct {
 	name      Method
 	what      string    // a line of help
@@ -154,7 +153,8 @@ func Sequence(methods ...Method) Method {
 	return Method(strings.Join(names, ","))
 }
 
-// Stages returns the attacks that the method runs in turn. For a single attack this is the attack itself.
+// Stages returns the attacks that the method runs in turn. If the method is a single attack, Stages returns only this
+// attack.
 func (m Method) Stages() (all []Stage) {
 	for name := range strings.SplitSeq(string(m), ",") {
 		d := Method(name).definition()
@@ -174,8 +174,9 @@ func (m Method) UsesGradients() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().gradients })
 }
 
-// Loss returns the loss that a single attack raises. If users may choose the loss of this attack, Loss returns the
-// user's choice, the argument 'chosen'. The argument 'targeted' says whether the attack aims at classes.
+// Loss returns the loss that a single attack raises, or "" if the attack uses no gradients. The argument 'chosen' is
+// the user's choice. It counts only if the attack has no loss of its own. If the choice is DLR and the attack aims at
+// classes (the argument 'targeted'), the loss is TargetedDLR.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {

@@ -97,14 +97,14 @@ func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	t.highest, t.found.Altered = value, []Altered{a}
 	if t.found.Correct() && class != t.Label {
 		if t.found.Adversarial == nil {
-			t.found.By = s.Method // the first attack that broke the example
+			t.found.By = s.Method // a later attack does not replace this name
 		}
 		t.found.Adversarial, t.found.Class, t.found.Distance = a.Values, a.Class, a.Distance
 	}
 	return err
 }
 
-// other returns the logarithm of the largest probability of a class other than y.
+// The method 'other' returns the logarithm of the largest probability among all classes except y.
 func (s *Search) other(scores []float32, y int) float64 {
 	most := math.Inf(-1)
 	for k := range scores {

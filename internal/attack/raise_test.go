@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRaiseLinear: for a linear model of two classes, the largest confidence in the class that is not the label is at
-// the edge of the ball. This also holds for examples that are misclassified without an attack. The attacks by gradients
-// reach this confidence.
+// TestRaiseLinear: for a linear model of two classes, the confidence in the wrong class is largest at the edge of the
+// ball. This also holds for examples that are misclassified without an attack. The attacks by gradients reach this
+// confidence.
 func TestRaiseLinear(t *testing.T) {
 	for _, method := range []Method{PGDConf, APGDConf, APGDConfT} {
 		testRaiseLinear(t, method, 2e-3)
@@ -148,7 +148,8 @@ func TestKeepHighest(t *testing.T) {
 	}
 }
 
-// TestThrow: random starts have all distances up to ε, and differ between indices and between restarts.
+// TestThrow: the random starts lie at all distances from 0 to ε. Examples with different indices get different starts,
+// and so do different restarts of one example.
 func TestThrow(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := &Search{Threat: Threat{norm, .1, 0, 1}, Seed: 1}

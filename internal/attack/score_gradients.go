@@ -11,7 +11,7 @@ import (
 // score of another class minus the label's score. ScoreGradients estimates the variance v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // writes the model's input for the values, without noise, to the slice 'in'
+	Feed       func(in, values []float32) // sets the slice 'in' to the model's input for the values, without noise
 	// Slope converts a gradient. The argument 'in' holds the gradient with respect to the model's input. Slope replaces
 	// this gradient by the gradient with respect to the example's values.
 	Slope func(values, in []float32)
@@ -62,7 +62,7 @@ func (g *ScoreGradients) score(ctx context.Context, x, noise, scores []float32) 
 	clean, in, out := make([]float32, d), make([]float32, batch*d), make([]float32, batch*m)
 	g.Feed(clean, x)
 	for first := 0; first < g.Size; first += batch {
-		for row := range batch { // the last batch is filled up
+		for row := range batch { // the last copy fills the rest of the last batch
 			k := min(first+row, g.Size-1)
 			for i, v := range clean {
 				in[row*d+i] = v + noise[k*d+i]

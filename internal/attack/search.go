@@ -41,11 +41,11 @@ type Found struct {
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Only attacks that change confidences set the fields Confidence and Altered. Confidence is the largest probability
-	// without an attack. Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the
-	// other attacks find one.
+	// without an attack. Altered holds the altered inputs: one for each element of the list Settings if the method is
+	// ACE, and one otherwise.
 	Confidence float64
 	Altered    []Altered
-	Lowered    *Lowered // only with KeepAll
+	Lowered    *Lowered // nil except with KeepAll
 }
 
 // Correct reports whether the classifier is right about the unperturbed example.
@@ -78,7 +78,7 @@ type Search struct {
 // Run attacks the examples. Their values must be in the box.
 func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	found := make([]Found, len(examples))
-	group := s.workers() * max(s.Classifier.Batch(), 1) // limits the memory
+	group := s.workers() * max(s.Classifier.Batch(), 1) // number of examples per group; limits the memory
 	for i := 0; i < len(examples); i += group {
 		j := min(i+group, len(examples))
 		if err := s.group(ctx, examples[i:j], found[i:j]); err != nil {
@@ -152,9 +152,9 @@ func others(scores []float32, label int) []int {
 	return all
 }
 
-// rounds calls f for each random start. It stops early if all targets are broken. A targeted attack has Restarts rounds
-// for each target class. Targeted attacks aim at the classes other than the label in the order of their clean scores,
-// largest first, and at no more than s.Targets of them.
+// rounds calls f for each random start. It stops early if all examples are broken. A targeted attack has Restarts
+// rounds for each class that it aims at. These classes are the s.Targets wrong classes with the largest clean scores,
+// or all wrong classes if there are fewer. The class with the largest score comes first.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)
@@ -178,14 +178,14 @@ func (s *Search) rounds(targets []*target, f func(round int) error) error {
 // workers is the number of goroutines that run the model.
 func (s *Search) workers() int { return max(1, s.Workers) }
 
-// random returns the random numbers of an example for one restart. These numbers do not depend on which other examples
-// are attacked.
+// random returns the generator of random numbers for one example and one restart. The numbers depend on the seed, the
+// example's index and the restart, but not on the other examples.
 func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }
 
-// settle stores a candidate as the example's adversarial input if the classifier gets the candidate wrong. A wrong
-// candidate that the threat does not allow is an error.
+// settle stores a candidate as the example's adversarial input if the classifier does not answer the label at the
+// candidate. It returns an error if the threat does not allow such a candidate.
 func (s *Search) settle(t *target, candidate, scores []float32) error {
 	class := smoothing.Vote(scores)
 	if class == t.Label {
@@ -205,7 +205,8 @@ func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	return distance, nil
 }
 
-// standing returns the targets that no attack has broken, and the targets whose attack continues after a success.
+// standing returns the targets that need further attacks. These are the targets that no attack has broken, and the
+// targets with goesOn.
 func standing(targets []*target) (rest []*target) {
 	for _, t := range targets {
 		if t.found.Adversarial == nil || t.goesOn {
@@ -221,7 +222,7 @@ func (s *Search) scores(ctx context.Context, inputs [][]float32) ([][]float32, e
 	scores := make([][]float32, len(inputs))
 	err := s.parallel(len(inputs), batch, func(i, j int) error {
 		in, out := make([]float32, batch*d), make([]float32, batch*m)
-		for row := range batch { // the last batch is filled up
+		for row := range batch { // the last input fills the rest of the last batch
 			copy(in[row*d:], inputs[min(i+row, j-1)])
 		}
 		if err := s.Classifier.Run(ctx, in, out); err != nil {

@@ -45,22 +45,24 @@ const (
 	DefaultScreenSamples    = 10_000
 )
 
-// Candidate is a perturbed input that may make the smoothed classifier answer another class. Rival is the class that
-// won among the samples from which the search selected the candidate. Because of this selection, these samples are no
-// evidence, and the caller must verify the candidate with fresh noise.
+// Candidate is a perturbed input that may make the smoothed classifier answer another class. The search selected the
+// candidate because the class Rival won among noisy samples. Because of this selection, these samples are no evidence,
+// and the caller must verify the candidate with fresh noise.
 type Candidate struct {
-	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
+	Values   []float32 // in the units of the data; a point of the search's lattice if there is one
 	Distance float64   // distance from the example, rounded up
 	Rival    int       // the class with the most votes, which is not the label
 }
 
-// NoisyGradients computes the gradient of a loss averaged over noise. Several goroutines may call Run at the same time.
+// NoisyGradients computes a loss from several noisy copies of an input, and the gradient of this loss. Several
+// goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
-	// Run computes the model's scores [C·m] of C noisy copies of x for m classes, the loss for the class 'label', and
-	// the gradient [D] of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added to
-	// the model's inputs. To compute the loss, take the label's softmax in each copy. The loss is −ln of the mean of these
-	// C values. An implementation with another loss returns 0 as the loss.
+	// Run makes C noisy copies of x [D], which is in the units of the data. To do so, it adds noise [C·D] to the
+	// model's input for x. Run computes the model's scores [C·m] for these copies, where m is the number of classes. It
+	// also computes the loss for the class 'label', and the gradient [D] of this loss with respect to x. The loss is
+	// −ln of the mean of the label's softmax over the C copies. An implementation with another loss returns 0 as the
+	// loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 
@@ -82,7 +84,8 @@ type SmoothedSearch struct {
 	Scale      float64  // scale of the noise, and the first radius
 	Gradients  NoisyGradients
 	Classifier Classifier
-	// Input returns the noisy inputs of the Classifier for the given values, which may be the values of a candidate.
+	// Input returns a generator of noisy inputs for the Classifier. The argument holds the values of the example or of
+	// a candidate.
 	Input    func(values []float32) (smoothing.Input, error)
 	Steps    int
 	Restarts int
@@ -189,8 +192,8 @@ func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance flo
 	return values, t.Distance(values, x.Values)
 }
 
-// stretch returns x + λ·direction, clipped to the box. It chooses the largest λ for which the distance of the result
-// from x is at most the ray's radius, up to a small error.
+// stretch returns x + λ·direction, clipped to the box. It searches for the largest λ that keeps the distance between
+// the result and x at or below the ray's radius. The search may end at a slightly smaller λ.
 func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	at := func(lambda float64) (values []float32, distance float64) {
 		values = make([]float32, len(x))
@@ -217,9 +220,9 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	return values
 }
 
-// crossing returns the ray with a new radius. The new radius is the smallest radius at which the label loses among
-// selection samples, up to a relative tolerance. The search starts at the ray's old radius, or at the scale of the
-// noise if the old radius is 0.
+// crossing returns a ray in the direction of r. Its radius is the smallest radius at which the label loses among
+// selection samples, up to a relative tolerance. The search for this radius starts at the radius of r, or at the scale
+// of the noise if r has the radius 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})
@@ -292,7 +295,7 @@ func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]C
 	return all, nil
 }
 
-// poll counts the votes of selection samples.
+// poll holds the numbers of votes for the label and for its rival among selection samples.
 type poll struct {
 	label, rival       int // rival: the class with the most votes, apart from the label
 	forLabel, forRival int
@@ -330,8 +333,8 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 	return p, nil
 }
 
-// Votes returns the number of votes for each class among n samples of a stream. The values may be the values of a
-// candidate.
+// Votes draws n samples of a stream around an example or a candidate with the given values. It returns the number of
+// votes for each class.
 func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
 	input, err := s.Input(values)
 	if err != nil {
@@ -368,7 +371,7 @@ func (s *SmoothedSearch) scores(ctx context.Context, input smoothing.Input, stre
 	for k := range pieces {
 		g.Go(func() error {
 			in := make([]float32, batch*d)
-			for row := range batch { // the last batch is filled up
+			for row := range batch { // the last sample fills the rest of the last batch
 				input.Perturb(in[row*d:(row+1)*d], stream, int64(min(first+k*batch+row, end-1)))
 			}
 			return s.Classifier.Run(ctx, in, scores[k*batch*m:(k+1)*batch*m])

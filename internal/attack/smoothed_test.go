@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// noisyLinear computes the gradient of −ln of the copies' mean softmax for the scores [0, z] with z = w·x + b +
+// noisyLinear implements NoisyGradients for a model of two classes. The scores of the classes are 0 and w·x + b +
 // bend·‖x‖².
 type noisyLinear struct {
 	*linear
@@ -147,8 +147,8 @@ func TestSmoothedLinear(t *testing.T) {
 }
 
 // sameForEveryBatch checks that a search has the same result for every batch size and number of goroutines, and another
-// result for another seed. The function 'find' passes a search to its argument, which may change the search, and then
-// runs the search.
+// result for another seed. The function 'find' makes a search, lets its argument 'change' modify the search, and then
+// runs it.
 func sameForEveryBatch[T any](t *testing.T, find func(change func(*SmoothedSearch, *linear)) T) {
 	t.Helper()
 	first := find(func(*SmoothedSearch, *linear) {})
@@ -180,8 +180,9 @@ func TestSmoothedSame(t *testing.T) {
 	sameForEveryBatch(t, find)
 }
 
-// TestSmoothedRuns: several runs together give the same gradient as one run with all copies, and also agree on whether
-// the label loses. The classifier is not linear, so the copies have different gradients and losses.
+// TestSmoothedRuns splits the copies of one step into several runs. The gradient must be the same as in one run with
+// all copies, and the label must lose in both cases or in neither. The classifier is not linear, so the copies have
+// different gradients and losses.
 func TestSmoothedRuns(t *testing.T) {
 	l, all, _ := wideLinear(1)
 	gradient := func(copies int) (along []float64, lost bool) {

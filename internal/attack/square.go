@@ -20,7 +20,7 @@ func (s *Search) square(ctx context.Context, targets []*target) error {
 }
 
 // walk changes random parts of each target's best input so far. It keeps a change if the loss falls. It passes each new
-// input to the function 'take', which reports whether the target needs no more queries.
+// input to the function 'take'. If 'take' returns true, the target gets no more queries.
 func (s *Search) walk(
 	ctx context.Context, targets []*target, loss func(scores []float32, label int) float64,
 	take func(w *walk, x, scores []float32) (done bool, err error),
@@ -56,7 +56,7 @@ func (s *Search) walk(
 	return nil
 }
 
-// walk is the Square attack on one example.
+// walk is the state of the Square attack on one example.
 type walk struct {
 	*target
 	rng                     *rand.Rand

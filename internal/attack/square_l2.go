@@ -9,7 +9,7 @@ const (
 	// firstTiles is the number of tiles along each side of an image. Square's first perturbation for L2 consists of
 	// these tiles.
 	firstTiles = 5
-	// leastSide is the smallest side of a window that Square changes for L2.
+	// leastSide is the smallest side of a window for L2, except in smaller images.
 	leastSide = 3
 )
 
@@ -109,10 +109,10 @@ func (w *walk) offsets(channel int, r rectangle) []int {
 	return all
 }
 
-// gather changes one channel of the perturbation d. It sets the window "from" to 0. The window "into" gets the squared
-// norm of both windows plus the argument 'unused'. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
-// windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values in the window "into", η is the argument 'form' and ρ
-// is a random sign.
+// gather changes one channel of the perturbation d. It sets d to 0 in the window "from", and gives new values to the
+// window "into". The new values are u·√(S + unused)/‖u‖ with u = ρ·η + ν/‖ν‖. Here S is the squared norm of the old
+// values of d in the union of both windows. ν holds the old values in the window "into", η is the argument 'form', and
+// ρ is a random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
 	places := w.offsets(channel, into)
 	nu := make([]float64, len(places))

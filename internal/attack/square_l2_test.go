@@ -105,8 +105,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestWindow: the sides of a window are odd, at least 3 and not larger than the image. The window's area follows the
-// schedule.
+// TestWindow: the sides of a window are odd, at least 3 and not larger than the image. Within these limits, the
+// window's area is near the given share of the image.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		shape         []int
@@ -232,7 +232,7 @@ func TestTile(t *testing.T) {
 	}
 }
 
-// TestProposeL2: a query leaves a perturbation of norm ε, and changes it only in two windows.
+// TestProposeL2: after a query, the perturbation has norm ε. The query changes no more values than two windows hold.
 func TestProposeL2(t *testing.T) {
 	for _, shape := range [][]int{{3, 20, 20}, {20, 20, 3}, {60}, {12, 5}} {
 		s, w := newL2Walk(shape, 3)

@@ -1,5 +1,5 @@
-// Package attack searches for small perturbations that make a classifier's answer wrong. Its results bound robust
-// accuracy from above, because another attack may break an input that these attacks did not break.
+// Package attack searches for small perturbations that make a classifier's answer wrong. The share of inputs that no
+// attack breaks is an upper bound on robust accuracy, because another attack may break more inputs.
 //
 // The package checks that the norm of every perturbation, rounded up, is at most Epsilon. It also runs the classifier
 // itself to confirm every success. Results depend on the classifier, the examples, the threat and the seed, but not on
@@ -82,7 +82,8 @@ func (t Threat) Distance(a, x []float32) float64 {
 	return most
 }
 
-// sign is 0 if the argument 'sum' is 0, and 1 otherwise. Equal inputs therefore have distance 0.
+// sign returns 0 if the argument 'sum' is 0, and 1 otherwise. As a factor in Distance, it makes the distance of equal
+// inputs 0.
 func sign(sum float64) float64 {
 	if sum == 0 {
 		return 0

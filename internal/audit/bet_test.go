@@ -39,8 +39,8 @@ func TestBetIsFormula(t *testing.T) {
 	}
 }
 
-// In a simulation with a fixed seed, the bet must reject a true bound with probability at most γ, and must reject a
-// false bound.
+// In a simulation with a fixed seed, the bet must reject a true claim with probability at most γ, and a false claim in
+// at least 90 % of the trials.
 func TestBetLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 0))
 	const gamma, trials, n = .05, 2000, 300

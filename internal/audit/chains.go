@@ -1,9 +1,9 @@
 package audit
 
 // Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
-// true hypothesis. A candidate's hypothesis is that, at the candidate, the certified class is at least as probable as
-// its rival. p[i] holds the p-values of the candidates of image i, the farthest candidate first. Chains returns the
-// number of candidates that it rejects for each image. These are always the first candidates of the image.
+// true hypothesis. The hypothesis of a candidate says that the certified class is at least as probable at this
+// candidate as the rival class. p[i] holds the p-values of the candidates of image i, the farthest candidate first.
+// Chains returns the number of rejected candidates of each image. These are always the first candidates of the image.
 //
 // The method is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with
 // the level γ/len(p). A rejected candidate passes its level to the next candidate of the image (fixed sequence). When

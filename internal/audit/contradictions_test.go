@@ -102,9 +102,9 @@ func TestSlackLevel(t *testing.T) {
 	}
 }
 
-// If the certificates of runs fail with at most their stated probability, at most 5 % of the runs may have a p-value of
-// 5 % or less. In this simulation with a fixed seed, each of 1,000 certificates fails with probability α. The attack
-// finds every certificate that fails. Each verification is wrong with probability γ.
+// If certificates are wrong no more often than they state, at most 5 % of the runs may have a p-value of 5 % or less.
+// In this simulation with a fixed seed, each run has 1,000 certificates, and each certificate is wrong with probability
+// α. The attack finds every wrong certificate. Each verification is wrong with probability γ.
 func TestRightRunsAreNotAccused(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
 	const alpha, gamma, n, trials, level = .001, 1e-5, 1000, 4000, .05

@@ -8,27 +8,27 @@ import (
 
 // Outcome holds the statements of the certificate and of the attack about one labelled example.
 type Outcome struct {
-	// Certified is the radius within which the certificate says that the answer is the label. Certified is negative if
-	// there is no such radius.
+	// Certified is the certified radius: the certificate says that the answer is the label for every perturbation up to
+	// this norm. Certified is negative if the certificate does not say this for any radius.
 	Certified float64
-	// Broken is the distance of the nearest input at which a test has verified that the answer differs from the label.
-	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
-	// example itself, and +∞ if no such input was found.
+	// Broken is the distance from the example to the nearest verified break. At a verified break, a test has shown that
+	// the answer is not the label. The error probability of all tests of one example together is Levels.Gamma. Broken
+	// is 0 if the answer is wrong at the example itself, and +∞ if there is no verified break.
 	Broken float64
-	// Listed is the distance from the example to the nearest input at which either a test of this example or Chains has
-	// verified that the answer differs from the label. Chains tests the inputs of all examples together, at one
-	// familywise level. Listed is at most Broken.
+	// Listed is like Broken, but it also counts the breaks that Chains has verified. Chains tests the inputs of all
+	// examples together, at one familywise level. Listed is at most Broken.
 	Listed float64
 }
 
-// Point is a point of the curves at one radius. Every share is a share of the n outcomes.
+// Point holds the values of the curves at one radius. Each share is a number of outcomes, divided by the number of all
+// outcomes.
 type Point struct {
 	Radius    float64 `json:"radius"`
-	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
-	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images is an upper bound on the robust accuracy on the images of the audit. Each value of Listed rests on
-	// verified answers, and the bound is wrong only if one of these answers is wrong. The probability of such an error
-	// is at most the familywise level of Chains.
+	Certified float64 `json:"certified"` // share of the outcomes with Outcome.Certified ≥ Radius
+	Unbroken  float64 `json:"unbroken"`  // share of the outcomes with Outcome.Broken > Radius
+	// Images is the share of the outcomes with Outcome.Listed > Radius. It is an upper bound on the robust accuracy on
+	// the images of the audit. This bound is wrong only if one of the verified breaks is false. The probability of such
+	// an error is at most the familywise level of Chains.
 	Images float64 `json:"images"`
 	// Lower and Upper bound the robust accuracy of the population. Each of these bounds holds with confidence 1−δ for
 	// this radius alone.
@@ -56,9 +56,9 @@ type Levels struct {
 // constant, one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is
 // robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
-// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. Each value of
-// Listed rests on verified answers, and this bound is wrong only if one of these answers is wrong. The probability of
-// such an error is at most the familywise level of Chains.
+// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. This bound is
+// wrong only if one of the verified breaks is false. The probability of such an error is at most the familywise level
+// of Chains.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// exactFlip returns the evidence E of Flip from its definition, where a and b are the numbers of votes for A and for B.
-// E is 2^{a+b+1} times the integral of θ^b(1−θ)^a over (½, 1), which exactFlip computes by expanding (1−θ)^a.
+// exactFlip returns the exact evidence E of Flip. The arguments a and b are the numbers of votes for A and for B. E is
+// 2^{a+b+1} times the integral of θ^b(1−θ)^a over (½, 1). exactFlip expands (1−θ)^a and integrates each term.
 func exactFlip(a, b int64) *big.Rat {
 	sum := new(big.Rat)
 	half := big.NewRat(1, 2)
@@ -75,8 +75,8 @@ func TestFlipIsMartingale(t *testing.T) {
 	}
 }
 
-// crossing returns P(E ≥ 1/γ at any of the first n votes) for θ = P(B)/(P(A)+P(B)). It sums over all sequences of
-// votes.
+// crossing returns the probability that E reaches 1/γ within n votes, if each vote is for B with probability theta and
+// for A otherwise. It sums over all sequences of votes.
 func crossing(n int, theta, gamma float64) float64 {
 	alive, crossed := []float64{1}, 0.
 	for k := 1; k <= n; k++ {
@@ -96,8 +96,8 @@ func crossing(n int, theta, gamma float64) float64 {
 	return crossed
 }
 
-// The level holds at every stopping time. The test sums over all sequences of 400 votes. If p_B is slightly above p_A,
-// Flip rejects after enough votes.
+// At p_A = p_B, the probability that Flip ever rejects within 400 votes is at most γ. If 70 % of the votes are for B,
+// Flip rejects with a probability of at least 99 %. The test sums over all sequences of votes.
 func TestFlipLevel(t *testing.T) {
 	for _, gamma := range []float64{.05, .01, .001} {
 		if p := crossing(400, .5, gamma); p > gamma {

@@ -1,10 +1,10 @@
 // Package auditlog keeps the log of a server's answers: a file of JSON lines, each with a line number and a checksum.
 //
-// A server only appends to the file. It writes all lines of a request together, before it sends the answers. So the
-// file holds the line of every answer that was sent, even if the server is killed. The next start removes an incomplete
-// last line. When a server starts, it writes a session line, which says how the server makes its answers. An answer
-// line holds the answer, the key of the answer's noise, and a hash of the input. The answer line, the session line and
-// the input itself suffice to repeat the answer.
+// A server adds lines at the end of the file and never changes a complete line. It writes all lines of a request
+// together, before it sends the answers. So the file holds the line of every answer that was sent, even if the server
+// is killed. The next start removes an incomplete last line. When a server starts, it writes a session line, which says
+// how the server makes its answers. An answer line holds the answer, the key of the answer's noise, and a hash of the
+// input. The answer line, the session line and the input itself suffice to repeat the answer.
 package auditlog
 
 import (
@@ -51,7 +51,7 @@ type Answer struct {
 	Request string `json:"request,omitempty"` // id that the client gave
 	Input   string `json:"input"`             // SHA-256 of the values as little-endian float32, in hex
 	// Key is the seed of the noise, in hex. The server drew the key for this request, after the input had arrived. The
-	// key and predict.Answer.Index, the number of the input within the request, determine the noise.
+	// noise depends on the key and on the field Index, which is the number of the input within the request.
 	Key     string  `json:"key"`
 	Certify bool    `json:"certify,omitempty"`
 	Radius  float64 `json:"certify_radius,omitempty"`
@@ -64,7 +64,7 @@ type Log struct {
 	file   *os.File
 	lock   *flock.Flock
 	seed   checksum.Seed
-	size   int64 // number of bytes of the whole lines
+	size   int64 // number of bytes in complete lines
 	next   int64
 	dirty  bool
 	broken error
@@ -72,8 +72,8 @@ type Log struct {
 	synced sync.WaitGroup
 }
 
-// syncEvery is the time between two writes to the disk. A power cut may lose the lines since the last of these writes.
-// A kill of the process loses no line.
+// syncEvery is the time between two syncs of the file to the disk. A power cut may lose the lines since the last sync.
+// No line is lost if only the process is killed.
 const syncEvery = time.Second
 
 // Open opens or creates the log of a run's answers. It checks all lines and removes an incomplete last line. It returns
@@ -111,8 +111,8 @@ func (l *Log) start(path string) error {
 // Begin appends a session.
 func (l *Log) Begin(s Session) error { return l.write([]Line{{Session: &s}}) }
 
-// Append adds the answers to one request to the log. After Append returns without an error, a kill of the process loses
-// none of the answers.
+// Append writes the answers of one request to the log. Once Append has returned nil, no answer is lost if the process
+// is killed.
 func (l *Log) Append(answers []Answer) error {
 	lines := make([]Line, len(answers))
 	for i := range answers {
@@ -147,7 +147,8 @@ func (l *Log) write(lines []Line) error {
 	return nil
 }
 
-// syncOften writes the lines to the disk from time to time.
+// syncOften syncs the file to the disk once in each interval syncEvery, if the file has new lines. It returns when the
+// log is closed.
 func (l *Log) syncOften() {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -195,7 +196,7 @@ func Read(path string, seed checksum.Seed, visit func(Line) error) error {
 
 var errTorn = errors.New("the last line is incomplete")
 
-// maxLine limits the memory for one line.
+// maxLine is the largest length of a line in bytes. It limits the memory for one line.
 const maxLine = 64 << 20
 
 // read passes each line, and the offset at which the line ends, to the function 'visit'.
@@ -224,7 +225,7 @@ func read(r io.Reader, seed checksum.Seed, visit func(line Line, end int64) erro
 	return s.Err()
 }
 
-// wholeLines splits data into lines, which keep their newlines.
+// wholeLines is a bufio.SplitFunc. It splits data into lines, and each line keeps its newline.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

@@ -54,7 +54,8 @@ func count(path string, seed checksum.Seed) (sessions, answers int, err error) {
 	return sessions, answers, err
 }
 
-// TestLog writes a log in two sessions, by several goroutines.
+// TestLog writes two sessions to a log. In each session, several goroutines append answers. Read must return every
+// line, and must refuse the seed of another run.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, 2, 20)

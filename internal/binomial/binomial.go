@@ -1,11 +1,11 @@
-// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
-// number that it computes for a certificate is an enclosure (Span), or a bound that an enclosure proves.
+// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. The
+// numbers for certificates are enclosures of the true value (Span), or bounds that follow from an enclosure.
 //
 //   - LowerBound and UpperBound are the one-sided Clopper–Pearson bounds on the success probability. LowerSpan encloses
 //     the exact lower bound.
 //   - Tail encloses P(Bin(n, p) ≥ k). LogTerm computes ln P(Bin(n, p) = k).
 //   - FailureQuantile bounds how many of n certificates are wrong.
-//   - McNemar is the exact test of whether one of two classifiers is right more often.
+//   - McNemar returns the exact p-value of the hypothesis that two classifiers are right equally often.
 package binomial
 
 import "math"
@@ -66,8 +66,8 @@ func deviance(x, m float64) float64 {
 // error of at most 2·unit, 0 ≤ k ≤ n.
 //
 // LogTerm uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq),
-// where δ is the Stirling error. The means np and nq each carry a relative error of 3·unit, which changes each D by at
-// most 3·unit·|k − np|.
+// where δ is the function stirlingError and D is the function 'deviance'. The means np and nq each carry a relative
+// error of 3·unit, which changes each D by at most 3·unit·|k − np|.
 func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	x, y, N := float64(k), float64(n-k), float64(n)
 	switch k {
@@ -109,8 +109,8 @@ func Tail(n, k int64, p float64) Span {
 	if float64(k) > (float64(n)+1)*p {
 		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
-	// The variable c encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. The argument
-	// lambda is n−k+1 − (n+1)q. The code computes it as (n+1)p − k, because q is rounded and p is not.
+	// The variable c encloses P(Bin(n, p) ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. The argument lambda is
+	// n−k+1 − (n+1)q. The code computes it as (n+1)p − k, because q is rounded and p is not.
 	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
@@ -164,8 +164,8 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0.
-		// The upper end uses the fact that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
+		// The result may be below the smallest normal float64. Bounds on relative errors do not hold there, so the
+		// lower end is 0. The upper end uses the fact that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

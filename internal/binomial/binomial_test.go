@@ -25,7 +25,7 @@ func exactTail(n, k int64, p float64) *big.Rat {
 	return new(big.Rat).SetFrac(sum, new(big.Int).Lsh(big.NewInt(1), uint(int64(s)*n)))
 }
 
-// The oracle is exact rational arithmetic.
+// The test compares Tail with exact rational arithmetic.
 func TestBinomialTailEnclosesExactValue(t *testing.T) {
 	for _, n := range []int64{1, 2, 5, 17, 40} {
 		for _, p := range []float64{1e-12, 1e-3, 0.1, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12} {
@@ -35,7 +35,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 				lo, hi := new(big.Rat).SetFloat64(got.Lower), new(big.Rat).SetFloat64(got.Upper)
 				value, _ := exact.Float64()
 				if value < 1e-290 {
-					continue // only the upper end is valid
+					continue // the enclosure of such a small tail may be wide
 				}
 				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 || got.Lower < 0 || got.Upper > 1 {
 					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.Lower, got.Upper)
@@ -118,8 +118,8 @@ func bigLog(x *big.Float) *big.Float {
 	return ln2.Mul(ln2, new(big.Float).SetInt64(int64(e))).Add(ln2, log(m))
 }
 
-// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits. It compares these values with the table up to
-// n = 15 and with the series from n = 16.
+// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits. For n ≤ 15 it compares these values with the
+// table, and for larger n with the series.
 func TestStirlingTable(t *testing.T) {
 	const prec = 200
 	// π has 60 digits here (OEIS A000796).
@@ -208,7 +208,7 @@ func TestTailWidth(t *testing.T) {
 	}
 }
 
-// If pⁿ < e⁻⁷⁰⁰, the upper end is 2e⁻⁷⁰⁰.
+// If pⁿ < e⁻⁷⁰⁰, Tail encloses P(Bin(n, p) ≥ n) = pⁿ between 0 and 2e⁻⁷⁰⁰.
 func TestTailBelowNormalNumbers(t *testing.T) {
 	for _, n := range []int64{2, 50, 1000} {
 		for _, logp := range []float64{-700.1, -720, -800, -1400} {
@@ -261,7 +261,7 @@ func TestLowerBoundIsExact(t *testing.T) {
 					t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v]", x, n, alpha, s.Lower, s.Upper)
 				}
 				u := UpperBound(n-x, n, alpha)
-				// The definition of the upper bound u is P(Bin(n, u) ≤ n−x) ≤ α.
+				// At the upper bound u, P(Bin(n, u) ≤ n−x) must be at most α.
 				tail := new(big.Rat).Sub(big.NewRat(1, 1), exactTail(n, n-x+1, u))
 				if tail.Cmp(A) > 0 {
 					t.Errorf("upper(%d, %d, %v) = %v is below the bound", n-x, n, alpha, u)
@@ -296,7 +296,7 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The exact bound α^(1/n) is so close to 1 that Tail finds no float64 below 1 that is provably above the exact bound.
+// Tail cannot prove that any float64 below 1 lies above the exact bound α^(1/n), because this bound is very close to 1.
 // So the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {

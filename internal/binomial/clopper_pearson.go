@@ -6,15 +6,15 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// MinLevel is the smallest α that the bounds accept. With this limit, tails near α are far above the smallest normal
-// float64, below which bounds on relative errors fail.
+// MinLevel is the smallest α that the bounds accept. Bounds on relative errors hold only for normal float64 numbers.
+// Tails near MinLevel are far above the smallest normal number.
 const MinLevel = 1e-100
 
 // LowerBound returns the one-sided Clopper–Pearson bound. This is a lower bound at level 1−α on the success probability
-// p of n trials, of which x succeeded. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper &
-// Pearson 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 the bound is the p at which
-// P(Bin(n, p) ≥ x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never
-// exceeds the exact bound. Its relative distance from the exact bound is at most 1e-9.
+// p, if x of n trials succeeded. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper & Pearson
+// 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 the bound is the p at which P(Bin(n, p) ≥
+// x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never exceeds the
+// exact bound. Its relative distance from the exact bound is at most 1e-9.
 //
 // Domain: 0 ≤ x ≤ n, MinLevel ≤ α < 1.
 func LowerBound(x, n int64, alpha float64) float64 {
@@ -22,8 +22,8 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound computes LowerBound. The result 'width' is the length, in ln p, of the last Newton step. It is about the
-// distance to the root.
+// lowerBound computes LowerBound as the result 'best'. The result 'width' estimates the distance, in ln p, from 'best'
+// to the root. LowerSpan starts its search for the upper end with 'width'.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {
 		return 0, 0

@@ -3,7 +3,7 @@ package binomial
 import "fmt"
 
 // FailureQuantile returns the smallest k with P(Bin(n, α) > k) ≤ δ. If n certificates fail independently, each with
-// probability at most alpha, then with probability at least 1 − delta at most k of them are wrong.
+// probability at most alpha, then more than k of them fail with probability at most delta.
 //
 // If the failures are independent and have probabilities p_i ≤ α, their number is stochastically at most Bin(n, α). The
 // proof couples the indicator of each failure with a Bernoulli(α) variable that is at least as large. The number n must
@@ -21,7 +21,7 @@ func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	case !(delta > 0 && delta < 1):
 		return 0, fmt.Errorf("delta %v is outside (0, 1)", delta)
 	}
-	// P(X > n) = 0 ≤ δ, so k = n is valid. A smaller k replaces n only if it passes the check.
+	// P(Bin(n, α) > n) = 0 ≤ δ, so k = n is valid. A smaller k replaces n only if it passes the check.
 	low, high := int64(-1), n
 	for high-low > 1 {
 		k := low + (high-low)/2

@@ -19,7 +19,8 @@ const suffix = ".onnx"
 //go:embed models/*.onnx
 var files embed.FS
 
-// Name returns the name in the path of a model that is part of the program. The result ok is false for other paths.
+// Name removes the prefix "builtin:" from a path and returns the rest, the name of the model. The result ok is false
+// for paths without this prefix.
 func Name(path string) (name string, ok bool) { return strings.CutPrefix(path, prefix) }
 
 // Model returns the content of the model with this name.

@@ -24,9 +24,9 @@ func TestAuditCoverage(t *testing.T) {
 	}
 }
 
-// TestAuditAtom prints a table of docs/calibration-error.md. The table says how often the printed and the repaired
-// Nadaraya–Watson bound are below the true error if all scores are equal. Both bounds use one split into training and
-// validation points, for which the paper states its Proposition 2.
+// TestAuditAtom prints a table for docs/calibration-error.md. In the simulation all scores are equal. The table says
+// how often two bounds are below the true error: the Nadaraya–Watson bound of the paper ("printed") and its repaired
+// version. Both bounds use a single split into training and validation points, as Proposition 2 of the paper does.
 func TestAuditAtom(t *testing.T) {
 	const train, valid, trials, truth = 2000, 15_000, 4000, 0.2
 	rng := rand.New(rand.NewPCG(12, 2))
@@ -70,8 +70,8 @@ func auditTrials(t *testing.T, trials int) int {
 	return min(n, trials)
 }
 
-// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. BinnedQuadratic uses
-// quadraticPath from 300 pairs on. It is slow, so there are fewer samples of these sizes.
+// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. From 300 pairs on,
+// BinnedQuadratic uses quadraticPath, which is slow. So the test draws fewer samples of 400 and 3000 pairs.
 func TestAuditBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, map[int]int{
 		6: auditTrials(t, 2000), 20: auditTrials(t, 2000), 400: auditTrials(t, 600), 3000: auditTrials(t, 200),

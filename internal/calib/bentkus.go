@@ -6,20 +6,22 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BinnedBentkus returns an upper bound on the calibration error. Its assumption and its partitions of the scores are
-// those of BinnedVariation. Two parts of the concentration step are sharper:
+// BinnedBentkus returns an upper bound on the calibration error. It has the assumption and the partitions of
+// BinnedVariation. Two parts of its concentration step are sharper:
 //
 //   - The inequality of Bentkus (2004) replaces Bennett's (see bentkusTail).
 //   - Partition k gets the share w_k of δ₁ in place of the share 1/K. The share w_k is proportional to 1/(1+(k−k*)²)
 //     with k* = log₂(2.5·n^⅓). The best partition is near k* for a calibrated classifier. The shares depend on n only.
 //
-// So CE ≤ min_k c_k with probability ≥ 1−δ, where c_k is the largest c that A_k does not refute at level w_k·δ₁.
+// So CE ≤ min_k c_k with probability ≥ 1−δ. Here A_k is the number A of oneStep for partition k, and c_k is the largest
+// c that A_k does not refute at level w_k·δ₁.
 //
 // Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is convex
 // in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) has two values, mean 0 and variance
-// η_i(1−η_i). By the lemma of bentkusTail, E f is larger for the sign with the larger upper value, whatever the other
-// summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent,
-// identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
+// η_i(1−η_i). Of the two signs of h_i, consider the one with the larger upper value. By the lemma of bentkusTail, this
+// sign gives the larger E f, whatever the other summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E
+// f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and at most 1+c. Their mean is 0, and their
+// variance is at most β − c².
 //
 // The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
 // all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
@@ -86,16 +88,16 @@ func (o oneStep) populationBentkus(a float64) float64 {
 //
 //	inf_{τ < nt} E(S−τ)₊² / (nt−τ)²,
 //
-// where S is the sum of n independent variables that are c with probability v/(c²+v) and −v/c otherwise.
+// where S is the sum of n independent variables. Each of them is c with probability v/(c²+v), and −v/c otherwise.
 //
-// Lemma: E(U−τ)₊² ≤ E(T−τ)₊² for such a U and such a two-point variable T. Proof: if τ < −v/c, E(U−τ)₊² ≤ E(U−τ)² ≤
-// v+τ² = E(T−τ)₊². Otherwise let w(u) = (c−τ)(u+v/c)/(c+v/c). w equals u−τ at u = c, and its slope is at most 1, so
-// w(u)² ≥ (u−τ)₊² for u ≤ c. And E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ The lemma replaces the summands one at a time,
-// and the bound follows by Markov's inequality. The resulting bound is at most Hoeffding's bound, because e^{λu} is a
-// mixture of functions (u−τ)₊².
+// Lemma: E(U−τ)₊² ≤ E(T−τ)₊², where U is one of the U_i, and T is one of the summands of S. Proof: if τ < −v/c,
+// E(U−τ)₊² ≤ E(U−τ)² ≤ v+τ² = E(T−τ)₊². Otherwise let w(u) = (c−τ)(u+v/c)/(c+v/c). w equals u−τ at u = c, and its slope
+// is at most 1, so w(u)² ≥ (u−τ)₊² for u ≤ c. And E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ The lemma replaces the
+// summands one at a time, and the bound follows by Markov's inequality. The resulting bound is at most Hoeffding's
+// bound, because e^{λu} is a mixture of functions (u−τ)₊².
 //
-// S is a linear function of a binomial variable B. Written for B, the limit nt becomes x = n(v+ct)/(c²+v). The sums M_r
-// = Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. A geometric series
+// S is a linear function of a binomial variable B. The event S ≥ nt is B ≥ x with x = n(v+ct)/(c²+v). The sums M_r =
+// Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. A geometric series
 // bounds the omitted terms, because the ratio of neighbouring terms decreases. Then the code lowers k until the best τ
 // = k−u lies between k−1 and k. For such a τ,
 //
@@ -116,8 +118,8 @@ func bentkusTail(n int, t, v, c float64) float64 {
 		top, x = float64(n), min(x, float64(n))
 	}
 	logp, absErr := binomial.LogTerm(int64(n), int64(top), p, q)
-	// Each step multiplies by a ratio with a relative error of a few times 2⁻⁵³. There are at most a few times √n
-	// steps.
+	// The factor 1+1e-9 covers the rounding errors of the sums. Each step multiplies by a ratio with a relative error
+	// of a few times 2⁻⁵³, and there are at most a few times √n steps.
 	return min(1, tailMoments(float64(n), top, q/p).least(x, q/p)*math.Exp(logp+absErr)*(1+1e-9))
 }
 

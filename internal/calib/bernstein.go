@@ -14,7 +14,7 @@ func bernstein(n int, delta, variance, width float64) float64 {
 	return math.Sqrt(2*variance*l) + 3*width*l
 }
 
-// moments accumulates a mean and a variance with divisor n by Welford's recurrence.
+// moments computes a mean and a variance by Welford's recurrence. The variance has the divisor n.
 type moments struct {
 	n        int
 	mean, m2 float64

@@ -24,7 +24,7 @@ func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
-	// This product decreases as m grows, so it reaches 2/α at every m below the result of bisect.
+	// The product Π(1 + λ(x−m)) decreases as m grows, so it reaches 2/α at every m below the result of bisect.
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high
@@ -40,8 +40,8 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 	return min(1, 2*math.Exp(-most))
 }
 
-// bisect returns an m ∈ [0, 1) for which refuted(m) is true. The result is at most 2⁻⁵⁰ below the largest such m, or 0
-// if bisect finds no such m. The function 'refuted' must be true up to some m and false beyond this m.
+// bisect returns the largest m ∈ [0, 1) for which refuted(m) is true, or a number at most 2⁻⁵⁰ below it. It returns 0
+// if it finds no such m. The function 'refuted' must be true up to some m and false beyond this m.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {
@@ -57,7 +57,7 @@ func bisect(refuted func(m float64) bool) float64 {
 const (
 	bettingCells = 1024
 	mostStake    = 0.75
-	firstRound   = 8 // least expected size of the first round, whose bets use no observed variance
+	firstRound   = 8 // smallest expected size of the first round; bets in this round use no observed variance
 )
 
 // bettingRounds holds the examples of each round, as a histogram over the values k/bettingCells.

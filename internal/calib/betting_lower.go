@@ -3,7 +3,7 @@ package calib
 import "math"
 
 // LowerBound is a lower bound on the calibration error CE = E|s − η(s)|: P(CE < Value) ≤ Delta. The result of
-// VariationLower bounds the total variation of η in the same way.
+// VariationLower is also a LowerBound, but it bounds the total variation of η.
 type LowerBound struct {
 	Value float64 `json:"value"`
 	Delta float64 `json:"delta"`
@@ -19,14 +19,15 @@ type LowerBound struct {
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
-// is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1. The average of M over a fixed set
-// of λ and of choices of σ is also such a supermartingale. By Markov's inequality the average reaches 1/δ with
-// probability ≤ δ. The average decreases in m. The bound is the largest m at which the average reaches 1/δ, or 0 if
-// there is no such m.
+// is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1. The method takes the average of M
+// over a fixed set of values of λ and a fixed set of functions σ. This average is a supermartingale that starts at 1,
+// too. By Markov's inequality the average reaches 1/δ with probability ≤ δ. The average decreases in m. The bound is
+// the largest m at which the average reaches 1/δ, or 0 if there is no such m.
 //
-// There are eight choices of σ. They divide [0, 1] into 1, 2, 4, …, 128 bins of equal width, and σ is constant in each
-// bin. In a bin, σ is 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier pairs of the bin. λ takes the
-// values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is near the best λ for an X of standard deviation 2^−j.
+// The set has eight functions σ. Each function is constant in bins of equal width: the first function has one bin, and
+// the others have 2, 4, …, 128 bins. In a bin, σ is 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
+// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is near the best λ for an X of
+// standard deviation 2^−j.
 //
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
 // of the pairs within an epoch does not matter. The code deals the pairs to epochs at random, as the seed determines.
@@ -43,11 +44,13 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	return LowerBound{Value: value, Delta: delta, Sound: true}, nil
 }
 
-// refutedByBets returns the largest m at which the wealth of n pairs reaches 1/δ, or 0 if there is no such m.
+// refutedByBets returns the largest m at which the wealth (see logWealth) reaches 1/δ, or 0 if there is no such m. The
+// argument n is the number of pairs.
 func refutedByBets(bets *[signKinds][gridCells + 1]float64, n int, delta float64) float64 {
 	lambdas := betSizes(n, delta)
-	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. The derivative
-	// of ln(1+λ(X−m)) in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is bounded for every m tried below.
+	// The terms 1e-9 and n·2⁻³⁶ cover rounding errors. Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤
+	// ln 2 are off by at most n·2⁻⁴⁰. The derivative of ln(1+λ(X−m)) in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is
+	// bounded for every m tried below.
 	target := math.Log(1/delta) + 1e-9
 	return largestRefuted(func(m float64) bool { return logWealth(bets, lambdas, m)-float64(n)*0x1p-36 >= target })
 }
@@ -81,7 +84,8 @@ func epochSizes(n int) []int {
 	return sizes
 }
 
-// collectEpochs deals the pairs to epochs of the sizes from epochSizes. Every assignment is equally likely.
+// collectEpochs deals the pairs to epochs at random. Every assignment is equally likely. The function epochSizes gives
+// the sizes of the epochs.
 func (s *Sample) collectEpochs(seed uint64) []epoch {
 	sizes := epochSizes(s.N())
 	of := make([]uint16, 0, s.N())

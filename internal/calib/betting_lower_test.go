@@ -173,8 +173,9 @@ func TestCheckPerturbed(t *testing.T) {
 	}
 }
 
-// The bound b2 on |η″| holds and is at most a third too large. For a classifier with two original scores, each of which
-// determines the label, |η″| reaches 4/(6√3)/h² = 0.385/h². The bound b2 is 0.5/h².
+// The bound b2 on |η″| holds and is at most a third too large. In the test, scores have one of two values before the
+// perturbation, and the label is 0 for one value and 1 for the other. Then |η″| reaches 4/(6√3)/h² = 0.385/h². The
+// bound b2 is 0.5/h².
 func TestSecondDerivative(t *testing.T) {
 	const h = 1.0 / 32
 	_, b2 := derivatives(h)

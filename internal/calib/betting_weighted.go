@@ -10,9 +10,10 @@ import "math"
 // for CE_Q. The type Weighting defines W, Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and
 // the code takes the w that makes X smallest. The wealth grows with X, so this choice can only lower the wealth.
 //
-// The function σ guesses the sign of s − η_Q(s). It uses the weighted sum of s−y over the earlier pairs of the bin,
-// divided by the root of the sum of squares. For Γ > 1, σ uses no weights. The reason is that σ must not depend on
-// later pairs, but weights may have been estimated from the features of all rows, which include later pairs.
+// The function σ guesses the sign of s − η_Q(s). For each earlier pair of the bin, it takes the weighted residual, s−y
+// times the weight. The guess is the sum of these residuals, divided by the root of the sum of their squares. For Γ >
+// 1, σ uses no weights. The reason is that σ must not depend on later pairs, but estimated weights may depend on the
+// features of all pairs.
 func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -25,7 +26,7 @@ func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, e
 	return LowerBound{Value: max(0, min(1, value)), Delta: delta, Sound: true}, nil
 }
 
-// pastResiduals sums the residuals of the earlier pairs of a bin.
+// pastResiduals holds two sums over the earlier pairs of a bin: the sum of the residuals and the sum of their squares.
 type pastResiduals struct{ sum, squares float64 }
 
 // dealEpochs returns the positions of the pairs of each epoch, in a random order.
@@ -78,7 +79,7 @@ func (s *WeightedSample) placeBets(seed uint64) *[signKinds][gridCells + 1]float
 	return &bets
 }
 
-// residual returns the bin of pair i and ŵ(s−y)/W.
+// residual returns the bin of pair i, and the residual ŵ(s−y)/W of this pair.
 func (s *WeightedSample) residual(i int) (at int, z float64) {
 	score, label := unpack(s.packed[i])
 	return min(int(score*signBins), signBins-1), s.share[i] * (score - float64(label))

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A bin is a set of neighbouring scores of a sample; equal scores share a bin. The struct holds the sums over the bin
-// that the binned bounds need. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbouring bins merge
-// into one bin in constant time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
+// A bin is a set of neighbouring scores of a sample; equal scores share a bin. The binned bounds use the sums that the
+// struct holds. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbouring bins merge into one bin in
+// constant time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
 	level      uint8 // number of the coarsest partition with a cut just before this bin
@@ -111,7 +111,8 @@ func (s *Sample) cutLevels() []uint8 {
 			j++
 		}
 		if b-a > 1 {
-			// Partition k is the coarsest whose bins are no larger than this set of b−a equal scores: 2ᵏ(b−a) ≥ n.
+			// The set of b−a equal scores gets cuts in each partition k with n/2ᵏ ≤ b−a. The code computes the smallest
+			// such k.
 			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
 				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
 			}

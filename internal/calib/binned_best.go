@@ -2,17 +2,19 @@ package calib
 
 import "math"
 
-// BinnedBest returns an upper bound on the calibration error from two bounds with the same assumption, BinnedBentkus and
-// BinnedQuadratic. BinnedQuadratic is the smaller one near calibration, if there are enough scores.
+// BinnedBest returns an upper bound on the calibration error. It combines two bounds with the same assumption,
+// BinnedBentkus and BinnedQuadratic. If the classifier is nearly calibrated and there are enough scores,
+// BinnedQuadratic is the smaller bound.
 //
 // Write Q(δ) and B(δ) for BinnedQuadratic and BinnedBentkus at level δ, and let w(c) be a function that depends on n
-// only. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c. For the true value c =
-// CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with probability at most w(c)δ +
-// (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is not refuted.
+// only. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c. For the true value c
+// = CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with probability at most w(c)δ
+// + (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is not refuted.
 //
-// w(c) is constant in each range of bestRanges. It is small for large c. So most of δ goes to the bound that is likely to
-// be the smaller one if CE is near c. For values of c far above CE, the other bound is small enough with the rest of δ.
-// In the range (low, high], the largest value that is not refuted is min(Q, B, high), if this is above low.
+// w(c) is constant in each range of bestRanges, and it is small for large c. For a value c, one of the two bounds is
+// likely to be the smaller one if CE is near c, and this bound gets most of δ. If c is far above CE, the other bound
+// can refute c with its small part of δ. In the range (low, high], the largest value that is not refuted is min(Q, B,
+// high), if this is above low.
 //
 // The field OfSample of the result combines the fields OfSample of the two bounds in the same way. This is valid
 // because the error of the sample is a fixed number, too, given the scores.
@@ -43,14 +45,15 @@ func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
 	return best, nil
 }
 
-// A bestRange is a range of values of the calibration error. For these values, BinnedQuadratic gets the share w of δ, and
-// BinnedBentkus gets the rest.
+// A bestRange is a range of values of the calibration error. It begins just above the field 'low'. The field
+// 'quadratic' is the share w of δ for BinnedQuadratic in this range. BinnedBentkus gets the rest.
 type bestRange struct{ low, quadratic float64 }
 
-// bestRanges returns the ranges of BinnedBest for n scores in descending order. The first range ends at 1, and each other
-// range ends where the range before begins. If CE is larger than a small multiple of n^{−2/5}, BinnedBentkus is nearly
-// always the smaller bound. If CE is smaller, the order of the bounds depends on n and on the distribution of the scores:
-// BinnedQuadratic is hardly ever the smaller bound for few scores, and nearly always for many scores.
+// bestRanges returns the ranges of BinnedBest for n scores. The range with the largest values comes first and ends at
+// 1. Each other range ends where the range before it begins. If CE is larger than a small multiple of n^{−2/5},
+// BinnedBentkus is nearly always the smaller bound. For smaller CE, this depends on n and on the distribution of the
+// scores. With few scores, BinnedQuadratic is hardly ever the smaller bound. With many scores, it is nearly always the
+// smaller bound.
 func bestRanges(n float64) []bestRange {
 	const few, many = 300, 50_000
 	scale := math.Pow(n, -0.4)
@@ -64,7 +67,8 @@ func bestRanges(n float64) []bestRange {
 	return []bestRange{large, {1.75 * scale, 0.5}, {0, 0.8}}
 }
 
-// keeps reports whether the range has a value that the bound does not refute.
+// keeps reports whether the range contains values at or below the argument 'bound'. The bound does not refute these
+// values.
 func (r bestRange) keeps(bound float64) bool { return bound > r.low || r.low == 0 }
 
 // bound returns the smaller of the two bounds at their levels in the range. If BinnedBentkus refutes the whole range,

@@ -64,9 +64,8 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses draws samples of n pairs. There are four kinds of statements: the upper bounds on CE, the bounds on the error
-// of the sample (OfSample), the lower bounds, and the curve. For each kind, misses counts the samples for which the
-// statement is false.
+// misses draws samples of n pairs and counts how often each statement is false. The statements are the upper bounds on
+// CE, the bounds on the error of the sample (OfSample), the lower bounds, and the curve.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}
@@ -163,7 +162,7 @@ func TestBinnedCoverage(t *testing.T) {
 
 // The simulation detects a bound that is too small, for example a bound with only a fifth of the concentration term.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
-	l := pairLaws()[17] // one atom: |s−ȳ| is a single, nearly normal number
+	l := pairLaws()[17] // all scores are equal, so |s−ȳ| is the same for all points and nearly normal
 	below := 0
 	for trial := range uint64(200) {
 		b, err := BinnedVariation(draw(150, trial, l.draw, l.eta), 0.05, 0)
@@ -196,8 +195,8 @@ func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	return NewSample(score, label)
 }
 
-// checkSecondOrderCoverage counts how often the bound of BinnedLipschitz is below the true error, for samples so large
-// that BinnedLipschitz may fit lines.
+// checkSecondOrderCoverage counts how often the bound of BinnedLipschitz is below the true error. The samples must be
+// so large that BinnedLipschitz may fit lines.
 func checkSecondOrderCoverage(t *testing.T, n, trials int) {
 	t.Helper()
 	const h, delta = 1.0 / 16, 0.5

@@ -22,22 +22,22 @@ import (
 // Second order: ŷ is the line fitted to the labels of the bin by least squares. Let det_ijk be the determinant of the
 // rows (1, s, η) of three points. By Cauchy–Binet, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)². The sum in
 // the numerator is over triples of points, and the sum in the denominator is over pairs. det is the product of two
-// factors. The first is the second divided difference of η, which is at most b2/2. The second is the Vandermonde
-// determinant, which is det for η = s². So the residual sum of squares of η is at most (b2/2)² times the residual sum
-// of squares of the parabola s². With the central moments μ2, μ3 and μ4 of the scores in the bin,
+// factors. One factor is the second divided difference of η, which is at most b2/2. The other factor is the Vandermonde
+// determinant, which is the value of det for η = s². So the residual sum of squares of η is at most (b2/2)² times the
+// residual sum of squares of the parabola s². With the central moments μ2, μ3 and μ4 of the scores in the bin,
 //
 //	R_k = Σ p_b·min(½, b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
 // The term b1·sd(s) is valid because the mean squared residual of a least-squares line is at most that of a constant.
 // The term b1·mean|s_i−s_j| is missing from this minimum, because it bounds the mean absolute deviation from a
-// constant. Compared with a constant, the line has a smaller mean square, but possibly a larger mean absolute
-// deviation. For evenly spaced scores the third term of the minimum is two thirds of ½b2·√μ4. If the scores of a bin
-// have a standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order,
-// the map from labels to ŷ is still a projection, but the absolute values of the coefficients h_i of oneStep can exceed
-// 1. Only Σh_i² ≤ n is known, so oneStep uses only its second exponent.
+// constant. The residuals of the line have a smaller mean square than those of a constant, but their mean absolute
+// value can be larger. For evenly spaced scores the third term of the minimum is two thirds of ½b2·√μ4. If the scores
+// of a bin have a standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second
+// order, the map from labels to ŷ is still a projection, but the absolute values of the coefficients h_i of oneStep can
+// exceed 1. Only Σh_i² ≤ n is known, so oneStep uses only its second exponent.
 //
-// If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). With fewer scores the code
-// does not use the second order, because then the first order always gives the smaller bound.
+// If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). For fewer scores the first
+// order always gives the smaller bound, so the code does not use the second order.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err
@@ -84,7 +84,7 @@ func (b *bin) constantRemainder(b1 float64) float64 {
 	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
 }
 
-// narrow reports whether the bin is too narrow for a slope.
+// narrow reports whether the scores of the bin are too close together to fit a slope.
 func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
 
 // lineRemainder returns a bound on the mean absolute deviation of the η_i of the bin from their least-squares line.

@@ -9,9 +9,9 @@ import (
 // BinnedVariation. The reason is that BinnedQuadratic tests the squared gaps of all bins together. For larger errors
 // BinnedVariation is better.
 //
-// The bins b depend on the scores alone. A bin has m scores with mean s̄ and N labels 1. Write η̄ for the mean of
-// η_i = η(s_i) in the bin, g = s̄−η̄, p = m/n, d_i = s_i−η_i, and V_b for the variation of η in the bin. The statistic
-// of the bin is
+// The bins b depend on the scores alone. A bin has m scores with mean s̄, and N of its labels are 1. Write η̄ for the
+// mean of η_i = η(s_i) in the bin, g = s̄−η̄, p = m/n, d_i = s_i−η_i, and V_b for the variation of η in the bin. The
+// statistic of the bin is
 //
 //	X_b(N) = (m·s̄−N)²/m − N(m−N)/(m(m−1)),  E X_b = m·g² − var_b(η)·m/(m−1),  X = ΣX_b.
 //
@@ -40,21 +40,21 @@ import (
 // So CE ≤ (1−e^{−κR})/κ, which is about R − κR²/2. The scores are random in this step, so κ must not depend on them.
 // quadraticKappa depends on n only.
 //
-// 5. Steps 1 and 2 limit the η̄ and V_b that the data allow; steps 3 and 4 bound CE in terms of them. For every μ ≥ 0,
-// Lagrange's weak duality bounds R by
+// 5. Steps 1 and 2 limit the values of η̄ and V_b that the data allow. Steps 3 and 4 bound CE in terms of η̄ and V_b.
+// For every μ ≥ 0, Lagrange's weak duality bounds R by
 //
 //	μ(X + x/λ) + ln(1/δ_b)/(nκ) + Σ_b max_q {u_b(q) + (μ/λ) ln A_b(q)} + Σ_b J_b(V_b)
 //	u_b(q) = p[f_b(q) + ωκ((q−s̄)² + sd_b²)]
 //	J_b(v) = p·e_b·v + ωκ·p[(sd_b+v√(e_b/2))² − sd_b²] + (μ/λ)ρ·m·e_b·v²/4.
 //
 // J_b is convex and J_b(0) = 0. Because V_b ≤ 1 and ΣV_b ≤ V, ΣJ_b(V_b) is at most the sum of the ⌊V⌋ largest J_b(1)
-// plus V−⌊V⌋ times the next (V·max J_b(V)/V for V < 1). The code searches for the μ with the smallest bound. No union
-// bound is needed for μ, because every μ gives a valid bound. From pathFrom scores on, quadraticPath gives a second bound
-// on R from the same steps 1 to 4. The result uses the smaller of the two.
+// plus V−⌊V⌋ times the next largest. For V < 1 it is at most the largest J_b(V). The code searches for the μ with the
+// smallest bound. No union bound is needed for μ, because every μ gives a valid bound. From pathFrom scores on,
+// quadraticPath gives a second bound on R from the same steps 1 to 4. The result uses the smaller of the two bounds.
 //
-// x = ln(1/0.97δ) and δ_b = 0.03δ. λ and the number of bins are the best ones for a calibrated classifier, by the normal
-// approximation of quadraticForecast. This approximation uses the scores alone. quadraticBin.peak bounds the maximum
-// over q, also between the points that it evaluates.
+// x = ln(1/0.97δ) and δ_b = 0.03δ. λ and the number of bins are the best ones for a calibrated classifier, by the
+// normal approximation of quadraticForecast. This approximation uses the scores alone. quadraticBin.peak evaluates the
+// function of q at some points, but its result bounds the function between these points too.
 //
 // The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The field OfSample omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
@@ -65,9 +65,9 @@ func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 // quadraticPath hardly lowers the bound.
 const pathFrom = 300
 
-// boundQuadratic computes the bound of BinnedQuadratic. It leaves out quadraticPath, which is slow, if the bound
-// without it is more than twice the argument 'rival'. Near calibration, quadraticPath lowers the bound by only 10 to 20
-// %.
+// boundQuadratic computes the bound of BinnedQuadratic. The argument 'rival' is the bound of another method.
+// quadraticPath is slow, and near calibration it lowers the bound by only 10 to 20 %. So boundQuadratic uses
+// quadraticPath only if the bound on R without its term ln(1/δ_b)/(nκ) is at most 2·rival.
 func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
@@ -95,11 +95,11 @@ func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) 
 
 const quadraticScores = 0.03 // δ_b/δ
 
-// quadraticKappa returns κ for n scores. For a calibrated classifier with evenly spread scores it is near the best one:
-// about √(2 ln(1/δ_b)/(n·(g²+1/4B))), with g ≈ n^−0.4 and B ≈ 2n^0.4 bins.
+// quadraticKappa returns κ for n scores. It is near the best κ for a calibrated classifier with evenly spread scores.
+// The best κ is about √(2 ln(1/δ_b)/(n·(g²+1/4B))), with g ≈ n^−0.4 and B ≈ 2n^0.4 bins.
 func quadraticKappa(n float64) float64 { return min(0.75, 10*math.Pow(n, -0.3)) }
 
-// squaresWeight returns ωκ for κ, rounded up.
+// squaresWeight returns the product ωκ of step 4 of BinnedQuadratic, rounded up.
 func squaresWeight(kappa float64) float64 {
 	return (-math.Log1p(-kappa) - kappa) / kappa * (1 + 1e-9)
 }
@@ -108,11 +108,10 @@ func squaresWeight(kappa float64) float64 {
 type quadraticPlan struct {
 	bins   []bin
 	lambda float64
-	value  float64 // the bound for a calibrated classifier, by the normal approximation
+	value  float64 // result of quadraticForecast for these bins and this lambda
 }
 
-// planQuadratic returns the partition and the λ with the smallest bound for a calibrated classifier, by the
-// approximation of quadraticForecast.
+// planQuadratic returns the partition and the λ for which quadraticForecast gives the smallest bound.
 func (s *Sample) planQuadratic(x, variation float64) quadraticPlan {
 	best := quadraticPlan{value: math.Inf(1)}
 	n := float64(s.N())
@@ -134,11 +133,12 @@ func (s *Sample) planQuadratic(x, variation float64) quadraticPlan {
 	return best
 }
 
-// quadraticForecast returns a normal approximation of the bound of BinnedQuadratic for a calibrated classifier, and its
-// μ. The argument excess is X + x/λ. If N is normal with variance mσ², ln A_b = −λmg²/(1+2τ) + c_b with τ = λσ² and c_b
-// = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum over g is m(1+2τ)/(4n²μ) + (μ/λ)c_b. So the sum is a/μ + μ·b with a =
-// Σm(1+2τ_b)/4n² and b = X + (x+Σc_b)/λ, and the best μ = √(a/b) gives 2√(ab). The forecast adds the spread of the
-// scores in the bins. It also adds V times the largest p·e_b + μ·e_b/2, because p·e_b + μ·e_b/2 is nearly J_b(1).
+// quadraticForecast approximates the bound of BinnedQuadratic for a calibrated classifier. It returns this
+// approximation and the μ that gives it. The argument 'excess' is X + x/λ. If N is normal with variance mσ², ln A_b =
+// −λmg²/(1+2τ) + c_b with τ = λσ² and c_b = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum over g is m(1+2τ)/(4n²μ) +
+// (μ/λ)c_b. So the sum is a/μ + μ·b with a = Σm(1+2τ_b)/4n² and b = X + (x+Σc_b)/λ. Its minimum 2√(ab) is at μ =
+// √(a/b). The forecast adds the spread of the scores in the bins. It also adds V times the largest p·e_b + μ·e_b/2,
+// because p·e_b + μ·e_b/2 is nearly J_b(1).
 func quadraticForecast(bins []bin, n, lambda, excess, variation float64) (value, mu float64) {
 	a, b, spread := 0.0, excess, 0.0
 	for i := range bins {

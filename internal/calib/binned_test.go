@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// slowPartition cuts the sorted scores into about 2ᵏ bins. It follows the definition in cutLevels and makes the
-// complete list of cuts.
+// slowPartition cuts the sorted scores into about 2ᵏ bins. It lists all cuts that the comment of cutLevels defines.
 func slowPartition(scores []float64, k, finest int) [][2]int {
 	n := len(scores)
 	first := func(i int) int { return slices.Index(scores, scores[i]) }
@@ -46,7 +45,8 @@ func occurrences(x []float64, v float64) int {
 	return c
 }
 
-// oddScores holds score distributions with every kind of tie.
+// oddScores holds distributions of scores without ties, with a few values, with one frequent value, and on a grid with
+// frequent small values.
 var oddScores = map[string]func(*rand.Rand) float64{
 	"uniform": uniform,
 	"atoms":   func(r *rand.Rand) float64 { return float64(r.IntN(7)) / 6 },
@@ -137,7 +137,7 @@ func checkMoments(t *testing.T, b *bin, x, y []float64) {
 	}
 }
 
-// slowLine returns the residuals of v after a line in x has been fitted by least squares.
+// slowLine fits a line in x to v by least squares and returns the residuals. If x hardly varies, the slope is 0.
 func slowLine(x, v []float64) []float64 {
 	mx, mv := mean(x), mean(v)
 	var sxx, sxv float64
@@ -172,8 +172,9 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// slowLargest finds, by bisection, the largest calibration error c that the data do not refute. The argument a is A in
-// oneStep. For each exponent it tries a grid of λ and keeps the λ with the best bound on E e^{−λW} (see oneStep).
+// slowLargest finds, by bisection, the largest calibration error c that the data do not refute. The argument 'a' is the
+// A of oneStep. The local function 'exponent' returns the larger of the two exponents of oneStep. Each exponent is the
+// largest value over a grid of λ.
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -188,8 +189,8 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// The variable 'low' is the largest value that a law may take: 1+c for the law of c − W, or 1 if the scores
-			// are given. Of all such laws with mean 0 and variance v, the worst law has only two values.
+			// The variable 'low' is the upper limit of c − W: it is 1+c, or 1 if the scores are fixed. Of all
+			// distributions with this limit, mean 0 and variance v, the worst one has only two values.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1
@@ -216,7 +217,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 	return hi
 }
 
-// slowKL finds, by bisection, the p > q with kl(q‖p) = budget.
+// slowKL finds, in smaller and smaller steps, the p > q with kl(q‖p) = budget.
 func slowKL(q, budget float64) float64 {
 	p := q
 	for step := 0.1; step > 1e-13; step /= 2 {
@@ -306,8 +307,9 @@ func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	}
 }
 
-// The test computes the second-order bound from its formulas. It fits lines by least squares, and computes the
-// residuals of the parabola and the exponent of Hoeffding's inequality.
+// The test computes the second-order bound of BinnedLipschitz from its formulas. slowLine gives the residuals of the
+// labels and of a parabola. slowLargest gives the largest calibration error that the second exponent of oneStep does
+// not refute.
 func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	const n, h, delta = secondOrderFrom, 1.0 / 64, 0.05
 	b1, b2 := math.Tanh(1/h)/(2*h), math.Pow(math.Tanh(1/h)/h, 2)/2
@@ -352,9 +354,9 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	}
 }
 
-// For every calibration function η with the assumed variation or derivatives, the deviation of the η_i from their fit
-// in the bin is at most the remainder (see oneStep). A parabola attains the second-order remainder. A jump in the
-// middle attains the remainder that uses the variation. A line attains the remainder that uses the standard deviation.
+// The test draws calibration functions η with limited derivatives. The deviation of the η_i from their mean, or from a
+// line fitted to them, is at most the remainder (see oneStep). If η is a parabola, the deviation from the line is
+// nearly equal to the remainder.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0
@@ -371,7 +373,7 @@ func TestRemaindersHold(t *testing.T) {
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // then η is a single parabola, if its slope stays within b1
+			slope = -b2 * width / 8 // η is a single parabola if its slope stays within b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {
@@ -414,8 +416,8 @@ func TestRemaindersHold(t *testing.T) {
 	}
 }
 
-// Both exponents of oneStep increase in c. The first exponent equals the Chernoff exponent of the worst law on two
-// points. The second exponent is at least Hoeffding's exponent for variables of range √2.
+// Both exponents of oneStep increase in c. The second exponent is at least Hoeffding's exponent for variables of range
+// √2.
 func TestExponents(t *testing.T) {
 	for _, a := range []float64{0, 0.01, 0.2, 0.5} {
 		for _, brier := range []float64{0.02, 0.25, 0.9} {

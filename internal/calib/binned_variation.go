@@ -18,10 +18,11 @@ import (
 //
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores, and let η vary by V_b within
 // the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores. So
-// the deviation is largest if each value is at an end of an interval of length V_b. This largest value is 2q(1−q)V_b,
-// where q is the share of the bin's scores at which η is at the upper end. This is at most V_b/2. If a single score has
-// a share w > ½ of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let
-// g_b be 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
+// the deviation is largest if each value is at an end of an interval of length V_b. The largest deviation is
+// 2q(1−q)V_b, where q is the share of the bin's scores at which η is at the upper end. It is at most V_b/2. If a single
+// score has a share w > ½ of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this
+// score. Let g_b be 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this
+// gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next largest g_b.
 //
@@ -83,8 +84,9 @@ func sumOfLargest(weights []float64, total float64) float64 {
 	return sum
 }
 
-// deviation returns n·g_b of BinnedVariation, where n is the number of scores in the sample. This is the largest
-// possible sum of absolute deviations from the mean for values in [0, 1] that are equal for equal scores.
+// deviation returns n·g_b of BinnedVariation, where n is the number of scores in the sample. Give each score of the bin
+// a value in [0, 1], and give equal scores equal values. Then n·g_b is an upper bound on the sum of the absolute
+// deviations of these values from their mean.
 func (b *bin) deviation() float64 {
 	if tie := float64(b.tie); tie > b.n/2 {
 		return 2 * tie * (b.n - tie) / b.n
@@ -107,8 +109,9 @@ func (c *candidate) keepLess(d candidate) {
 	}
 }
 
-// bound returns the Bound for the candidate with the smallest sum. The argument 'remainder' is the name of the term
-// that holds the remainder. The argument 'means' is true if bin means were fitted, and false if lines were fitted.
+// bound returns the Bound that follows from the argument 'best', the candidate with the smallest sum. The argument
+// 'remainder' is the name of the term that holds the remainder. The argument 'means' is true if bin means were fitted,
+// and false if lines were fitted.
 func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
 	value := o.population(best.sum(), means)
 	order := 1.0

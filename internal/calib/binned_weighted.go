@@ -24,21 +24,21 @@ import (
 // width_b + V_b. If some d_i are positive and some are negative, let a be the largest d_i and a′ the largest −d_i. Then
 // a + a′ ≤ D. Let ω₊ be the sum of the ω_i with g_i > 0, and ω₋ the sum of the other ω_i. The positive g_i sum to at
 // most ω₊a, and the absolute values of the negative g_i to at most ω₋a′. So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤
-// 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Because ΣV_b ≤ V, the sum over the bins of these differences, divided by n, is at most
-// the second part of A_k.
+// 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Add up the differences Σ|g_i| − |Σg_i| of all bins. Because ΣV_b ≤ V, their sum is at
+// most n times the second part of A_k.
 //
 // F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has coefficients h_i/n, |h_i| ≤ 1, which depend on the
 // scores alone. With z_i = w_i(s_i−y_i), A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i is ±1. The
 // variables |g| ± (z−g) have the mean CE_Q and are at least −W, and the mean of their squares is E z². So z/W takes the
 // place of s−y in oneStep: the upper bound on E z²/W² is β, and W times the result of oneStep bounds CE_Q. (The second
-// exponent of oneStep needs a range of at most 1 for z/W given s, and |g|/W ≤ 1.)
+// exponent of oneStep needs two more facts, which both hold: given s, the range of z/W is at most 1, and |g|/W ≤ 1.)
 //
 // Failure probabilities: δ₂ = δ/10 for β, δ₃ = δ/10 for all ω⁺_b of all partitions together, and δ₁ = 0.8δ for oneStep.
 // Each ω⁺_b is a kl bound at level δ₃ divided by the number of bins.
 //
-// With sensitivity Γ > 1, only ŵ/Γ ≤ w ≤ Γŵ is known. Then ΓW takes the place of W, and the code replaces each part by
-// its largest value for such w. In a bin, the largest value is attained with w_i = Γŵ_i for the residuals of one sign
-// and w_i = ŵ_i/Γ for the others.
+// With sensitivity Γ > 1, only ŵ/Γ ≤ w ≤ Γŵ is known. Then ΓW takes the place of W, and the code replaces each part of
+// the bound by its largest value for such w. In a bin, |Σw_i(s_i−y_i)| is largest if w_i = Γŵ_i for all residuals of
+// one sign and w_i = ŵ_i/Γ for all residuals of the other sign.
 func WeightedVariation(s *WeightedSample, delta, variation float64) (Bound, error) {
 	if err := s.check(delta); err != nil {
 		return Bound{}, err
@@ -88,8 +88,8 @@ type weightedCandidate struct {
 
 func (c weightedCandidate) sum() float64 { return c.gap + c.width + c.variation }
 
-// candidate returns A_k/ΓW for the partition into these bins. The kl bound on the mean weight of a bin of n_b scores
-// uses the budget divided by n_b.
+// candidate returns A_k/ΓW for the partition into these bins. The kl bound on the mean weight of a bin uses the
+// argument 'budget' divided by the number of scores in the bin.
 func (s *WeightedSample) candidate(bins []bin, variation, budget float64) weightedCandidate {
 	c := weightedCandidate{bins: len(bins)}
 	least := 1 / (s.sensitivity * s.sensitivity) // smallest w/(Γŵ)

@@ -96,7 +96,7 @@ func checkDelta(delta float64) error {
 	return nil
 }
 
-// check returns an error if the sample and delta allow no bound.
+// check returns an error if the sample is empty or delta is not in (0, 1).
 func (s *Sample) check(delta float64) error {
 	if s.N() == 0 {
 		return errNoRows
@@ -124,11 +124,12 @@ func (cf CrossFit) check(n int) error {
 	return nil
 }
 
-// maxParallelFolds limits the memory, because each running fold holds two copies of the sample.
+// maxParallelFolds is the largest number of folds that run at the same time. It limits the memory: each running fold
+// holds two copies of the sample.
 const maxParallelFolds = 4
 
-// run computes every fold's terms and returns their means. The function 'fold' must return terms with the same names
-// for every k.
+// run calls the function 'fold' for every fold k and returns the means of the terms over the folds. For every k, 'fold'
+// must return terms with the same names.
 func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Terms)) (terms, chosen Terms) {
 	assigned := assignFolds(s.N(), cf.Folds, cf.Seed)
 	all := make([][2]Terms, cf.Folds)

@@ -5,7 +5,7 @@ import "context"
 // ComputeGroups computes the bounds for several groups of examples, each at Delta divided by the number of groups. So
 // the bounds of one kind, for example all lower bounds, hold for all groups together with probability ≥ 1 − Delta. If
 // Joint is set, all bounds of all kinds hold at once with this probability. Groups may overlap. The bounds assume that,
-// given which rows are in which group, the rows of a group are independent draws from the group's population.
+// given the assignment of rows to groups, the rows of each group are independent draws from the group's population.
 func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]ErrorBounds, error) {
 	p.Params.Delta /= float64(len(groups))
 	var all []ErrorBounds
@@ -19,17 +19,17 @@ func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]Error
 	return all, nil
 }
 
-// GroupBounds holds bounds on a figure of several groups, such as their largest calibration error.
+// GroupBounds holds bounds on one number that describes several groups, such as their largest calibration error.
 type GroupBounds struct {
 	Upper map[string]float64 // keyed by the name of the sound method
 	Lower float64
 }
 
-// WorstOfGroups returns bounds on the largest error of a group, from the results of ComputeGroups. At least one group
-// has an error of Lower or more. Upper holds, for each sound method, the largest of the groups' upper bounds. This
-// maximum also bounds the error CE_Q of every mixture Q = Σπ_g P_g of the groups' populations. Proof: let ν_g(ds) =
-// (s−η_g(s))P_g(ds). The total variation of the measure ν_g is CE_g, and that of the measure Σπ_gν_g is CE_Q. So CE_Q ≤
-// Σπ_g·CE_g by the triangle inequality. The shares π_g need not be known.
+// WorstOfGroups returns bounds on the largest of the groups' errors. The argument 'groups' is the result of
+// ComputeGroups. At least one group has an error of Lower or more. Upper holds, for each sound method, the largest of
+// the groups' upper bounds. This maximum also bounds the error CE_Q of every mixture Q = Σπ_g P_g of the groups'
+// populations. Proof: let ν_g(ds) = (s−η_g(s))P_g(ds). The total variation of the measure ν_g is CE_g, and that of the
+// measure Σπ_gν_g is CE_Q. So CE_Q ≤ Σπ_g·CE_g by the triangle inequality. The shares π_g need not be known.
 func WorstOfGroups(groups []ErrorBounds) GroupBounds {
 	w := GroupBounds{Upper: map[string]float64{}}
 	for _, g := range groups {
@@ -43,10 +43,10 @@ func WorstOfGroups(groups []ErrorBounds) GroupBounds {
 	return w
 }
 
-// MeanOfGroups returns bounds on the mean of the errors of all groups, from the results of ComputeGroups. All groups
-// have the same share in this mean. For example, let group k be the binary problem "is it class k". Then the mean over
-// all classes k is the class-wise calibration error (Kull et al. 2019). Each bound is the mean of the groups' bounds.
-// It holds if the bounds of all groups hold.
+// MeanOfGroups returns bounds on the mean of the groups' errors. The argument 'groups' is the result of ComputeGroups.
+// All groups have the same weight in this mean. For example, let group k be the binary problem "is it class k". Then
+// the mean over all classes k is the class-wise calibration error (Kull et al. 2019). Each bound is the mean of the
+// groups' bounds. It holds if the bounds of all groups hold.
 func MeanOfGroups(groups []ErrorBounds) GroupBounds {
 	m := GroupBounds{Upper: map[string]float64{}}
 	n := float64(len(groups))

@@ -10,7 +10,7 @@ import (
 type BoundPlan struct {
 	Methods []BoundMethod // methods of the upper bounds
 	Lower   LowerMethod   // method of the lower bound
-	Curve   bool          // also enclose the calibration curve
+	Curve   bool          // true: also compute the calibration curve with its bounds
 	// If Joint is set, all bounds share Params.Delta evenly. By the union bound, all of them then hold at once with
 	// probability ≥ 1 − Delta. Otherwise each bound by itself holds with probability ≥ 1 − Delta.
 	Joint  bool
@@ -27,7 +27,7 @@ type ErrorBounds struct {
 	Curve    []CurvePoint
 }
 
-// BoundMethodError says that the sample does not allow a method.
+// BoundMethodError is the error of a method that could not compute its bound.
 type BoundMethodError struct {
 	Method string
 	Err    error
@@ -38,9 +38,9 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 // Unwrap returns Err.
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
-// Parts returns the number of bounds that Compute computes. These are an upper bound for each method, the lower bound,
-// and, if wanted, the weighted lower bound and the curve. The curve counts once, because its bounds hold in all bins
-// together.
+// Parts returns the number of bounds that Compute computes. These are an upper bound for each method and the lower
+// bound. The weighted lower bound is added if a method uses the weights of all rows, and the curve is added if Curve is
+// set. The curve counts once, because its bounds hold in all bins together.
 func (p BoundPlan) Parts() int {
 	parts := len(p.Methods) + 1
 	if p.usesWeights() {
@@ -57,8 +57,8 @@ func (p BoundPlan) usesWeights() bool {
 	return slices.ContainsFunc(p.Methods, func(m BoundMethod) bool { return m.Assumption == BoundedWeightedVariation })
 }
 
-// Compute computes the bounds. If an upper bound fails, the error is a *BoundMethodError. When ctx is cancelled,
-// Compute stops before the next bound.
+// Compute computes the bounds. If an upper bound cannot be computed, the error is a *BoundMethodError. When ctx is
+// cancelled, Compute stops before the next bound.
 func (p BoundPlan) Compute(ctx context.Context, s *Sample) (ErrorBounds, error) {
 	params, done := p.Params, p.Done
 	if p.Joint {

@@ -90,8 +90,8 @@ func TestBoundPlanErrors(t *testing.T) {
 	}
 }
 
-// A method that uses the weights of all rows adds the weighted lower bound, so a joint plan divides delta among one
-// more bound.
+// If a method uses the weights of all rows, the plan also computes the weighted lower bound. So this joint plan divides
+// delta among four bounds.
 func TestBoundPlanWithWeights(t *testing.T) {
 	plan, s := planned(t)
 	plan.Joint, plan.Params.Weighted = true, equalWeights(s)

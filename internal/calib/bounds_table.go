@@ -14,7 +14,7 @@ type Assumption int
 const (
 	BoundedVariation         Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
 	PerturbedScores                            // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
-	BoundedWeightedVariation                   // BoundedVariation in the population that the weights of BoundParams.Weighted describe
+	BoundedWeightedVariation                   // BoundedVariation, but in the population that the weights describe
 )
 
 // BoundParams holds the parameters of the bounds, except the sample. Each bound uses some of these fields.

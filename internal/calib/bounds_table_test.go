@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// For each row of BoundMethods, the field Sound equals the field Sound of the bound, and Compute returns the same value
-// as the function of the method.
+// For each row of BoundMethods, the function Compute returns the same bound as a direct call of the method, for example
+// of BinnedVariation. The fields Sound of the row and of the bound agree.
 func TestBoundMethods(t *testing.T) {
 	sample := draw(60, 1, func(r *rand.Rand) float64 { return r.Float64() }, func(s float64) float64 { return s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25,

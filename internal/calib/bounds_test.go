@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// The function 'draw' returns n random pairs.
+// The function 'draw' returns n random pairs of a score and a label. Given the score s, the label is 1 with probability
+// eta(s).
 func draw(n int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	s, y := make([]float64, n), make([]float64, n)
@@ -182,7 +183,7 @@ func TestWindowsAreDirectSums(t *testing.T) {
 					want.kk += k * k
 					want.ky += k * float64(y)
 				}
-				// A point exactly on the edge of the window may count or not, because its weight is 0.
+				// A point exactly on the edge of the window may be counted or left out, because its weight is 0.
 				if math.Abs(got.n-want.n) > 0.5 && math.Abs(got.k-want.k) > 1e-9 {
 					t.Fatalf("%s h %v s %v: %v points, want %v", name, h, s, got.n, want.n)
 				}
@@ -261,7 +262,7 @@ func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	}
 }
 
-// massByHand integrates the kernel around x over [0, 1].
+// massByHand returns the integral, over [0, 1], of the kernel that is centred at x.
 func massByHand(x, h float64) float64 {
 	const steps = 20_000
 	sum := 0.0
@@ -292,7 +293,7 @@ func TestPlugIn(t *testing.T) {
 	}
 }
 
-// The sums over buckets agree with their definition as sums over all pairs.
+// The results of bucketSums agree with direct sums over the points and the pairs of points in each bucket.
 func TestBucketSums(t *testing.T) {
 	s := draw(500, 11, func(r *rand.Rand) float64 { return math.Sqrt(r.Float64()) }, func(s float64) float64 { return s })
 	cells := s.cells()

@@ -18,7 +18,8 @@ type Decomposition struct {
 	Within      float64 `json:"within_bins"`
 }
 
-// DecomposeBrier splits the Brier score of the confidence.
+// DecomposeBrier splits the Brier score in the argument 'brier' into its terms. The argument 'bins' holds the bins of
+// the confidences that have this score.
 func DecomposeBrier(bins []Bin, brier float64) Decomposition {
 	var d Decomposition
 	d.add(bins)

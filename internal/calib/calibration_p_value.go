@@ -42,10 +42,11 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 //	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
 //
 // has expectation at most 1. Products of E_m over bins, and averages of such products, have expectation at most 1 too.
-// The test averages over a grid of λ that depends only on V_m, over patterns of signs, and over single bins. A pattern
-// of signs is one of three: equal signs in all bins (for over- or underconfidence as a whole), opposite signs above and
-// below ½, or a separate sign for each bin. The p-value is the reciprocal of this average (Markov). It is NaN if the
-// predictions have weights.
+// The test averages four numbers. Three of them use products over all bins: with equal signs in all bins (for over- or
+// underconfidence as a whole), with opposite signs above and below ½, and with a separate sign for each bin. The fourth
+// is the mean of E_m over the bins. Each of the four is itself an average over signs and over a grid of λ that depends
+// only on the V_m. The p-value is the reciprocal of the average, and at most 1 (Markov). It is NaN if the predictions
+// have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()
@@ -53,7 +54,7 @@ func CalibrationTest(p *Predictions) (pValue float64) {
 	return math.Exp(-max(0, p.logEvidence()))
 }
 
-// logEvidence returns ln of the average of products of E_m that CalibrationTest describes.
+// logEvidence returns ln of the average of the four numbers that CalibrationTest describes.
 func (p *Predictions) logEvidence() float64 {
 	const bins = 16
 	var r, v [bins]float64
@@ -83,8 +84,8 @@ func (p *Predictions) logEvidence() float64 {
 }
 
 // logBet returns ln of the average of E_m(±λ) in CalibrationTest, with r = R_m and v = V_m. It averages exp(±λr − v(e^λ
-// − 1 − λ)) over both signs and over λ = √(2u/v) for u = 1, 2, 4, …, 4096. The best λ for r is near r/v, so the best u
-// is near r²/2v.
+// − 1 − λ)) over both signs and over λ = min(4, √(2u/v)) for u = 1, 2, 4, …, 4096. The best λ for r is near r/v, so the
+// best u is near r²/2v.
 func logBet(r, v float64) float64 {
 	const grid = 13
 	terms := make([]float64, 0, 2*grid)

@@ -40,8 +40,8 @@ func CheckBounded(intervals []Bounded) error {
 	return nil
 }
 
-// BrierConfidence returns the confidence in the interval that is furthest from the truth: Lower if the prediction is
-// correct, otherwise Upper.
+// BrierConfidence returns the end of the interval that is further from the truth: Lower if the prediction is correct,
+// otherwise Upper.
 func (v Bounded) BrierConfidence() float64 {
 	if v.Correct {
 		return v.Lower

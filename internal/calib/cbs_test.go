@@ -50,8 +50,8 @@ func randomIntervals(r *rand.Rand, n int) []Bounded {
 	return out
 }
 
-// The oracle computes the definition in fractions. The Brier score is convex, so its maximum is at a corner of the box
-// of intervals.
+// CBS returns the largest Brier score, rounded up. The test computes this maximum in exact fractions. The Brier score
+// is convex, so the maximum is attained with every confidence at an end of its interval.
 func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	one := big.NewRat(1, 1)
@@ -91,8 +91,8 @@ func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	}
 }
 
-// The confidences that BrierConfidence returns have the Brier score CBS. No other confidences in the intervals have a
-// higher Brier score.
+// With the confidences of BrierConfidence, the Brier score is equal to CBS. No other confidences in the intervals have
+// a higher Brier score.
 func TestCBSMaximiser(t *testing.T) {
 	brier := func(intervals []Bounded, z func(Bounded) float64) float64 {
 		var sum float64

@@ -13,8 +13,8 @@ type Clusters struct {
 	count int
 }
 
-// NewClusters makes clusters from lists of rows. Every row from 0 to n−1 must be in exactly one list. The seed draws
-// the random order of the rows, in which KeepOne looks for the first row of a cluster.
+// NewClusters makes clusters from lists of rows. Every row from 0 to n−1 must be in exactly one list. The seed
+// determines a random order of the rows. KeepOne keeps the row of a cluster that comes first in this order.
 func NewClusters(rows [][]int, seed uint64) Clusters {
 	n := 0
 	for _, members := range rows {
@@ -36,24 +36,24 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 }
 
 // KeepOne keeps one of the given rows of each cluster, at random: the row that comes first in a random order of all
-// rows. It returns the kept rows in ascending order. A cluster of which no row is given keeps no row.
+// rows. It returns the kept rows in ascending order. If no row of a cluster is given, KeepOne keeps none of its rows.
 //
 // If all rows are given, the kept pairs (s, y) are independent draws of "a random row of a random cluster":
 //
 //	P((s, y) ∈ A) = E[(number of rows of C with (s, y) in A) / (number of rows of C)]
 //
 // Here C is a random cluster. The proof: Let C₁, …, C_K be the clusters. Every order of the rows is equally likely, and
-// the order does not depend on the data. So, given the clusters, the first row J_k of cluster k is each row of the
-// cluster with equal probability. The orders within different clusters are independent, so J₁, …, J_K are independent.
-// C_k and J_k determine the pair that cluster k keeps, by the same rule for every k. The pairs (C_k, J_k) are
-// independent and have one distribution, and therefore so have the kept pairs. Given C_k, the kept pair is in A with
-// the probability (number of rows of C_k with (s, y) in A) / (number of rows of C_k).
+// the order does not depend on the data. So, given the clusters, each row of cluster k is equally likely to be its
+// first row J_k. The orders within different clusters are independent, so J₁, …, J_K are independent. C_k and J_k
+// determine the pair that cluster k keeps, by the same rule for every k. The pairs (C_k, J_k) are independent and have
+// one distribution. Therefore the kept pairs are also independent and have one distribution. Given C_k, the kept pair
+// is in A with the probability (number of rows of C_k with (s, y) in A) / (number of rows of C_k).
 //
-// The given rows may be a part of the rows, if each row is chosen by its own values or by the values of its own cluster.
-// Then let C_k be the given rows of cluster k. Whether a cluster has a given row depends on this cluster alone. So the
-// clusters with given rows are, given their number, independent draws from the clusters that have such rows. The proof
-// holds for them. A bound that fails with probability at most δ for every number of independent rows then also fails
-// with probability at most δ for the random number of kept rows.
+// The given rows may be a part of all rows, if the choice of a row depends only on the values of the rows of its
+// cluster. Then let C_k be the given rows of cluster k. Whether a cluster has a given row depends on this cluster
+// alone. So the clusters with given rows are, given their number, independent draws from the clusters that have such
+// rows. The proof holds for them. Suppose that a bound fails with probability at most δ for every number of independent
+// rows. Then it also fails with probability at most δ for the random number of kept rows.
 func (c Clusters) KeepOne(rows []int) []int {
 	first := make([]int, c.count) // 1 + the kept row of each cluster, or 0
 	for _, i := range rows {
@@ -89,7 +89,7 @@ func (c Clusters) Holdout(share float64, seed uint64) ([]bool, error) {
 	return held, nil
 }
 
-// Within counts the clusters that have a row with a true value in the argument 'rows'.
+// Within returns the number of clusters that have at least one row i for which rows[i] is true.
 func (c Clusters) Within(rows []bool) (count int) {
 	seen := make([]bool, c.count)
 	for i, in := range rows {

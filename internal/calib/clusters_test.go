@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Over all seeds, each row of a cluster is kept equally often, and the choices in two clusters are independent. The same
-// holds if only some rows are given.
+// Over many seeds, each row of a cluster is kept about equally often, and the choices in two clusters are independent.
+// The same is true if only some rows are given.
 func TestKeepOneUniform(t *testing.T) {
 	clusters := [][]int{{0, 4}, {1, 3, 5}, {2}}
 	const seeds = 60_000
 	for _, test := range []struct {
 		given []int
-		pairs map[[2]int]float64 // probability of the rows that the first two clusters keep
+		pairs map[[2]int]float64 // pair of rows that the first two clusters keep → its probability
 	}{
 		{[]int{0, 1, 2, 3, 4, 5}, map[[2]int]float64{{0, 1}: 1. / 6, {0, 3}: 1. / 6, {0, 5}: 1. / 6, {4, 1}: 1. / 6, {4, 3}: 1. / 6, {4, 5}: 1. / 6}},
 		{[]int{0, 2, 3, 4, 5}, map[[2]int]float64{{0, 3}: .25, {0, 5}: .25, {4, 3}: .25, {4, 5}: .25}},
@@ -97,7 +97,7 @@ func TestClusterHoldout(t *testing.T) {
 // clusterLaw draws a cluster: its scores and its labels.
 type clusterLaw struct {
 	name  string
-	error float64 // calibration error of a random row of a random cluster, up to 'slack'
+	error float64 // the calibration error of a random row of a random cluster is in [error, error+slack]
 	slack float64
 	draw  func(r *rand.Rand) (score, label []float64)
 }
@@ -117,7 +117,7 @@ var clusterLaws = []clusterLaw{
 		return score, label
 	}},
 	// Half of the clusters have 99 rows and are calibrated. The other clusters have one row, and their error is 0.4. So
-	// the error is 0.2 for a random cluster, and 0.004 for a random row of the file.
+	// the error is 0.2 for a random row of a random cluster, and 0.004 for a random row of the data set.
 	{"sizes", 0.2, 0, func(r *rand.Rand) (score, label []float64) {
 		n, s, eta := 1, 0.8, 0.4
 		if r.IntN(2) == 0 {

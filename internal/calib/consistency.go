@@ -16,9 +16,9 @@ type Consistency struct {
 	Outside int          // number of bins whose accuracy lies outside its band
 }
 
-// ConsistencyBands returns consistency bands (Bröcker & Smith 2007). With a probability of at least the argument
-// 'level', they hold in all bins at once. If an accuracy lies outside its band, the hypothesis of CalibrationTest is
-// rejected at 1−level.
+// ConsistencyBands returns consistency bands (Bröcker & Smith 2007). Under the hypothesis of CalibrationTest, all
+// accuracies lie in their bands with a probability of at least the argument 'level'. If an accuracy lies outside its
+// band, this hypothesis is rejected at the level 1−'level'.
 //
 // Given the confidences, the numbers S_m of correct examples in the bins are independent. Under the hypothesis, the
 // mean of S_m is n_m p, where n_m is the number of examples in bin m and p is their mean confidence. For a ≤ n_m p ≤ b,
@@ -26,14 +26,14 @@ type Consistency struct {
 //	P(S_m < a) ≤ P(Bin(n_m, p) < a),  P(S_m > b) ≤ P(Bin(n_m, p) > b)
 //
 // (Hoeffding 1956, theorem 4), with equality if all confidences of the bin are equal. For a number β, the band of a bin
-// is the shortest [a, b]/n_m such that each of the two binomial tails is at most β/2. The bins are independent, so with
-// probability at least Π_m(1 − tails of bin m) all bands hold at once. ConsistencyBands takes the largest β for which
-// this product is at least 'level'. The product is Level.
+// is the shortest [a, b]/n_m such that each of the two binomial tails is at most β/2. The bins are independent, so all
+// accuracies lie in their bands with a probability of at least Π_m(1 − both tails of bin m). ConsistencyBands takes the
+// largest β for which this product is at least 'level'. The field Level of the result is this product.
 func ConsistencyBands(p *Predictions, bins []Bin, level float64) (Consistency, error) {
 	if p.Weight != nil {
 		return Consistency{}, errors.New("consistency bands are for examples without weights")
 	}
-	// The union bound shows that β = (1−level)/M is small enough for M bins.
+	// If M bins are not empty, β = (1−level)/M is small enough by the union bound.
 	low, high := (1-level)/float64(max(1, occupied(bins))), 1.0
 	best := consistencyAt(bins, low)
 	for range 50 {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The function 'copied' returns a sample of n rows, some of them copied.
+// The function 'copied' draws n rows. If the number of a row is a multiple of 'every', the sample holds this row
+// 'copies' times.
 func copied(n, copies int, every int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	var scores, labels []float64
@@ -63,7 +64,7 @@ func TestLooksCopied(t *testing.T) {
 	}
 }
 
-// The sums agree with enumeration of all pairs.
+// The results of disagreements agree with sums over all pairs of rows.
 func TestDisagreements(t *testing.T) {
 	s := copied(120, 3, 2, 4, func(r *rand.Rand) float64 { return math.Round(20*r.Float64()) / 20 }, uniform01)
 	scores, labels := unpackAll(s)
@@ -94,8 +95,8 @@ func TestDisagreements(t *testing.T) {
 	gotWithin, gotAcross := s.disagreements()
 	same(t, "within", gotWithin, within, 1e-12)
 	same(t, "across", gotAcross, across, 1e-12)
-	// The 25 sets have equal labels within each set, and the label alternates from set to set. A total variation of 24
-	// is no proof of copies.
+	// There are 25 sets of equal scores. The labels of a set are equal, and the label alternates from set to set. A
+	// calibration function of total variation 24 explains this, so it is no proof of copies.
 	var x, y []float64
 	for k := range 25 {
 		for range 4 {

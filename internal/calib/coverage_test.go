@@ -118,9 +118,10 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The simulations detect bounds that are too small. The surrogate is the smooth estimate of the calibration function.
-// Without the terms for the surrogate's error, the bounds are below the true calibration error in nearly every sample.
-// The calibration function alternates so fast around the scores that smoothing hides the calibration error.
+// A simulation can detect that a bound lacks a term. The surrogate is a smooth estimate of the calibration function.
+// The test leaves out the terms for the error of the surrogate. The bounds are then below the true calibration error in
+// nearly every sample, because the calibration function alternates so fast around the scores that smoothing hides the
+// calibration error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -193,8 +194,8 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	}
 }
 
-// If all scores lie on a few atoms, the mean over random pairs (pairOverlap) is an unbiased estimate of Σc_i², because
-// the bound of pairOverlap on the overlap Q is then exact. NadarayaWatson defines c_i and Q.
+// pairOverlap returns the mean, over random pairs, of a bound on the overlap Q. If all scores lie on a few atoms, this
+// bound is equal to Q, so the mean is an unbiased estimate of Σc_i². NadarayaWatson defines c_i and Q.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }
@@ -217,8 +218,8 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	if got.n != len(valid.packed)/2 {
 		t.Errorf("%d pairs", got.n)
 	}
-	// Let n_a be the number of training points on an atom. Q is 1/n_a with probability 1/3, so the standard error is
-	// about √2/(3·1000·√pairs).
+	// Let n_a be the number of training points on an atom. Both points of a pair lie on the same atom with probability
+	// 1/3. Q is then 1/n_a, and otherwise 0. So the standard error is about √2/(3·1000·√pairs).
 	if d := math.Abs(got.mean - want); d > 5*math.Sqrt2/3000/math.Sqrt(float64(got.n)) {
 		t.Errorf("mean overlap %v, want %v", got.mean, want)
 	}

@@ -8,7 +8,8 @@ type CurvePoint struct {
 	Score    float64 // mean score
 	N        int
 	Eta      float64 // mean label; estimates the mean of η over the scores of the bin
-	// Lower and Upper enclose the mean of η over the bin's scores, simultaneously for all bins with probability ≥ 1−δ.
+	// Lower and Upper are bounds on the mean of η over the bin's scores. With probability ≥ 1−δ, the bounds of all bins
+	// hold at once.
 	Lower, Upper float64
 }
 
@@ -45,8 +46,8 @@ func curvePartition(n int) int {
 }
 
 // EstimateError returns a point estimate of the calibration error, without any guarantee: Σ p_b·√max(0, D_b² − v_b)
-// over the bins b of Curve. p_b is the share of the scores in the bin. D_b is the mean of s−y in the bin. v_b is the
-// unbiased variance of the bin's labels divided by their number, and it estimates the noise in D_b² (the debiasing of
+// over the bins b of Curve. p_b is the share of the scores in the bin. D_b is the mean of s−y in the bin. v_b estimates
+// the noise in D_b². It is the unbiased variance of the bin's labels, divided by the number of labels (the debiasing of
 // Kumar, Liang & Ma 2019, bin by bin). Without v_b a calibrated classifier would get an estimate far from 0. Errors of
 // opposite signs within a bin cancel.
 func EstimateError(s *Sample) float64 {

@@ -6,9 +6,9 @@ import "math"
 //
 //	√max(0, Σ_m share_m·[(accuracy_m − confidence_m)² − accuracy_m(1−accuracy_m)/(n_m−1)]).
 //
-// Here bin m holds n_m examples, and share_m is n_m divided by the number of all examples. Without the max, the
-// expectation of the squared result is the squared binned error. A bin with one example contributes 0, because its
-// noise cannot be estimated. The result is NaN if the predictions have weights.
+// Here bin m holds n_m examples, and share_m is n_m divided by the number of all examples. Without the max, the square
+// of the result would be an unbiased estimate of the squared L2 calibration error of the bins. A bin with one example
+// contributes 0, because its noise cannot be estimated. The result is NaN if the predictions have weights.
 func DebiasedL2(p *Predictions, bins []Bin) float64 {
 	if p.Weight != nil {
 		return math.NaN()

@@ -20,22 +20,23 @@ func (f Features) row(i int) []float64 { return f.Values[i*f.D : (i+1)*f.D] }
 type RatioFit struct {
 	Folds int // 2 to 255
 	Seed  uint64
-	Bound float64 // larger ratios become Bound
+	Bound float64 // ratios above Bound are lowered to Bound
 }
 
 // Ratios are estimated density ratios of a target population with respect to a source population.
 type Ratios struct {
 	Weight  []float64 // for each row of the source, in [0, Bound]
 	Clipped int       // number of weights that were lowered to Bound
-	// Before and After are the largest difference of a feature's mean between source and target, without weights and
-	// with weights. The unit is the feature's standard deviation over both samples.
+	// Before and After compare the mean of each feature in the source with its mean in the target. Each of them is the
+	// largest difference over the features, in units of the feature's standard deviation over both samples. For After,
+	// the means of the source are weighted.
 	Before, After float64
 }
 
 // EstimateRatios estimates dQ/dP at the rows of a sample of P (the source) from a sample of Q (the target). A logistic
 // regression on the features tells the two samples apart. Let o(x) be the odds of the target according to this
-// regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q, where n_P and n_Q are the numbers of rows of P and of Q on
-// which the regression was fitted. Every ratio comes from a regression that was fitted on the other folds.
+// regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q if the regression was fitted on n_P rows of P and n_Q rows of
+// Q. Every ratio comes from a regression that was fitted on the other folds.
 //
 // The regression is right only under two conditions. The logarithm of the ratio must be linear in the features, and the
 // features must explain the whole difference between P and Q. No amount of data gives a bound on the error of the
@@ -100,8 +101,8 @@ func standardise(samples ...Features) scaling {
 	return s
 }
 
-// imbalance returns the largest difference of a feature's mean between the target and the weighted source, in standard
-// deviations.
+// imbalance compares the weighted mean of each feature in the source with its mean in the target. It returns the
+// largest difference over the features, in standard deviations of the feature.
 func imbalance(source, target Features, weight []float64, s scaling) float64 {
 	most := 0.0
 	for j := range s.mean {
@@ -129,11 +130,11 @@ type discriminator struct {
 	data     [2]Features // source, target
 	folds    [2][]uint8
 	leaveOut uint8
-	count    [2]float64 // rows of the fit
+	count    [2]float64 // number of fitted rows of source and target
 }
 
-// logOdds returns the logarithm of the odds that x is from the target. beta holds the coefficients of the scaled
-// features, then the constant.
+// logOdds returns the logarithm of the odds that x is from the target. The argument 'beta' holds the coefficients of
+// the scaled features and, as its last element, the constant.
 func (d *discriminator) logOdds(beta, x []float64) float64 {
 	sum := beta[len(x)]
 	for j, v := range x {
@@ -158,7 +159,7 @@ func (d *discriminator) fit() ([]float64, error) {
 		Grad: func(gradient, beta []float64) { d.loss(gradient, beta) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
 	if err == nil || result != nil && result.Gradient != nil && allBelow(result.Gradient, 1e-5) {
-		return result.X, nil // the line search failed only because it reached the precision of float64
+		return result.X, nil // an error means only that the line search reached the precision of float64
 	}
 	return nil, errors.Join(errors.New("the logistic regression did not converge"), err)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// gaussians draws n rows of two independent features with standard deviation 1. The first feature has the given mean,
-// in the unit of the argument 'scale'.
+// gaussians draws n rows of two independent normal features. The first feature is 'scale' times a variable with the
+// given mean and standard deviation 1. The second has mean −5 and standard deviation 1.
 func gaussians(n int, mean, scale float64, seed uint64) Features {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	f := Features{N: n, D: 2}
@@ -17,7 +17,8 @@ func gaussians(n int, mean, scale float64, seed uint64) Features {
 	return f
 }
 
-// For normal distributions with means 0 and ½ the density ratio is exp(x/2 − 1/8), which the regression can represent.
+// For normal distributions with means 0 and ½ and standard deviation 1, the density ratio is exp(x/2 − 1/8). Its
+// logarithm is linear in x, so the regression can represent it.
 func TestRatiosOfGaussians(t *testing.T) {
 	const n, scale = 20_000, 1000
 	source, target := gaussians(n, 0, scale, 1), gaussians(n/4, 0.5, scale, 2)
@@ -71,7 +72,7 @@ func newtonRatios(source, target Features, o RatioFit) []float64 {
 		}
 		a, b := 0.0, 0.0 // log-odds a + bx
 		for range 50 {
-			ga, gb, haa, hab, hbb := 0.0, b, 0.0, 0.0, 1.0 // the penalty is b²/2 in the sum
+			ga, gb, haa, hab, hbb := 0.0, b, 0.0, 0.0, 1.0 // start with the derivatives of the penalty b²/2
 			for i := range x {
 				p := 1 / (1 + math.Exp(-a-b*x[i]))
 				ga, gb = ga+p-y[i], gb+(p-y[i])*x[i]

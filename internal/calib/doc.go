@@ -1,6 +1,5 @@
 // Package calib measures and bounds calibration: how well a classifier's confidences agree with how often it is right.
-// Some of its bounds hold for finite data, and others hold under attack. Rounding errors never make a bound false. The
-// functions take slices and return values.
+// Some of its bounds hold for finite data, and others hold under attack. Rounding errors never make a bound false.
 //
 // # Metrics
 //
@@ -15,7 +14,7 @@
 //     interval. The field Method of an Estimate says how far the interval can be trusted.
 //   - CalibrationTest and Spiegelhalter test whether the predictions are calibrated.
 //
-// FitTemperature finds the temperature by which logits should be divided.
+// FitTemperature finds the temperature T that minimises the NLL of softmax(z/T) for logits z.
 //
 // # Bounds on the calibration error
 //
@@ -29,10 +28,11 @@
 // BettingLower bounds CE from below without an assumption. Curve bounds η in bins. EstimateError estimates CE.
 //
 // With importance weights, the bounds are about a population that differs from the population of the rows. KeepByWeight
-// draws rows of that population, and WeightedVariation and WeightedLower use all rows of a WeightedSample.
-// EstimateRatios estimates weights. BoundPlan.ComputeGroups bounds the error of several groups together, and thereby
-// the error of all their mixtures. Clusters.KeepOne makes independent rows from rows that depend on each other.
-// LooksCopied and Suspicions find mistakes in the data.
+// keeps rows at random so that the kept rows are a sample of that population. WeightedVariation and WeightedLower use
+// all rows of a WeightedSample. EstimateRatios estimates weights. BoundPlan.ComputeGroups bounds the errors of several
+// groups together, and WorstOfGroups bounds the error of every mixture of the groups. If the rows of a cluster depend
+// on each other, Clusters.KeepOne keeps one row of each cluster, so that the kept rows are independent. LooksCopied and
+// Suspicions find mistakes in the data.
 //
 // # Calibration under attack
 //

@@ -14,7 +14,7 @@ const (
 	LowerClosed             // bin is [lo, hi); the last bin also holds 1
 )
 
-// Bin is one bin of a reliability diagram. An empty bin has only its edges.
+// Bin is one bin of a reliability diagram. In an empty bin, all fields except the edges Lower and Upper are 0.
 type Bin struct {
 	Lower      float64 `json:"low"`
 	Upper      float64 `json:"high"`
@@ -99,9 +99,10 @@ func (e Edge) bin(c float64, bins int) int {
 	return k
 }
 
-// EqualCount sorts predictions into bins of equal count. The argument 'bins' is their maximum number. The confidences
-// are ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. All examples with the same confidence as the last
-// example of a bin are in this bin. So ties can make bins larger and the number of bins smaller.
+// EqualCount sorts predictions into bins that hold about equally many predictions. The argument 'bins' is the largest
+// number of bins. The confidences are ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. All examples with
+// the same confidence as the last example of a bin are in this bin. So ties can make bins larger and the number of bins
+// smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).

@@ -7,15 +7,16 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// Worst holds the certified calibration error and, for each bin, the sign that attains it.
+// Worst is the result of CCE: the certified calibration error and, for each bin, the sign s of its gap in the worst
+// case.
 type Worst struct {
 	// Value is the largest calibration error over all confidences in the intervals. It is a supremum, because a bin's
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The slice 'over' has length M and marks the bins with the sign '+'. Take the confidences that attain Value. In a
-	// bin with the sign '+', the number of correct predictions exceeds the sum of the confidences. In the other bins
-	// the sum of the confidences is larger.
+	// The slice 'over' has length M and marks the bins with the sign '+'. With the confidences that attain Value, the
+	// number of correct predictions in such a bin is at least the sum of their confidences. In the other bins it is at
+	// most this sum.
 	over []bool
 }
 
@@ -33,23 +34,24 @@ type Worst struct {
 //     → min(u, next edge). If it reaches no '−' bin, z = l is best.
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p. The pair stands for
-// the samples whose first bin lies in (p', p], because p is the first '+' bin at or after the first bin of these
-// samples. The contribution of the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−' bins is
-// the mirror image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins finds
-// the best signs; its state is the last '+' bin and the last '−' bin. One of these two is always the previous bin. The
-// program needs tables of counts and sums, which one pass over the samples makes.
+// the samples whose first reachable bin lies in (p', p]. From this bin on, p is the first '+' bin. The contribution of
+// the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror image of the sum
+// over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins finds the best signs; its state is
+// the last '+' bin and the last '−' bin. One of these two is always the previous bin. One pass over the samples makes
+// the tables of counts and sums that the program needs.
 //
-// CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
-// have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
-// depend on the order of the samples.
+// CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. Let the
+// supremum be the exact result for the rounded edges of Bins. Then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the
+// last place. Value does not depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	return WeightedCCE(intervals, bins, RowWeights{})
 }
 
 // WeightedCCE returns the certified calibration error with weights, the largest Σ_m|Σ_{n in bin m} w_n(c_n − z_n)|/Σw_n
-// over all confidences in the intervals. A sample with a weight of m units counts like m equal samples: given the
-// signs, all of them have the same best bin and confidence, so the maximum over the confidences of m separate samples
-// is the same. Therefore WeightedCCE is the program of CCE with counts of units.
+// over all confidences in the intervals. A sample with a weight of j units counts like j equal samples. Given the
+// signs, j equal samples all have the same best bin and the same best confidence. So the maximum stays the same if each
+// of them may have its own confidence. Therefore WeightedCCE runs the program of CCE and counts units of weight instead
+// of samples.
 func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err
@@ -78,7 +80,7 @@ func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 }
 
 // The type 'reached' holds sums over the correct samples, grouped by the first and the last bin that a sample reaches.
-// A mirrored copy holds these sums over the wrong samples.
+// A second value of this type holds the sums over the wrong samples, with mirrored bins and confidences.
 type reached struct {
 	m     int
 	cell  []cell           // [M, M], by first and last bin
@@ -112,9 +114,8 @@ type gains struct {
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // The method 'gains' returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p
-// is the only '+' bin in this range. If p is the first bin that a sample reaches, the sample gains 1 − l. If the sample
-// reaches p later, it gains gainOf[p] = 1 − e_p, where e_p is the lower edge of bin p. A sample that does not reach p
-// loses 1 − u.
+// is the only '+' bin in this range. A sample gains 1 − l if p is the first bin that it reaches. It gains gainOf[p] = 1
+// − e_p if p is another bin that it reaches; e_p is the lower edge of bin p. It loses 1 − u if it does not reach p.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
@@ -153,7 +154,8 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
 	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
-	// If bin k is '+' and bin k−1 is '−', toPlus[k] is the best choice of the last '+' bin before k.
+	// If bin k is '+' and bin k−1 is '−', toPlus[k] is the best choice of the last '+' bin before k. The slice toMinus
+	// is the same with the signs exchanged.
 	toPlus, toMinus := make([]int, m), make([]int, m)
 	afterPlus[0], afterMinus[0] = plus(-1, 0), minus(-1, 0)
 	toPlus[0], toMinus[0] = -1, -1
@@ -248,9 +250,10 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 }
 
 // CCEWithFailures returns an upper bound on the calibration error under attack if some intervals do not hold. The
-// argument 'share' is the largest share of the weight that their predictions can have (RowWeights.LargestShare).
-// Suppose that each failed prediction is replaced by a prediction with the certified correctness and a confidence in
-// the interval. The resulting predictions lie in their intervals, so their error is at most the CCE. The replacement of
-// a prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a gap ≤ w into the same or another
-// bin. So it changes the error by at most twice its share of the weight. The result is rounded up.
+// argument 'share' is the largest share of the weight that the predictions with failed intervals can have
+// (RowWeights.LargestShare). Suppose that each failed prediction is replaced by a prediction with the certified
+// correctness and a confidence in the interval. The resulting predictions lie in their intervals, so their error is at
+// most the CCE. The replacement of a prediction with the weight w takes a gap w|c − z| ≤ w out of one bin and puts a
+// gap ≤ w into the same or another bin. So the replacement changes the error by at most twice the prediction's share of
+// the weight. The result is rounded up.
 func CCEWithFailures(cce, share float64) float64 { return min(1, math.Nextafter(cce+2*share, 4)) }

@@ -103,7 +103,7 @@ func bySigns(b Bins, intervals []Bounded) float64 {
 const rounding = 1e-12
 
 // checkWorst checks the CCE against the argument 'want', whose error is at most the constant 'rounding'. It also checks
-// the confidences that attain the CCE against the definitions.
+// that the result of Worst.Confidences lies in the intervals and attains the CCE.
 func checkWorst(t *testing.T, b Bins, intervals []Bounded, want float64) {
 	t.Helper()
 	w, err := CCE(intervals, b)
@@ -134,8 +134,8 @@ func correctness(intervals []Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
 }
 
-// The function 'certified' draws n predictions that resemble those of a certified classifier. They are confident where
-// they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
+// The function 'certified' draws n predictions that resemble those of a certified classifier. A prediction with the
+// confidence z is correct with probability z − 0.05. Its interval is that of the standard certificate, Φ(Φ⁻¹(z) ± 0.4).
 func certified(r *rand.Rand, n int) (samples []Bounded, clean []float64) {
 	samples, clean = make([]Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -167,7 +167,7 @@ func TestCCETable(t *testing.T) {
 		{"certain and wrong", 15, []Bounded{{Lower: 1, Upper: 1}}, 1},
 		// Both samples are on the edge ⅔ between bins 2 and 3 and belong to bin 3. This gives |1 − 2·⅔|/2.
 		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
-		// The wrong sample can stay below ⅔ and be alone in bin 2. This gives (⅓ + sup ⅔)/2.
+		// The wrong sample can stay below ⅔ and be alone in bin 2. The supremum of its gap is ⅔, which gives (⅓ + ⅔)/2.
 		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
 		{"both points in one bin cancel", 2, []Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {
@@ -324,7 +324,7 @@ func TestCCEProperties(t *testing.T) {
 		}
 		checkAttained(t, b, intervals, w)
 
-		// All confidences in the intervals have a calibration error of at most the CCE. The test tries random
+		// For all confidences in the intervals, the calibration error is at most the CCE. The test tries random
 		// confidences and the ends of intervals.
 		z := make([]float64, n)
 		for range 20 {
@@ -377,8 +377,8 @@ func TestCCEProperties(t *testing.T) {
 	}
 }
 
-// The value is never below the supremum, even if float64 sums would be below it. The mean over copies of one sample is
-// the sample's gap.
+// The value is never below the supremum, even if float64 sums would be below it. The test uses copies of one wrong
+// sample, so the supremum is the gap of this sample.
 func TestCCERoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	b := mustBins(t, 15)
@@ -422,8 +422,8 @@ func TestCCEWithFailures(t *testing.T) {
 			}
 		}
 	}
-	// Two predictions in one bin have known confidences, and their gaps 1 and −1 cancel. If the second turns out to be
-	// correct at confidence 0, the gaps add up: 0 + 2·(1/2) = 1.
+	// Two predictions in one bin have known confidences, and their gaps 1 and −1 cancel. If the second prediction turns
+	// out to be correct at confidence 0, both gaps are 1 and the error is 1. This is the bound 0 + 2·½.
 	b := mustBins(t, 1)
 	w, err := CCE([]Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)
 	if err != nil || w.Value != 0 {
@@ -472,8 +472,8 @@ func TestDatasetWideCoverage(t *testing.T) {
 			plain++
 		}
 	}
-	// If the statement fails with probability at most δ, the probability of more failures than this limit is at most
-	// 10⁻⁶.
+	// The count 'above' is the number of trials in which the statement failed. If the statement fails with probability
+	// at most δ, this number exceeds 'limit' with probability at most 10⁻⁶.
 	if limit, err := binomial.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
 		t.Errorf("the bound failed in %d of %d trials, at most %d may (%v)", above, trials, limit, err)
 	}

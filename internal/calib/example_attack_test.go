@@ -22,8 +22,8 @@ func ExampleWorst_Confidences() {
 	// Output: 0.90 by the confidences [0.1 0.9]
 }
 
-// The largest Brier score over the intervals of the two predictions is 0.81, because each prediction adds 0.9² to the
-// mean.
+// The largest Brier score over the intervals of the two predictions is 0.81, because the largest error of each
+// prediction is 0.9 and 0.9² is 0.81.
 func ExampleCBS() {
 	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
 	brier, err := calib.CBS(attacked)

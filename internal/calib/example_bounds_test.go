@@ -65,7 +65,7 @@ func ExampleBinnedLipschitz() {
 	// Output: at most 0.052 with probability 0.95
 }
 
-// This example bounds the calibration error of perturbed scores by putting them into buckets.
+// This example puts perturbed scores into buckets. The buckets give a bound on the calibration error.
 func ExampleLipschitz() {
 	b, err := calib.Lipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {
@@ -75,8 +75,8 @@ func ExampleLipschitz() {
 	// Output: at most 0.115 with probability 0.95
 }
 
-// This example bounds the calibration error by a kernel smoother. It prints the repaired bound and the bound as printed
-// in the paper.
+// This example uses a kernel smoother to bound the calibration error. Its output is the repaired bound and the bound of
+// the paper.
 func ExampleNadarayaWatson() {
 	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
 	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.Printed} {
@@ -179,7 +179,7 @@ func ExampleNewSample() {
 	// row 1: score 1.4 is outside [0, 1]
 }
 
-// A score moves by at most a few bandwidths, and never out of [0, 1].
+// A score hardly ever moves by more than a few bandwidths, and it never leaves [0, 1].
 func ExampleSech_Perturb() {
 	kernel := calib.Sech{Bandwidth: 1.0 / 64, Seed: 1}
 	inside, near := true, 0

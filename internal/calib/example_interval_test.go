@@ -82,8 +82,8 @@ func ExampleECEEstimate() {
 	// Output: 0.050 in [0.000, 0.099], martingale
 }
 
-// The example prints the largest calibration error of any bin. The interval comes from intervals for the accuracies of
-// the bins, which hold simultaneously.
+// The example prints the largest calibration error of any bin. Its interval follows from simultaneous intervals for the
+// accuracies of all bins.
 func ExampleMCEEstimate() {
 	p := weather()
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -134,7 +134,7 @@ func ExampleMeanInterval() {
 	// Output: [0.46, 0.54]
 }
 
-// With 500 ones and 500 zeros the mean can be ½, but it can hardly be 0.4.
+// The data are 500 ones and 500 zeros. The p-value is large for the mean ½ and small for the mean 0.4.
 func ExampleMeanPValue() {
 	half := func(i int) float64 { return float64(i % 2) }
 	fmt.Println(calib.MeanPValue(1000, half, 0.5, 0.05, 1) > 0.5, calib.MeanPValue(1000, half, 0.4, 0.05, 1) < 0.001)

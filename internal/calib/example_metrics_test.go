@@ -19,8 +19,8 @@ func ExampleTopLabel() {
 	// Output: [0.7 0.6] [true false] 0.5
 }
 
-// The input holds probabilities of class 1. The field Correct says whether the label is 1. The method Answers turns the
-// predictions into answers, which are right or wrong.
+// The input holds probabilities of class 1. The field Correct says whether the label is 1. The method Answers returns
+// the confidence of each answer and whether the answer is right.
 func ExampleClassOne() {
 	p, err := calib.ClassOne([]float64{0.75, 0.25}, []int{1, 1})
 	if err != nil {
@@ -69,7 +69,8 @@ func ExampleECE() {
 	// Output: ECE 0.35, MCE 0.40
 }
 
-// A confidence on an edge belongs to the bin below or to the bin above.
+// A confidence on the edge between two bins belongs to the lower bin with UpperClosed, and to the upper bin with
+// LowerClosed.
 func ExampleEqualWidth() {
 	p := &calib.Predictions{Confidence: []float64{0.5, 0.75}, Correct: []bool{true, true}}
 	for _, edge := range []calib.Edge{calib.UpperClosed, calib.LowerClosed} {
@@ -114,7 +115,7 @@ func ExampleBands() {
 	// Output: [[0.0000 1.0000] [0.8238 0.9510]]
 }
 
-// ClasswiseECE computes the expected calibration error of each class against the others.
+// For each class, ClasswiseECE computes the expected calibration error of the probability of this class.
 func ExampleClasswiseECE() {
 	p, err := calib.TopLabel([]float64{0.9, 0.1, 0.9, 0.1, 0.4, 0.6, 0.2, 0.8}, 2, []int{0, 1, 1, 1})
 	if err != nil {
@@ -222,7 +223,7 @@ func ExampleRanked_Isotonic() {
 	// Output: [0.1 0.35 0.4 0.8] [0 0.5 0.5 1]
 }
 
-// Predictions that were ranked once can be sorted into bins several times, with different numbers of bins.
+// The example ranks the predictions once. Then it puts them into one bin, and after that into two bins.
 func ExampleRanked_EqualCount() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	r := calib.Rank(p)
@@ -269,7 +270,7 @@ func ExampleSoftmax() {
 	// Output: [0.0900 0.2447 0.6652]
 }
 
-// The sum of probabilities written with four digits may differ slightly from 1.
+// If probabilities are rounded to four digits, their sum may differ slightly from 1.
 func ExampleSumToOne() {
 	fmt.Println(calib.SumToOne(0.9999, 3), calib.SumToOne(0.9, 3))
 	// Output: true false

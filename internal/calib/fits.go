@@ -5,12 +5,12 @@ import "math"
 // FitPoint is a point of an estimate η̂ of the calibration function η(s) = P(y=1|s).
 type FitPoint struct{ Score, Eta float64 }
 
-// Fit returns the estimate η̂ behind a bound: the function of the score that the method compares with the scores. The
-// bound b must come from Compute with the same sample and parameters. The points have ascending scores. If η̂ is a
-// constant or a line in each bin, each bin has a point at its first score and a point at its last score. If the method
-// uses folds, the result is the mean of the folds' estimates at up to fitPoints scores of the sample, spaced evenly by
-// rank. This mean omits scores at which no fold uses an estimate. The bound is guaranteed, but nothing is promised
-// about η̂.
+// Fit returns points of the estimate η̂ of the calibration function. To compute the bound b, the method compares each
+// score with η̂ at this score. The bound b must come from Compute with the same sample and parameters. The points have
+// ascending scores. If η̂ is a constant or a line in each bin, Fit returns a point at the first score and a point at
+// the last score of each bin. If the method uses folds, Fit takes up to fitPoints scores of the sample, spaced evenly
+// by rank, and returns the mean of the folds' estimates at each of these scores. It omits scores at which no fold has
+// an estimate. The bound is guaranteed, but nothing is promised about η̂.
 func (m BoundMethod) Fit(s *Sample, p BoundParams, b Bound) []FitPoint {
 	p.Delta = b.Delta
 	return m.fit(s, p, b)
@@ -18,7 +18,8 @@ func (m BoundMethod) Fit(s *Sample, p BoundParams, b Bound) []FitPoint {
 
 const fitPoints = 1001
 
-// fitGrid returns up to fitPoints scores of the sample with label 0, in the form of Sample.packed.
+// fitGrid returns up to fitPoints scores of the sample. It packs them like the points of Sample.packed, and every label
+// is 0.
 func (s *Sample) fitGrid() []uint64 {
 	var grid []uint64
 	count := min(fitPoints, s.N())
@@ -80,7 +81,8 @@ func fitMeans(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 	return points
 }
 
-// fitSmooth returns the bin means or the lines of BinnedLipschitz.
+// fitSmooth returns the estimate of BinnedLipschitz: its lines if the bound is of second order, otherwise its bin
+// means.
 func fitSmooth(s *Sample, p BoundParams, b Bound) []FitPoint {
 	if b.Chosen.Get("order") == 2 {
 		return fitLines(s, p, b)
@@ -161,7 +163,7 @@ func fitDenoised(s *Sample, p BoundParams, _ Bound) []FitPoint {
 	})
 }
 
-// fitSmoother returns the mean of the smoothers of NadarayaWatson.
+// fitSmoother returns the fit function of NadarayaWatson. The fit function returns the mean of the folds' smoothers.
 func fitSmoother(kind NadarayaWatsonKind) func(*Sample, BoundParams, Bound) []FitPoint {
 	return func(s *Sample, p BoundParams, _ Bound) []FitPoint {
 		return foldMeans(s, p.CrossFit, func(part split, grid []uint64, visit func(int, float64)) {

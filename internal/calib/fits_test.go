@@ -142,7 +142,8 @@ func TestFitOfFolds(t *testing.T) {
 		if len(points) != n {
 			t.Fatalf("%s: %d points", name, len(points))
 		}
-		for k := 37; k < n; k += 37 { // near 0, some folds of nw have no estimate
+		// The loop begins at point 37, because some folds of the method "nw" have no estimate near the score 0.
+		for k := 37; k < n; k += 37 {
 			at, want := points[k].Score, 0.0
 			for fold := range p.Folds {
 				train := s.split(assigned, uint8(fold)).train

@@ -46,8 +46,8 @@ func meanVariance(x []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// empiricalBernstein returns the empirical Bernstein radius (see bernstein) of the variables x on an interval of length
-// width.
+// empiricalBernstein returns the empirical Bernstein radius (see bernstein) of the values x. They lie in an interval
+// whose length is the argument 'width'.
 func empiricalBernstein(x []float64, delta, width float64) float64 {
 	n := float64(len(x))
 	_, v := meanVariance(x)
@@ -245,7 +245,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // for other samples, rounding decides between equal bounds
+			if name == "uniform" { // for other samples, partitions tie, and rounding decides which one is chosen
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -357,7 +357,7 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 				}
 				terms = append(terms, Term{"rounding", rounding})
 				what := fmt.Sprintf("%s, h = %v, kind %d", name, h, kind)
-				sameTerms(t, what, got.Terms, terms, 1e-9) // the smoother's polynomial sums are less exact
+				sameTerms(t, what, got.Terms, terms, 1e-9) // 1e-9, because the smoother's sums of powers lose digits
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 				if got.Delta != 0.3 || got.Sound != (kind != Printed) {
 					t.Errorf("%s: %+v", what, got)
@@ -522,7 +522,7 @@ func TestSplitMix(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}
-	// Any two streams of one seed differ in every number. For two seeds, the same stream also differs in every number.
+	// The first 100 numbers of all streams of three seeds are distinct.
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {
 		for stream := streamFolds; stream <= streamHoldout; stream++ {

@@ -42,7 +42,7 @@ const (
 // pattern of signs of the x_i. Successive λ of the grid have the ratio 2. The grid depends only on n and logInverse.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
-	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal
+	lambda := math.Sqrt(2 * logInverse / float64(n)) // the best λ if every x² is 1 and all a_i are equal
 	j := max(1, 1+int(math.Floor(math.Log2(most/lambda))))
 	lambda = min(lambda, most)
 	l := logInverse + math.Log(float64(j))
@@ -85,15 +85,16 @@ func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	}, level)
 }
 
-// PrevalenceEstimate returns the share of examples with Correct set, with an interval. For class-1 predictions this is
-// the share of label 1.
+// PrevalenceEstimate returns the share of the examples for which Correct is true, and an interval for this share. For
+// class-1 predictions this is the share of label 1.
 func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(func(i int) bool { return p.Correct[i] },
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate returns the share of examples i with is(i) = true. guess(i) is a guess of the probability of this
-// event. A good guess makes the interval of weighted examples shorter.
+// shareEstimate returns the share of the examples i for which is(i) is true, and an interval for this share. guess(i)
+// is a guess of the probability that is(i) is true. If the examples have weights, a good guess makes the interval
+// shorter.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -127,8 +128,8 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// JointBands returns intervals like Bands, but with a probability of at least the argument 'level' all of its intervals
-// hold simultaneously (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
+// JointBands returns intervals like Bands. All intervals of JointBands hold simultaneously, with a probability of at
+// least the argument 'level' (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
 func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	used := 0
 	for _, b := range bins {
@@ -224,8 +225,8 @@ func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
 
-// boundedEstimate returns an Estimate of the weighted mean of f. The argument 'value' is this mean, and boundedEstimate
-// adds an interval. f(i) lies in [0, most].
+// boundedEstimate adds an interval to the argument 'value', which must be the weighted mean of f. Each f(i) must lie in
+// [0, most].
 func (p *Predictions) boundedEstimate(
 	value float64, f func(i int) float64, most, level float64, seed uint64,
 ) Estimate {
@@ -238,9 +239,9 @@ func (p *Predictions) boundedEstimate(
 	return Estimate{value, max(0, value-d), min(most, value+d), Martingale}
 }
 
-// MinBootstrap is the smallest effective number of examples for which there is a bootstrap interval. If wrong answers
-// of high confidence are rare, a smaller sample often contains none of them, and its interval misses the true NLL far
-// too often.
+// MinBootstrap is the smallest effective number of examples with which NLLEstimate returns an interval. If wrong
+// answers with high confidence are rare, a smaller sample often contains no such answer. Then its bootstrap interval
+// misses the true NLL far too often.
 const MinBootstrap = 100
 
 // NLLEstimate returns the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The

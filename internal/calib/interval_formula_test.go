@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// deviationByHand computes the result of the function 'deviation' from its formula. It computes the right-hand side for
-// λ = λ₀, 2λ₀, 4λ₀, … up to 0.9, where λ₀ = √(2·logInverse/n), and returns the smallest.
+// deviationByHand computes the result of the function 'deviation' from its formula. It computes the bound for each λ =
+// λ₀, 2λ₀, 4λ₀, … up to 0.9, where λ₀ = √(2·logInverse/n), and returns the smallest bound.
 func deviationByHand(n int, a, squares, logInverse float64) float64 {
 	grid := []float64{}
 	for lambda := math.Sqrt(2 * logInverse / float64(n)); lambda <= 0.9; lambda *= 2 {
@@ -131,7 +131,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 				product *= 1 + sign*lambda*(x-m)
 			}
 			seen = append(seen, round...)
-			mean, squares := 0.0, 0.25 // the initial example has variance ¼
+			mean, squares := 0.0, 0.25 // 'seen' begins with an added example, which has mean ½ and variance ¼
 			for _, x := range seen {
 				mean += x / float64(len(seen))
 			}
@@ -146,7 +146,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product is at least 2/α at m = from
+	root := func(sign, from, to float64) float64 { // the product is at least 2/α if m is the argument 'from'
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -391,7 +391,8 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	return quantile((1 - level) / 2), quantile((1 + level) / 2)
 }
 
-// The cases are the mean of a skewed law with and without weights, and with more examples than groups.
+// Three cases are means of a skewed law: without weights, with weights, and with weights and more examples than groups.
+// In the fourth case, many resampled means are equal.
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int

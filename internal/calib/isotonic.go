@@ -1,8 +1,8 @@
 package calib
 
-// Isotonic fits the values of Correct by a nondecreasing function of the confidence, by weighted least squares (pool
-// adjacent violators, Ayer et al. 1955). It returns the confidences where a pool begins or ends, in ascending order,
-// and the fitted values at these confidences.
+// Isotonic fits a nondecreasing function of the confidence to the values of Correct, by weighted least squares (pool
+// adjacent violators, Ayer et al. 1955). It returns the confidences where a constant piece of the function begins or
+// ends, in ascending order, and the values of the function at these confidences.
 func (r *Ranked) Isotonic() (confidence, accuracy []float64) {
 	type pool struct{ from, to, right, all float64 }
 	var pools []pool

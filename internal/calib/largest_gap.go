@@ -10,7 +10,8 @@ import "github.com/rscert/rscert/internal/fixedpoint"
 // LargestGap bounds the expected calibration error under attack for every choice of bins, including equal-count bins
 // (AdaECE), whose edges the adversary can move. The reason is the triangle inequality: (1/N) Σ_m |Σ_{n in m} (c_n −
 // z_n)| is at most (1/N) Σ_n |c_n − z_n|, and the formula maximises each term. For some choices of bins no attack
-// attains the bound. The bound holds if every interval holds. The mean is exact and rounded up (see CCE).
+// attains the bound. The bound holds if every interval holds. LargestGap computes with integers and rounds upward only
+// (see CCE).
 func LargestGap(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return 0, err

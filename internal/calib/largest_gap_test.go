@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// For every choice of bins, confidences in the intervals have a calibration error of at most the largest gap. Bins that
-// hold one sample each attain this bound.
+// If the confidences lie in the intervals, the calibration error is at most the largest gap, for every choice of bins.
+// If each sample is alone in its bin, some confidences attain this bound.
 func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 300 {

@@ -49,13 +49,14 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 			}
 		}
 	}
-	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³. The differences in G_j multiply this error by L.
+	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³. The factor 1+L of G_j multiplies this error.
 	return newBound(best, chosen, delta, 8*n*0x1p-53*(1+l), true)
 }
 
 const (
 	shifts = 4
-	// fineCells is divisible by shifts·B for every number of buckets B in bucketCounts.
+	// fineCells is the number of fine cells in [0, 1]. It is divisible by shifts·B for every number of buckets B in
+	// bucketCounts.
 	fineCells = shifts * 3 << 15
 )
 
@@ -106,7 +107,7 @@ func (s *Sample) cells() []bucket {
 }
 
 // bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument 'width' is the number
-// of fine cells in a bucket. The argument 'offset' is the number of fine cells that the first bucket lacks.
+// of fine cells in a bucket. The first bucket begins 'offset' fine cells below the score 0.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]
@@ -115,7 +116,7 @@ func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) 
 			b.merge(&cells[i])
 		}
 		gap += math.Abs(b.score - b.label)
-		spread += max(0, 2*b.pairs/b.n) // if all scores are equal, rounding can give less than 0
+		spread += max(0, 2*b.pairs/b.n) // if all scores of the bucket are equal, rounding can make b.pairs negative
 		noise += math.Sqrt(b.n)
 	}
 	return gap, spread, noise

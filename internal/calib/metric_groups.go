@@ -24,7 +24,8 @@ func (p *Predictions) Only(rows []int) *Predictions {
 // MeasureGroups computes the metrics of each of G groups. An interval that holds for every number of examples has the
 // confidence level 1 − (1 − o.Level)/G. So by the union bound, the intervals of one metric hold for all groups together
 // with probability at least o.Level. Groups may overlap. A bootstrap interval keeps the level o.Level, because no level
-// makes it exact. Bootstrap intervals and tests of calibration are about each group alone.
+// makes it exact. Each bootstrap interval and each test of calibration refers to its own group, not to all groups
+// together.
 func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 	level := o.Level
 	o.Level = 1 - (1-level)/float64(len(groups))
@@ -40,10 +41,11 @@ func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 	return all, nil
 }
 
-// WorstEstimate returns the smallest value of a metric in any group, or the largest value if the argument 'most' is
-// true, and the position of the group with this value. The lower end of the result is the smallest (or largest) of the
-// groups' lower ends, and its upper end is the smallest (or largest) of their upper ends. So if the intervals of all
-// groups hold, the interval of the result covers the true extreme. Without intervals, the ends are NaN.
+// WorstEstimate returns the smallest of the groups' values of a metric, and the position of the group with this value.
+// If the argument 'most' is true, it takes the largest value instead. The lower end of the result is the smallest (or
+// largest) of the groups' lower ends, and its upper end is the smallest (or largest) of their upper ends. So if the
+// intervals of all groups hold, the interval of the result covers the true extreme. Without intervals, the ends are
+// NaN.
 func WorstEstimate(groups []Estimate, most bool) (worst Estimate, at int) {
 	better := func(a, b float64) float64 { return min(a, b) }
 	if most {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// groupPredictions draws predictions of three classes. The confidence exceeds the probability of a right answer by the
-// argument 'shift'.
+// groupPredictions draws probability vectors of three classes, and labels that do not depend on these vectors. If the
+// argument 'weighted' is true, it also draws weights.
 func groupPredictions(t *testing.T, r *rand.Rand, n int, weighted bool) *Predictions {
 	t.Helper()
 	var probability []float64
@@ -87,8 +87,8 @@ func TestWorstEstimate(t *testing.T) {
 	}
 }
 
-// The intervals of the accuracy and of the Brier score cover the true values of all groups together, and the interval
-// of WorstEstimate covers the worst true value.
+// The intervals for the accuracies of all groups hold simultaneously, and so do the intervals for the Brier scores. The
+// interval of WorstEstimate covers the worst true value.
 func TestGroupIntervalsCover(t *testing.T) {
 	const n, trials, level = 40, 400, 0.8
 	truth := []float64{0.9, 0.75, 0.5, 0.85}

@@ -46,8 +46,8 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 // The values come from scikit-learn 1.9.1 (brier_score_loss, log_loss, calibration_curve, roc_auc_score) and netcal
-// 1.4.0 (ECE, MCE). The function binary_calibration_error of torchmetrics 1.9.0 (torch 2.15.0), with the norms l1 and
-// max, agrees to the last digit.
+// 1.4.0 (ECE, MCE). The function binary_calibration_error of torchmetrics 1.9.0 (torch 2.15.0) returns the same ECE
+// (norm 'l1') and the same MCE (norm 'max') to the last digit.
 func TestMetricsAgree(t *testing.T) {
 	p := goldenPredictions()
 	near(t, "Brier", p.TopLabelBrier(), 0.17531696238930825, 1e-12)
@@ -216,7 +216,8 @@ func TestEdges(t *testing.T) {
 			t.Errorf("[lo,hi): %v of %d in bin %d, want %d", tt.c, tt.bins, got, tt.lower)
 		}
 	}
-	// A confidence on an edge always belongs to the bin on the same side of the edge, no matter how c·bins is rounded.
+	// A confidence on the edge between two bins always belongs to the lower bin with UpperClosed, and to the upper bin
+	// with LowerClosed, no matter how c·bins is rounded.
 	for bins := 1; bins <= 200; bins++ {
 		for k := range bins + 1 {
 			c := float64(k) / float64(bins)
@@ -378,8 +379,9 @@ func TestClasswiseECE(t *testing.T) {
 }
 
 // Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
-// weights. The target is the metric in which each outcome is replaced by its probability. A percentile bootstrap around
-// the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above 0.
+// weights. The target is the metric computed from the probabilities of the outcomes instead of the outcomes. A
+// percentile bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above
+// 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")

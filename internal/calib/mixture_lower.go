@@ -14,7 +14,7 @@ func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	}
 	bets, lambdas := placeBets(s.collectEpochs(seed)), betSizes(s.N(), delta)
 	mixture := s.mixSigns(delta)
-	// The rounding errors of logWealth are those of BettingLower.
+	// The limits of the rounding errors of logWealth are the same as in refutedByBets.
 	target, rounding := math.Log(1/delta)+1e-9, float64(s.N())*0x1p-36
 	return LowerBound{Value: largestRefuted(func(m float64) bool {
 		return logMean([]float64{logWealth(bets, lambdas, m) - rounding, mixture.logWealth(m)}) >= target
@@ -62,7 +62,7 @@ type signMixture struct {
 
 const (
 	mixtureLevels = 8    // partitions into 1, 2, 4, …, 128 bins
-	mostMixtureNu = 0.95 // so that no factor 1+ν·ε·r is below 0.05
+	mostMixtureNu = 0.95 // largest ν; with it each factor 1+ν·ε·r is at least 0.05
 )
 
 // mixtureSizes returns the values of ν: √(2 ln(1/δ)/n)·2^j for j = 0, 1, … up to mostMixtureNu.
@@ -99,7 +99,7 @@ type signBin struct {
 
 // pathBins returns the bins between the cuts whose level is at most the argument 'finest'.
 func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
-	const chunk = 64 // 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
+	const chunk = 64 // factors in a product; 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
 	var bins []signBin
 	plus, minus := 1.0, 1.0
 	flush := func() {

@@ -119,8 +119,8 @@ func TestSignMixtureIsFair(t *testing.T) {
 	}
 }
 
-// The scores are 0.001 and 0.006, but label 1 has the probabilities 0.006 and 0.001. So CE is 0.005. All scores lie in
-// the first of 128 bins, so BettingLower sees no error.
+// The scores are 0.001 and 0.006. At the score 0.001 label 1 has the probability 0.006, and at the score 0.006 it has
+// the probability 0.001. So CE is 0.005. All scores lie in the first of 128 bins, so BettingLower sees no error.
 func TestMixtureLowerOfRareEvents(t *testing.T) {
 	two := func(r *rand.Rand) float64 { return 0.001 + 0.005*float64(r.IntN(2)) }
 	for seed := range uint64(3) {
@@ -138,7 +138,8 @@ func TestMixtureLowerOfRareEvents(t *testing.T) {
 			t.Errorf("mixture %v, betting %v", got.Value, bets.Value)
 		}
 	}
-	for _, l := range []pairLaw{pairLaws()[0], pairLaws()[3]} { // for other laws, MixtureLower is hardly worse
+	// For other laws, the bound of MixtureLower is hardly smaller than the bound of BettingLower.
+	for _, l := range []pairLaw{pairLaws()[0], pairLaws()[3]} {
 		s := draw(20_000, 1, l.draw, l.eta)
 		got, err1 := MixtureLower(s, 0.05, 1)
 		bets, err2 := BettingLower(s, 0.05, 1)

@@ -17,28 +17,31 @@ import (
 // with equality if α is a multiple of 1/(draws+1) and no two statistics are equal (Barnard 1963). CalibrationTest has
 // the same guarantee, but far less power.
 //
-// The first statistic is |Z| of Spiegelhalter. The others find errors that change sign (Neyman 1937). The sorted
-// confidences are cut into up to 256 bins of about equal count, each with at least four examples. For a bin b, let D_b
-// = Σ(correct_i − c_i) and V_b = Σc_i(1−c_i), and let V = ΣV_b. The bin lies at t_b = (Σ_{a<b}V_a + V_b/2)/V. There is
-// one statistic for each J = 1, 2, 4, …, 64 that is at most half the number of bins:
+// The first statistic is |Z| of Spiegelhalter. The other statistics also find calibration errors that are positive for
+// some confidences and negative for others (Neyman 1937). The sorted confidences are cut into 2^k ≤ 256 bins of about
+// equal count, each with at least four examples. If some confidences are equal, there can be more bins or fewer (see
+// cutLevels). For a bin b, let D_b = Σ(correct_i − c_i) and V_b = Σc_i(1−c_i), and let V = ΣV_b. The bin lies at t_b =
+// (Σ_{a<b}V_a + V_b/2)/V. There is one statistic for J = 1, and one for each J = 2, 4, …, 64 that is at most 2^k/2:
 //
 //	T_J = Σ_{j<J} d_j²,  d_j = Σ_b φ_j(t_b)D_b/√V,  φ_0 = 1, φ_j(t) = √2·cos(πjt).
 //
-// Under the hypothesis, the d_j are nearly uncorrelated and have variance near 1. So T_J − J estimates the part of the
-// squared calibration error that the first J functions show, without the bias of the noise. This is the statistic of
-// T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power than bins against smooth errors.
+// Under the hypothesis, the d_j are nearly uncorrelated and have variance near 1. So noise alone gives T_J an
+// expectation near J, and T_J − J estimates the part of the squared calibration error that the first J functions can
+// represent. This is the statistic of T-Cal (Lee et al. 2023) with cosines in place of J bins. Cosines have more power
+// than bins against smooth errors.
 //
 // Each statistic ranks all data sets, simulated and observed; the data set with the largest value has rank 1. The data
 // sets are ordered by their smallest rank. Suppose that two data sets have the same smallest rank. For each of them,
 // take the statistic that lies the most standard deviations above its mean. The data set for which this distance is
 // larger comes first. The p-value is the share of data sets that come before the observed data set or tie with it. This
-// p-value allows for the choice between the statistics, because under the hypothesis the data sets are exchangeable.
+// p-value is valid, although the most extreme statistic of each data set counts, because under the hypothesis the data
+// sets are exchangeable.
 //
 // The argument 'wanted' is the number of simulations. If it is 0, the number depends on the number of examples. More
 // simulations allow smaller p-values: the smallest one is 1/(draws+1).
 //
-// Choose the seed and the number of simulations before you see a p-value. The p-value is NaN if the predictions have weights or there are no
-// examples.
+// Choose the seed and the number of simulations before you see a p-value. The p-value is NaN if the predictions have
+// weights or there are no examples.
 func MonteCarloTest(p *Predictions, seed uint64, wanted int) (pValue float64, draws int) {
 	if p.Weight != nil || p.N() == 0 {
 		return math.NaN(), 0
@@ -70,7 +73,7 @@ const (
 	drawnLabels = 200_000_000
 )
 
-// nullLevels bounds the number of bins of MonteCarloTest: at most 2⁸.
+// nullLevels limits the number of bins of MonteCarloTest to 2^(nullLevels−1) = 2⁸ if all confidences differ.
 const nullLevels = 9
 
 // mostWaves is the largest J of MonteCarloTest.
@@ -159,7 +162,7 @@ func (m *nullModel) observed() nullStatistics {
 	return m.statistics(sums, slopes)
 }
 
-// simulate returns the statistics of outcomes that the hypothesis generates. It overwrites sums.
+// simulate draws outcomes under the hypothesis and returns their statistics. It overwrites the argument 'sums'.
 func (m *nullModel) simulate(r *splitMix, sums []float64) nullStatistics {
 	clear(sums)
 	slopes := 0.0
@@ -195,14 +198,18 @@ func (m *nullModel) statistics(sums []float64, slopes float64) (t nullStatistics
 
 // extremity says how extreme a data set is among all data sets.
 type extremity struct {
-	rank  int     // the smallest rank by a statistic: the number of data sets whose statistic is at least as large
-	score float64 // the largest statistic, as (statistic − mean)/(standard deviation) over all data sets
+	// Each statistic ranks the data set: its rank is the number of data sets whose statistic is at least as large. The
+	// field 'rank' is the smallest of these ranks.
+	rank int
+	// The field 'score' is the largest of the values (statistic − mean)/(standard deviation). The mean and the standard
+	// deviation of a statistic are over all data sets.
+	score float64
 }
 
 // jointRank returns the p-value of the data set 0 among all data sets: the share of data sets that are at least as
-// extreme. The smallest rank decides; the score decides between equal ranks. Without the score, each statistic would
-// put a different data set first, and p could not be small for few data sets. The rank and the score treat all data
-// sets alike.
+// extreme as data set 0. The smallest rank decides; the score decides between equal ranks. Without the score, up to
+// eight data sets would share the rank 1, one for each statistic, and p could not be small if there are few data sets.
+// The rank and the score treat all data sets alike.
 func jointRank(statistics []nullStatistics) float64 {
 	all := make([]extremity, len(statistics))
 	for j := range all {

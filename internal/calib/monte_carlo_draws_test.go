@@ -73,7 +73,7 @@ func TestNullStatisticsFromTheFormulas(t *testing.T) {
 	same(t, "Spiegelhalter's Z", newNullModel(drawPredictions(300, 1, uniform, uniform01)).observed()[0], math.Abs(z), 1e-9)
 }
 
-// The simulated outcomes have the probabilities of the hypothesis.
+// The simulated outcomes have the probabilities that the hypothesis states.
 func TestNullSimulation(t *testing.T) {
 	p := &Predictions{Confidence: []float64{0, 0.2, 0.7, 1}, Correct: make([]bool, 4)}
 	p.Confidence = slices.Repeat(p.Confidence, 50_000)
@@ -125,7 +125,8 @@ func TestJointRank(t *testing.T) {
 	}
 }
 
-// Overwhelming evidence by one statistic, or an impossible outcome, gives the smallest p-value for few data sets too.
+// If one statistic is overwhelming, or if an outcome is impossible, the p-value is the smallest possible one, even with
+// few data sets.
 func TestJointRankOfOverwhelmingEvidence(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 7))
 	all := make([]nullStatistics, 100)
@@ -161,8 +162,8 @@ func rejections(t *testing.T, n, trials int, law func(*rand.Rand) float64, eta f
 	return rejected
 }
 
-// errorsOfSign holds functions P(correct | s) for uniform scores s. The field 'want' is the least power of
-// MonteCarloTest at the level 0.05 for n = 1000.
+// errorsOfSign holds functions P(correct | s) for uniform scores s. At the level 0.05 and for n = 1000, the power of
+// MonteCarloTest must be at least the field 'want'.
 var errorsOfSign = []struct {
 	name string
 	eta  func(float64) float64
@@ -173,7 +174,8 @@ var errorsOfSign = []struct {
 	{"bump", func(s float64) float64 { return s + 0.15*math.Max(0, 1-math.Abs(s-0.5)/0.1) }, 0.1},
 }
 
-// The p-value is valid for few and for extreme confidences, and it has power against errors that change sign.
+// The p-value is valid, even for few confidences and for confidences near 0. MonteCarloTest detects the errors of
+// errorsOfSign at least three times as often as CalibrationTest.
 func TestMonteCarloTest(t *testing.T) {
 	trials := 200
 	if testing.Short() {
@@ -210,7 +212,8 @@ func TestMonteCarloTest(t *testing.T) {
 	}
 	for _, p := range []*Predictions{
 		{Confidence: []float64{1, 0.5, 0.5, 0.4}, Correct: []bool{false, true, true, false}},
-		{Confidence: []float64{0, 1, 0, 1, 0}, Correct: []bool{true, false, true, false, false}}, // in one bin, the sums cancel
+		// All examples are in one bin, in which the impossible outcomes cancel.
+		{Confidence: []float64{0, 1, 0, 1, 0}, Correct: []bool{true, false, true, false, false}},
 		{Confidence: slices.Repeat([]float64{0.5, 1}, 400), Correct: append(make([]bool, 1), slices.Repeat([]bool{false, true, true, true}, 200)[:799]...)},
 	} {
 		if p, _ := MonteCarloTest(p, 1, 0); p > 0.002 {

@@ -50,14 +50,14 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 // and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
 // Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The code forms disjoint random pairs of validation points and takes the mean of
-// this bound over the pairs. This mean plus BB at δ4 bounds Σc_i². The method does not use the smoother at a score s
-// with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the
-// labels do not matter at s, so s adds nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two
-// limits as the lengths of its intervals. κ depends only on the training scores. Each of the four inequalities (two
-// with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with probability at most δ/4K.
+// this bound over the pairs. This mean plus its radius BB with δ4 bounds Σc_i². The method does not use the smoother at
+// a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|.
+// Then the labels do not matter at s, so s adds nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these
+// two limits as the lengths of its intervals. κ depends only on the training scores. Each of the four inequalities (two
+// with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
 //
-// SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
-// sum, and the bias E_Y[η̂(s)] − η(s) has the bound
+// SecondOrder expands η around s, whereas the paper expands η around each s_i. Then the first-order term of the bias
+// E_Y[η̂(s)] − η(s) is η′(s)·Σ w_i(s_i−s), and the bias has the bound
 //
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
@@ -180,7 +180,8 @@ func (m *powerSums) addTo(w *window, z float64, below bool) {
 	w.ky += m.y0 - (z2*m.y0 - 2*z*m.y1 + m.y2)
 }
 
-// blockSize splits long sums into two levels, so that rounding grows with blockSize + n/blockSize, not with n.
+// blockSize is the number of points in a block. A long sum adds the sums of blocks. So its rounding error grows with
+// blockSize + n/blockSize, not with n.
 const blockSize = 1024
 
 // accumulator adds points one at a time.
@@ -217,7 +218,7 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 //
 // The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
 // cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), and the code
-// never subtracts long sums. The powers in the sums are centred on the cell.
+// never subtracts long sums. The sums of a cell add powers of (s_i−c)/h′, where c is the centre of the cell.
 func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 	cell := func(p uint64) int { s, _ := unpack(p); return int(s / sm.h) }
 	start := func(j int) int { return sort.Search(len(sm.train), func(i int) bool { return cell(sm.train[i]) >= j }) }

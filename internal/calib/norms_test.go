@@ -55,7 +55,8 @@ func TestNormsOfRandomLaws(t *testing.T) {
 		}
 		check(share, s, eta)
 	}
-	// a gap of 1 with probability 0.1 (s = 0 is outside the margin, so only the norm is attained)
+	// A gap of 1 with probability 0.1 attains the bound of NormAbove. Here s is 0, which is outside the margin of
+	// Divergence.
 	if norm, err := NormAbove(0.1, 3); err != nil || math.Abs(norm-math.Cbrt(0.1)) > 1e-12 {
 		t.Errorf("norm %v: %v", norm, err)
 	}

@@ -2,8 +2,8 @@ package calib
 
 import "math"
 
-// oneStep turns A into a bound on the calibration error. A is the mean gap of a partition plus its remainder.
-// BinnedVariation and BinnedLipschitz use it.
+// oneStep computes a bound on the calibration error from A, the mean gap of a partition plus the remainder of this
+// partition. BinnedVariation and BinnedLipschitz use oneStep.
 //
 // For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|. Here Π is an
 // orthogonal projection of the labels, to bin means or to lines fitted in the bins. The remainder is R ≥ (1/n)Σ|η_i −
@@ -17,8 +17,8 @@ import "math"
 //
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
-// Given the scores the labels are independent and W_i has mean |s_i−η_i|. So A is an upper bound on an average of
-// variables of mean CE. It remains to bound how far this average can fall below CE.
+// Given the scores the labels are independent and W_i has mean |s_i−η_i|. So A is at least the average of n variables
+// with mean CE. It remains to bound how far this average can fall below CE.
 //
 // For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i. So the product is largest at h_i
 // = ±1, and
@@ -80,9 +80,10 @@ func (o oneStep) population(a float64, means bool) float64 {
 }
 
 // sample returns an upper bound on c for A = a. Here c is the mean of |s_i − η(s_i)| over the scores of the sample.
-// Given the scores, c is fixed and only the labels are random. The average of the variances of h_i(y_i−η_i) ≥ −1 is at
-// most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically
-// distributed variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
+// Given the scores, c is fixed and only the labels are random. For bin means, the variables h_i(y_i−η_i) are at least
+// −1, and the average of their variances is at most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3
+// and the bound on β do not require identically distributed variables. Hoeffding's inequality for the labels gives the
+// limit e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)

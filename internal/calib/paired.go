@@ -104,7 +104,8 @@ func CompareECE(first, second *Predictions, o MetricOptions) (ECEDifference, err
 	}, nil
 }
 
-// CheckPaired returns an error unless the rows can belong to the same examples.
+// CheckPaired returns an error if the rows of the two classifiers cannot be the same examples in the same order. It
+// also refuses weights and empty data.
 func CheckPaired(first, second *Predictions) error {
 	switch {
 	case first.Weight != nil || second.Weight != nil:

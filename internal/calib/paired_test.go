@@ -72,7 +72,8 @@ func TestCompareECE(t *testing.T) {
 	if x, y := ends(c), ends(d); math.Abs(got.Low-(x.Lower-y.Upper)) > 1e-12 || math.Abs(got.High-(x.Upper-y.Lower)) > 1e-12 {
 		t.Errorf("interval [%v, %v], want [%v, %v]", got.Low, got.High, x.Lower-y.Upper, x.Upper-y.Lower)
 	}
-	truth := integrate(func(s float64) float64 { return s*s*s - s }) // c is calibrated, and d is s − s³ too low
+	// The confidences of 'c' are calibrated, and the confidences of 'd' are too low by s − s³.
+	truth := integrate(func(s float64) float64 { return s*s*s - s })
 	if !(got.Low <= truth && truth <= got.High && got.High < 0) {
 		t.Errorf("interval [%v, %v], want an interval below 0 that contains %v", got.Low, got.High, truth)
 	}

@@ -9,8 +9,8 @@ import (
 // PerturbedAUROC says how a bandwidth of Sech changes the area under the ROC curve.
 type PerturbedAUROC struct {
 	Bandwidth float64 `json:"bandwidth"`
-	// After is the mean AUROC of the perturbed scores over the repeats, and SD is its standard deviation over the
-	// repeats, which is 0 for one repeat.
+	// After is the mean AUROC of the perturbed scores over the repeats. SD is the standard deviation of the AUROC over
+	// the repeats. With only one repeat, SD is 0.
 	After float64 `json:"after"`
 	SD    float64 `json:"sd"`
 	// The interval from Low to High contains the change of the AUROC in the population with probability ≥ 1 − δ, for
@@ -27,8 +27,8 @@ type PerturbedAUROC struct {
 // disjoint pairs as possible. Given the labels, the pairs are independent and identically distributed. For each pair,
 // take k after the perturbation minus k before it, averaged over the repeats. This difference lies in [−1, 1], and its
 // mean is the change of the AUROC. The betting interval of MeanInterval encloses this mean. The interval is narrow if
-// the perturbation reverses few pairs. An interval from all pairs of one positive and one negative would be narrower,
-// but it would be valid only asymptotically.
+// the perturbation reverses few pairs. An interval that uses every pair of a positive and a negative would be narrower,
+// but only asymptotically valid.
 func AUROCAfter(score, label []float64, k Sech, firstRow, repeats int, delta float64) (PerturbedAUROC, error) {
 	out := PerturbedAUROC{Bandwidth: k.Bandwidth}
 	if err := errors.Join(checkBandwidth(k.Bandwidth), checkDelta(delta)); err != nil {

@@ -63,8 +63,8 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 	return p, nil
 }
 
-// SumToOne reports whether the argument 'sum' is close enough to 1 to be a sum of probabilities, one for each class.
-// The probabilities may be rounded to 4 digits or to float16.
+// SumToOne reports whether the argument 'sum' can be the sum of the probabilities of all classes. Each probability may
+// be rounded to 4 digits or to float16.
 func SumToOne(sum float64, classes int) bool {
 	const tolerance = 1e-3
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
@@ -106,8 +106,8 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// meanOf returns the weighted mean of f over the examples. It sums with a correction for rounding (Kahan), so that a
-// share is the float64 nearest to its exact value.
+// meanOf returns the weighted mean of f over the examples. It corrects the sum of the terms for rounding errors
+// (Kahan).
 func (p *Predictions) meanOf(f func(i int) float64) float64 {
 	var sum, lost, total float64
 	for i := range p.Confidence {

@@ -14,8 +14,8 @@ const temper = 1.2
 // kernel around s_i that lies in [0, 1]. (A factor that depends on s alone would cancel.) If no weight is positive at a
 // score, the smoother uses the nearest training score.
 //
-// With this power, sums over earlier points do not give the sum over a window. So the smoother slides a window over the
-// distinct training scores.
+// Because of the exponent 1.2, the sum of the weights in a window cannot be computed from sums of powers, which the
+// type 'smoother' uses. So temperedSmoother slides a window over the distinct training scores.
 type temperedSmoother struct {
 	smoother
 	atoms []atom
@@ -89,13 +89,14 @@ func (t temperedSmoother) at(s float64, atoms []atom) printedPoint {
 	return printedPoint{min(1, labels/sum), t.b1*first/sum + t.b2/2*second/sum + math.Sqrt(squares)/sum/2, false}
 }
 
-// printedValidation returns how many validation points of a fold Printed uses (appendix E). The argument 'valid' is the
-// number of validation points of the fold, and n is the number of points of the sample.
+// printedValidation returns the number of validation points that Printed uses in a fold (appendix E). The argument
+// 'valid' is the number of validation points of the fold, and n is the number of points of the sample.
 func printedValidation(valid, n int) int {
 	return min(valid, 15_000, max(5_000, n/20))
 }
 
-// The method 'printed' returns the terms of Printed. It draws the validation points that it uses.
+// The method 'printed' returns the terms of Printed. It uses a random part of the validation points (see
+// printedValidation).
 func (t temperedSmoother) printed(valid []uint64, delta float64, r *splitMix) (terms, chosen Terms) {
 	valid = draws(valid, printedValidation(len(valid), len(valid)+len(t.train)), r)
 	var gap, smoothing moments

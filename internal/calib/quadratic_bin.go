@@ -40,8 +40,9 @@ func newQuadraticBin(s *Sample, from *bin, lambda, kappa float64) quadraticBin {
 			b.distance[k] += math.Abs(score-q) / from.n
 		}
 	}
-	// The points are about evenly spaced where N is likely for a calibrated classifier, and wider apart elsewhere. In
-	// the variable arcsin √q the standard deviation of N/m is 1/(2√m) for all q.
+	// N is the number of labels 1. The points are about evenly spaced near the values of N/m that are likely for a
+	// calibrated classifier, and wider apart elsewhere. In the variable arcsin √q the standard deviation of N/m is
+	// 1/(2√m) for all q.
 	centre, unit := math.Asin(math.Sqrt(b.score)), 0.5/math.Sqrt(b.m)
 	angles := []float64{centre}
 	for z := 0.5; z*unit < math.Pi/2; z = max(z+0.5, 1.4*z) {
@@ -152,7 +153,7 @@ func (b *quadraticBin) distanceFrom(q float64) float64 {
 	return b.distance[k-1] + w*(b.distance[k]-b.distance[k-1])
 }
 
-// jump returns J_b(v) of BinnedQuadratic, where price is μ/λ.
+// jump returns J_b(v) of BinnedQuadratic, where the argument 'price' is μ/λ.
 func (b *quadraticBin) jump(price, v float64) float64 {
 	sd := math.Sqrt(b.variance)
 	moved := sd + v*math.Sqrt(b.spread/2)
@@ -188,8 +189,8 @@ type peakCells struct {
 
 // peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function 'point'
 // gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound is at most the
-// tolerance above the largest value found. The bound is valid whenever the division stops. If there are no cells, the
-// result is −∞.
+// tolerance above the largest value found. It stops earlier if there are mostCells cells or if the cell is as narrow as
+// float64s allow. The bound is valid in these cases too. If there are no cells, the result is −∞.
 func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoint, price, tolerance float64) float64 {
 	const mostCells = 400
 	found := math.Inf(-1)
@@ -255,7 +256,7 @@ func (b *quadraticBin) cell(from, to quadraticPoint) peakCell {
 		ones, zeros := math.Log(to.q/from.q), math.Log1p((from.q-to.q)/(1-from.q))
 		c.beta = min(b.m, max(0, (to.logA-from.logA-b.m*zeros)/(ones-zeros)))
 		c.base = from.q
-		// The limit and the rounding of beta must not put the line below ln A at either end.
+		// c.beta is clipped and rounded. This level keeps the line from falling below ln A at the two ends.
 		c.level = max(from.logA, to.logA-c.beta*ones-(b.m-c.beta)*zeros)
 	}
 	return c
@@ -287,7 +288,7 @@ func (c *peakCell) peak(price, m float64) (most, at float64) {
 // (price·m − slope)q − price·β.
 func concavePeak(slope, price, beta, m float64) float64 {
 	a, b, c := slope, price*m-slope, price*beta
-	root := math.Sqrt(max(0, b*b+4*a*c)) // the roots are real
+	root := math.Sqrt(max(0, b*b+4*a*c)) // the roots are real, so only rounding can give less than 0
 	if b >= 0 {
 		return 2 * c / (b + root)
 	}

@@ -11,7 +11,8 @@ type quadraticDual struct {
 	variation float64
 	observed  float64 // X
 	guess     float64 // estimate of the best μ
-	tolerance float64 // the computed maximum of a bin is at most this multiple of p above the largest value found
+	// For a bin with the share p of the scores, the method 'peak' gets the tolerance p·tolerance.
+	tolerance float64
 }
 
 // dualPoint is the dual bound at one μ, without ln(1/δ_b)/(nκ).

@@ -2,10 +2,11 @@ package calib
 
 import "math"
 
-// quadraticPath sharpens step 5 of BinnedQuadratic. The dual bound there lets the adversary choose η̄_b in each bin on
-// its own, and in addition lets η jump, with a variation of V in all. But an η that follows the scores uses up its
-// variation, so that little variation remains for jumps. quadraticPath maximises over whole paths of η instead. It uses
-// steps 1 to 4 unchanged. So it needs no union bound: if steps 1 and 4 hold, then both dual bounds hold.
+// quadraticPath sharpens step 5 of BinnedQuadratic. In the dual bound of step 5, the adversary chooses η̄_b in each bin
+// independently of the other bins. In addition, the adversary gets jumps of η with a total variation of V. But an η
+// that follows the scores uses up variation, so that little variation remains for jumps. quadraticPath maximises over
+// paths instead. A path is one function η over all bins. Steps 1 to 4 remain unchanged. If steps 1 and 4 hold, then the
+// dual bound of step 5 and the bound of quadraticPath both hold. So no union bound is needed.
 //
 // Write v_b for the range of η over the last score before bin b and the scores of bin b. (For the first bin there is no
 // score before it.) Then ΣTV_b ≥ Σv_b, where TV_b is the variation of η from the last score before bin b to the last
@@ -26,16 +27,18 @@ import "math"
 //
 // The maximum over η is bounded on a lattice of step ε. For u in [0, ε) let k_i = ⌊(η_i−u)/ε⌋. If u is uniform, then
 // E|k_i−k_j|·ε = |η_i−η_j|. So the mean over u of ε·TV(k) is TV(η), and the maximum over η is at most the maximum over
-// u and η with ε·TV(k) in place of TV(η). For the integers from i to j in the range of k over a bin, v_b ≤ (j−i+1)ε,
-// η̄_b is in [lε, (l+2)ε] for an integer l from i to j, and the variation costs at least ν(j−i)ε. What remains is a
-// maximum over integers, which dynamic programming finds exactly. The state is the integer k at the last score of a
-// bin. For a bin, a step goes from state k to state k' through a range of integers that contains k and k'.
+// u and η with ε·TV(k) in place of TV(η). Over the last score before a bin and the scores of the bin, let i be the
+// smallest k and j the largest k. Then v_b ≤ (j−i+1)ε, η̄_b is in [lε, (l+2)ε] for an integer l from i to j, and the
+// variation costs at least ν(j−i)ε. What remains is a maximum over integers. Dynamic programming finds this maximum
+// exactly. The state is the integer k at the last score of a bin. In each bin, a path goes from a state k to a state k'
+// through the integers from i to j, which include k and k'.
 //
-// The states of bin b are a window of integers around s̄_b. A path outside the window is moved to the nearest state of the
-// window. This does not increase its variation. It shortens the ranges, which is allowed because the code takes ν at
-// least as large as every slope of E_b in v, so that E_b − ν·v_b decreases in v_b. The lowest state and the highest
-// state of the window stand for everything beyond the window: F_b there is the maximum over all such q, and a path may
-// go from these states to all states of the next window that lie beyond them.
+// The states of bin b are a window of integers around s̄_b. If a path leaves the window, the nearest state of the
+// window takes the place of each state outside. This does not increase the variation of the path, but it can lower the
+// v_b. A lower v_b is allowed: ν is at least as large as every slope of E_b in v, so E_b − ν·v_b decreases in v_b. The
+// lowest state and the highest state of the window stand for everything beyond the window. At these two states, F_b is
+// the maximum over all q beyond the window. If a state of the next window lies beyond this window, it can be reached
+// from the lowest or the highest state.
 //
 // Every step and every size of the window give a valid bound. The step has 24 significant bits, so that multiples of
 // the step are exact.
@@ -54,23 +57,25 @@ type pathBin struct {
 	below, above peakCells   // for the q below all cells, and for the q above all cells
 	near         []float64   // the least |q−s̄| of a state
 	spread       []float64   // the largest f_b(q) − |q−s̄| of a state
-	peak         []float64   // the largest F_b of a state, for the current price
+	peak         []float64   // the largest F_b of a state, for the current price μ/λ
 }
 
+// In the normal approximation, let g be the |η̄−s̄| with the largest F_b. The step ε is g/pathSteps. The window reaches
+// from pathWindow·g below s̄ to pathWindow·g above s̄.
 const (
-	pathSteps  = 28.0 // g/ε, where g is the |η̄−s̄| with the largest F_b by the normal approximation
-	pathWindow = 5.0  // half of the width of the window, divided by g
+	pathSteps  = 28.0
+	pathWindow = 5.0
 )
 
-// newQuadraticPath returns the paths on a lattice that suits values of μ near the argument mu.
+// newQuadraticPath returns a quadraticPath. It chooses the step of the lattice for values of μ near the argument mu.
 func newQuadraticPath(d *quadraticDual, mu float64) *quadraticPath {
 	n := d.bins[0].m / d.bins[0].share
 	typical := min(0.25, 1/(2*mu*n)) // the g at which p·g − μmg² is largest
 	return newPathLattice(d, float64(float32(typical/pathSteps)), int(pathSteps*pathWindow))
 }
 
-// newPathLattice returns the paths on a lattice. The window of each bin reaches from 'half' steps below s̄ to 'half'
-// steps above s̄.
+// newPathLattice returns a quadraticPath on a lattice with the given step. The window of each bin reaches from 'half'
+// steps below s̄ to 'half' steps above s̄.
 func newPathLattice(d *quadraticDual, step float64, half int) *quadraticPath {
 	p := &quadraticPath{dual: d, step: step}
 	for i := range d.bins {
@@ -128,7 +133,7 @@ func (b *quadraticBin) beyond(from quadraticPoint, width float64) peakCells {
 	return cells
 }
 
-// setPrice computes the largest F_b of each state.
+// setPrice computes the largest F_b of each state for the price μ/λ.
 func (p *pathBin) setPrice(price, tolerance float64) {
 	b := p.bin
 	last := b.peakOf(&p.cells[0], b.pathPoint, price, tolerance)
@@ -194,9 +199,9 @@ func (p *quadraticPath) minimise(mu float64) dualPoint {
 	return best
 }
 
-// enter moves values from the states of the previous bin to the states of bin p. The argument 'value' holds, for each
-// state of the previous bin, the largest value of a path up to the last score of that bin. The lowest state of the
-// previous bin is 'low'.
+// enter returns, for each state of bin p, the largest value of a path up to the last score before the bin. The argument
+// 'value' holds these values for the states of the previous bin. The argument 'low' is the lowest state of the previous
+// bin.
 func (p *pathBin) enter(value []float64, low int) []float64 {
 	entered := make([]float64, len(p.peak))
 	high := low + len(value) - 1
@@ -219,7 +224,8 @@ type pathSearch struct {
 	queue       []int
 }
 
-// advance adds a bin to all paths: it replaces the largest values before the bin by those after the bin.
+// advance extends all paths by one bin. The argument 'value' holds, for each state, the largest value of a path up to
+// the last score before the bin. advance replaces it by the largest value of a path up to the last score of the bin.
 func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float64) {
 	n := len(value)
 	s.gain, s.queue = append(s.gain[:0], value...), append(s.queue[:0], make([]int, n)...)

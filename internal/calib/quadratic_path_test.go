@@ -29,8 +29,8 @@ func scoresOf(s *Sample, d *quadraticDual) [][]float64 {
 	return out
 }
 
-// The test maximises over paths of integers as the comment of quadraticPath says, with plain sums, without windows and
-// without a shortcut: every range of integers, every state in the range.
+// The test computes the maximum over paths of integers from the comment of quadraticPath, with plain sums. It tries
+// every range of integers and every state in each range, and it uses no windows.
 func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	for name, law := range oddScores {
 		for _, variation := range []float64{0.3, 1} {
@@ -110,8 +110,9 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	}
 }
 
-// slowPathStep adds a bin to all paths of integers. For each range of integers, it adds the largest gain in the range to
-// the largest earlier value in the range. The sum counts for each state of the range.
+// slowPathStep adds a bin to all paths of integers. For each range of integers, it adds the largest gain in the range
+// to the largest earlier value in the range. The result for a state is the largest of these sums over all ranges that
+// contain the state.
 func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64) float64) []float64 {
 	next := make([]float64, len(value))
 	for k := range next {
@@ -131,8 +132,8 @@ func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64)
 	return next
 }
 
-// No η of variation at most V refutes the path bound: for given scores and labels, the dual objective at η is at most
-// the bound. The candidates are the attacks that the bound must price: shifts, stairs, jumps and random walks.
+// For given scores and labels, the dual objective at any η of variation at most V is at most the path bound. The test
+// tries random shifts of the scores, stairs, jumps and waves.
 func TestQuadraticPathIsAboveEveryPath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	nearest := 0.0
@@ -176,8 +177,8 @@ func TestQuadraticPathIsAboveEveryPath(t *testing.T) {
 	}
 }
 
-// randomPath returns the values of a random η. The variation of η is at most the argument 'limit'. Apart from a jump,
-// the difference between η and the score is of the size of the argument 'distance'.
+// randomPath returns the values of a random η. The variation of η is at most the argument 'limit'. Until the variation
+// reaches this limit, and apart from a jump, η differs from the score by at most three times the argument 'distance'.
 func randomPath(rng *rand.Rand, bins [][]float64, limit, distance float64) [][]float64 {
 	width := distance * 4 * rng.Float64()
 	shift := distance * (4*rng.Float64() - 2)
@@ -195,7 +196,7 @@ func randomPath(rng *rand.Rand, bins [][]float64, limit, distance float64) [][]f
 				if math.Abs(s-jump) < 0.01 {
 					e += size
 				}
-			case 3: // a random walk
+			case 3: // a wave around the score
 				e = s + shift*math.Sin(40*size*s)
 			}
 			e = min(1, max(0, e))
@@ -211,7 +212,8 @@ func randomPath(rng *rand.Rand, bins [][]float64, limit, distance float64) [][]f
 	return out
 }
 
-// The path bound holds on hostile laws, also for samples so small that BinnedQuadratic does not use it.
+// The simulation checks that the path bound holds for hostile laws. It also uses the path bound for sizes below
+// pathFrom, although BinnedQuadratic does not.
 func TestQuadraticPathCoverage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")
@@ -246,7 +248,8 @@ func checkPathCoverage(t *testing.T, sizes []int, trials int) {
 	}
 }
 
-// The step of the lattice has exact multiples, and the path bound is better than the plain one near calibration.
+// The multiples of the lattice step are exact in float64. Near calibration, the path bound is below the dual bound of
+// step 5.
 func TestQuadraticPathGains(t *testing.T) {
 	_, d, path, plain := pathFixture(t, 10_000, 1, uniform, 1)
 	for _, k := range []int{3, 1001, 123_457} {

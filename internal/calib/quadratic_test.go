@@ -24,7 +24,7 @@ func slowStatistic(m, score, ones float64) float64 {
 	return x
 }
 
-// slowLogMean is ln A_b(q), summed over all N.
+// slowLogMean computes ln A_b(q) with a sum over all N.
 func slowLogMean(m, score, lambda, q float64) float64 {
 	var logs []float64
 	for ones := 0.0; ones <= m; ones++ {
@@ -78,7 +78,7 @@ func TestQuadraticStatisticIsUnbiased(t *testing.T) {
 	}
 }
 
-// logMean is an upper bound on the sum over all N, and hardly larger.
+// logMean is an upper bound on ln A_b(q), and exceeds ln A_b(q) by at most 1e-7.
 func TestQuadraticLogMean(t *testing.T) {
 	for _, m := range []int{1, 2, 5, 40, 3000} {
 		for _, score := range []float64{0, 0.003, 0.4, 1} {
@@ -147,8 +147,8 @@ func poissonBinomial(etas []float64) []float64 {
 	return p
 }
 
-// Labels with unequal probabilities raise E φ by a factor of at most exp(ρ·m·var/2). The exponent is at most a small
-// multiple of the least exponent for which this holds.
+// The test checks step 2 of BinnedQuadratic: if the labels have unequal probabilities, E φ is at most exp(ρ·m·var/2)
+// times A_b(η̄). In the worst of the random cases, ln(E φ/A_b(η̄)) must be at least 0.7 times this exponent.
 func TestQuadraticUnequalProbabilities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	nearest := 0.0
@@ -243,7 +243,7 @@ func TestBinnedQuadraticFromTheFormulas(t *testing.T) {
 				what            string
 				got, want, over float64
 			}{
-				{"gap", got.Terms.Get("gap") / scale, gap, 0.01 * gap}, // the tolerance of the search and the knots of f_b
+				{"gap", got.Terms.Get("gap") / scale, gap, 0.01 * gap}, // room for the errors of the search and of f_b
 				{"variation", got.Terms.Get("variation") / scale, jump, 1e-6},
 				{"population", got.Terms.Get("population") / scale, math.Log(1/(0.03*delta)) / (n * kappa), 1e-6},
 				{"value", got.Value, (1 - math.Exp(-kappa*r)) / kappa, 1e-6},
@@ -282,7 +282,7 @@ func slowQuadraticBin(x, y []float64, n, lambda, mu, squares, v float64) (gap, j
 	return mu*slowStatistic(m, mean(x), mean(y)*m) + most, jump
 }
 
-// slowBentkus is the bound of bentkusTail, over a grid of τ and with the plain distribution of B.
+// slowBentkus computes the bound of bentkusTail on a grid of τ, from all probabilities of the binomial variable B.
 func slowBentkus(n int, t, v, c float64) float64 {
 	p := v / (c*c + v)
 	x := float64(n) * t
@@ -385,14 +385,14 @@ func TestBinnedBentkusFromTheFormulas(t *testing.T) {
 	}
 }
 
-// slowBest computes BinnedBest from its definition: the largest value of CE that neither of the two bounds refutes. To
-// refute a value, each bound uses the share of δ that it has for this value. The function 'value' returns the field of
-// a bound.
+// slowBest computes BinnedBest from its definition: the largest value of CE that neither BinnedQuadratic nor
+// BinnedBentkus refutes. In each range of values, the two bounds get different shares of δ. The function 'value'
+// returns the field Value or the field OfSample of a bound.
 func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64) float64 {
 	t.Helper()
 	n := float64(s.N())
 	limits := []float64{1.75 * math.Pow(n, -0.4), 4 * math.Pow(n, -0.4), 1}
-	shares := []float64{0.8, 0.5, 0.05} // of BinnedQuadratic
+	shares := []float64{0.8, 0.5, 0.05} // share of δ for BinnedQuadratic
 	switch {
 	case n < 300:
 		limits, shares = limits[2:], shares[2:]
@@ -414,7 +414,8 @@ func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64)
 	return largest
 }
 
-// Apart from chance, the bound of BinnedBest exceeds the true error by as much as docs/calibration-error.md states.
+// The test compares BinnedBest with slowBest. It also checks that BinnedBest is on average near the true error: the
+// limits are near the distances in docs/calibration-error.md.
 func TestBinnedBest(t *testing.T) {
 	square := func(x float64) float64 { return x * x }
 	near := func(x float64) float64 { return min(1, x+0.045) }
@@ -423,14 +424,14 @@ func TestBinnedBest(t *testing.T) {
 		n, trials int
 		eta       func(float64) float64
 		truth     float64
-		most      float64 // largest mean gap
+		most      float64 // largest allowed mean of bound minus truth
 	}{
 		{"calibrated", 100, 4, uniform01, 0, 0.32},
 		{"calibrated", 1000, 8, uniform01, 0, 0.106},
 		{"calibrated", 10_000, 4, uniform01, 0, 0.0335},
 		{"calibrated", 100_000, 1, uniform01, 0, 0.0120},
 		{"square", 10_000, 2, square, 1. / 6, 0.0145},
-		{"shifted", 10_000, 2, near, 0.045 - 0.045*0.045/2, 0.024}, // near the limit of two ranges
+		{"shifted", 10_000, 2, near, 0.045 - 0.045*0.045/2, 0.024}, // in the lower of two ranges
 	} {
 		if testing.Short() && c.n > 1000 {
 			continue

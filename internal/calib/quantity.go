@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Quantity is the event whose probability the confidence estimates.
+// Quantity says which event the confidence is about. The confidence estimates the probability of this event.
 type Quantity int
 
 // These are the quantities of Predictions.
@@ -27,7 +27,7 @@ func (q Quantity) String() string {
 	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
 }
 
-// scoreName returns the name of Predictions.Confidence in errors.
+// scoreName returns the word for a value of Predictions.Confidence in error messages.
 func (q Quantity) scoreName() string {
 	if q == ClassOneQuantity {
 		return "score"

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Ranked are predictions in ascending order of confidence.
+// Ranked holds predictions in ascending order of confidence.
 type Ranked struct {
 	p      *Predictions
-	packed []uint64 // without weights: the confidences and Correct in the form of Sample.packed
-	order  []int    // with weights: the examples in ascending order of confidence
+	packed []uint64 // if there are no weights: Confidence and Correct, packed as in Sample.packed
+	order  []int    // if there are weights: the positions of the examples in p, in ascending order of confidence
 }
 
 // Rank sorts predictions. The result keeps a reference to p.
@@ -77,7 +77,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 // A step holds the weight of the right examples and the weight of the wrong examples at one confidence.
 type step struct{ confidence, right, wrong float64 }
 
-// The method 'steps' calls f for each confidence in ascending order.
+// The method 'steps' calls f with the step of each distinct confidence, in ascending order of confidence.
 func (r *Ranked) steps(f func(step)) {
 	var s step
 	for k := range r.p.N() {

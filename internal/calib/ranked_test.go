@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The values come from scikit-learn 1.9.1 (roc_auc_score, average_precision_score), with weights and with confidences
-// rounded to one digit.
+// The values come from scikit-learn 1.9.1 (roc_auc_score, average_precision_score). There are three cases: plain
+// predictions, predictions with weights, and predictions with confidences rounded to one digit.
 func TestRankedAgrees(t *testing.T) {
 	p := goldenPredictions()
 	weighted := *p
@@ -44,8 +44,8 @@ func TestRankedAgrees(t *testing.T) {
 	}
 }
 
-// The values come from scikit-learn 1.9.1 (IsotonicRegression), at the ends of pools and, by interpolation, between
-// them.
+// The values come from IsotonicRegression of scikit-learn 1.9.1, which interpolates between the ends of neighbouring
+// pools. The test does the same with the result of Isotonic.
 func TestIsotonicAgrees(t *testing.T) {
 	x, y := Rank(goldenPredictions()).Isotonic()
 	at := func(c float64) float64 {
@@ -71,7 +71,8 @@ func TestIsotonicAgrees(t *testing.T) {
 	}
 }
 
-// The bins from ranked examples are the same as bins that are filled one example at a time.
+// Every example is in exactly one bin of EqualCount, also if many confidences are equal. Weights of 1 give the same
+// bins as no weights.
 func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	for range 50 {

@@ -42,7 +42,7 @@ func AnswersOf(p *Predictions) Answers {
 	return Answers{confidence, right}
 }
 
-// The method 'keep' returns the answers to the examples whose value in the slice 'marks' equals the argument 'mark'.
+// The method 'keep' returns the answers to the examples i with marks[i] == mark.
 func (a Answers) keep(marks []bool, mark bool) (kept Answers) {
 	for i, m := range marks {
 		if m == mark {
@@ -75,11 +75,11 @@ type RejectionCurve struct {
 	// The next two fields are for equation (2). The field 'answers' has one value for each example. The field 'wrong'
 	// has a value for each example with a wrong clean answer or a wrong answer under attack.
 	answers, wrong ascending
-	// An example is fooled if its clean answer is right and an answer under attack is wrong. The field has the highest
-	// confidence of such a wrong answer.
+	// An example is fooled if its clean answer is right and an answer under attack is wrong. For each fooled example,
+	// the field 'fooled' has the highest confidence of the wrong answers under attack.
 	fooled ascending
-	// The next field is the denominator of listing 2. For an example that is fooled, it holds the higher one of the
-	// clean confidence and the value in the field 'fooled'. For any other example, it holds the clean confidence.
+	// The field 'listed' is for the denominator of listing 2. For a fooled example, it holds the clean confidence or
+	// the value in the field 'fooled', whichever is higher. For any other example, it holds the clean confidence.
 	listed ascending
 }
 
@@ -114,8 +114,8 @@ func NewRejectionCurve(clean Answers, attacks ...Answers) *RejectionCurve {
 	return c
 }
 
-// RejectionErrors holds the errors of a classifier that answers only with a confidence of at least Threshold. A share of
-// no examples is NaN.
+// RejectionErrors holds the errors of a classifier that answers only with a confidence of at least Threshold. A field
+// is NaN if its denominator is 0.
 type RejectionErrors struct {
 	Threshold float64
 	// TruePositives is the share of the right clean answers that reach the threshold.
@@ -128,15 +128,16 @@ type RejectionErrors struct {
 	//
 	//	#{examples with a wrong answer of confidence ≥ τ} / #{examples with an answer of confidence ≥ τ},
 	//
-	// where the answers of an example are its clean answer and its answers under the attacks. The given attacks replace
-	// the maxima of the equation. So Robust is not a bound on the equation's value: a stronger attack can add to both
-	// counts. Robust and the next two fields are NaN without attacks.
+	// where the answers of an example are its clean answer and its answers under the attacks. In the equation, an
+	// example has the answers under all possible attacks. Robust counts the answers under the given attacks only, and a
+	// stronger attack can add to both counts. So Robust is not a bound on the value of the equation. Robust and the
+	// next two fields are NaN without attacks.
 	Robust float64
 	// Listed is the same error by listing 2 of the article. The listing ignores the attacks on an example whose clean
 	// answer is wrong, and it ignores right answers under attack.
 	Listed float64
-	// FalsePositives is the share of the successful attacks that reach the threshold. An attack on an example is
-	// successful if the clean answer is right and the answer under attack is wrong.
+	// FalsePositives is a share of the fooled examples. An example is fooled if its clean answer is right and an answer
+	// under attack is wrong. The share counts the fooled examples for which such a wrong answer reaches the threshold.
 	FalsePositives float64
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// randomAnswers returns the random answers to n examples. Many confidences are equal.
+// randomAnswers returns random answers to n examples. Each answer is right with probability rightOf4/4, and many
+// confidences are equal.
 func randomAnswers(rng *rand.Rand, n, rightOf4 int) (a Answers) {
 	for range n {
 		a.Confidence, a.Right = append(a.Confidence, float64(rng.IntN(21))/20), append(a.Right, rng.IntN(4) < rightOf4)
@@ -15,7 +16,7 @@ func randomAnswers(rng *rand.Rand, n, rightOf4 int) (a Answers) {
 	return a
 }
 
-// sameRatio checks a share against its numerator and denominator. Without a denominator, the share must be NaN.
+// sameRatio checks a share against its numerator and denominator. If the denominator is 0, the share must be NaN.
 func sameRatio(t *testing.T, name string, tau, got float64, numerator, denominator int) {
 	t.Helper()
 	want := float64(numerator) / float64(denominator)

@@ -18,8 +18,8 @@ func RMSCE(bins []Bin) float64 {
 	return math.Sqrt(sum)
 }
 
-// RMSCEEstimate returns the RMSCE of the bins. The interval is about θ, the RMSCE in which each outcome is replaced by
-// its probability given the confidence:
+// RMSCEEstimate returns the RMSCE of the bins. The interval is for θ. θ is the RMSCE with the probability of being
+// correct, given the confidence, in place of each outcome:
 //
 //	θ = √(Σ_m w_m g_m²),  w_m g_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //

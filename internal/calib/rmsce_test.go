@@ -18,8 +18,8 @@ func TestRMSCEAgrees(t *testing.T) {
 	}
 }
 
-// The test recomputes both ends of the interval from the examples. For the lower end, it takes the largest bound of all
-// patterns that are 0 except in the bins with the largest gaps.
+// The test recomputes both ends of the interval from the examples. For the lower end, it computes a bound for each
+// pattern that is 0 in all bins except those with the largest gaps. Then it takes the largest of these bounds.
 func TestRMSCEEstimateFromTheFormula(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		p := weightedPredictions(weighted)

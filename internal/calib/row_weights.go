@@ -12,10 +12,11 @@ import (
 // RowWeights holds weights w_i ≥ 0 of the rows of a dataset, as whole numbers of units. With the zero value, all rows
 // have the same weight.
 //
-// A metric with these weights is about the rows themselves. It is a weighted mean over the rows. For example, the
-// weighted Brier score is Σw_i(c_i−z_i)²/Σw_i, and the weighted calibration error is Σ_m|Σ_{i in bin m}
-// w_i(c_i−z_i)|/Σw_i. The metric estimates a quantity of the population that the weights describe, but no bound in this
-// file allows for the error of this estimate.
+// A metric with these weights is about the rows themselves. It is a weighted mean over the rows. Let c_i be 1 if row i
+// is correct and 0 otherwise, and let z_i be its confidence. For example, the weighted Brier score is
+// Σw_i(c_i−z_i)²/Σw_i, and the weighted calibration error is Σ_m|Σ_{i in bin m} w_i(c_i−z_i)|/Σw_i. The metric
+// estimates a quantity of the population that the weights describe, but no bound in this file allows for the error of
+// this estimate.
 type RowWeights struct {
 	units []int // w_i in units, rounded down; nil: 1 for each row
 	total int   // Σ units
@@ -121,8 +122,8 @@ func (w RowWeights) LargestShare(k int64, n int) float64 {
 }
 
 // WeightedCBS returns the certified Brier score with weights, the largest Σw_i(c_i−z_i)²/Σw_i over all confidences in
-// the intervals. Each term w_i(c_i−z_i)² has its own z_i, so the maximum is attained at the confidences of CBS. The
-// result is rounded up.
+// the intervals. Here c_i is the correctness and z_i the confidence of row i. Each term has its own z_i, so the sum is
+// largest at the same z_i as in CBS. The result is rounded up.
 func WeightedCBS(intervals []Bounded, w RowWeights) (float64, error) {
 	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ func mustWeights(t *testing.T, w []float64) RowWeights {
 	return must(NewRowWeights(w))
 }
 
-// The oracle computes the weighted mean of the largest squares in fractions.
+// The test computes the largest square for each interval, and the weighted mean of these squares, with exact fractions.
 func TestWeightedCBS(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 1))
 	for range 500 {
@@ -103,7 +103,8 @@ func TestWeightedCCE(t *testing.T) {
 	}
 }
 
-// If all weights are equal, every result is the same as without weights, to the last bit.
+// If all weights are 1, every result is the same as without weights, to the last bit. With other equal weights, the
+// results differ by at most 1e-15.
 func TestEqualWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 3))
 	b := mustBins(t, 15)
@@ -122,8 +123,9 @@ func TestEqualWeights(t *testing.T) {
 	}
 }
 
-// Let k samples take any confidence and any correctness. Then the metrics stay below the bounds that WithFailures
-// returns for the share of the k largest weights. The test tries every choice of the k samples and every correctness.
+// Let the intervals of up to k samples fail. Then the metrics stay below the bounds that WithFailures returns for the
+// share of the k largest weights. The test tries every choice of failed samples, with all confidences and a random
+// correctness.
 func TestWeightedFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 4))
 	nearest := math.Inf(1)
@@ -169,7 +171,7 @@ func TestWeightedFailures(t *testing.T) {
 	}
 }
 
-// The shares of the largest weights are rounded up.
+// LargestShare returns the exact share of the k largest weights, rounded up.
 func TestLargestShare(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 5))
 	for range 300 {
@@ -193,8 +195,8 @@ func TestLargestShare(t *testing.T) {
 	}
 }
 
-// The oracle computes the mean of numbers g in [−1, 1] in fractions. Weights of very different sizes are rounded, and
-// the bounds allow for this rounding.
+// The exact result is a weighted mean, which the test computes with fractions. NewRowWeights rounds weights of very
+// different sizes. Even so, WeightedCCE must be at least this mean, and WeightedECE at most this mean.
 func TestWeightedMeansAreRoundedOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 6))
 	rounded := 0
@@ -278,7 +280,7 @@ func TestBadRowWeights(t *testing.T) {
 	}
 }
 
-// A weight of less than one unit is rounded to 0, so it is not exact.
+// NewRowWeights rounds a weight of less than one unit to 0, and must then set the field 'inexact'.
 func TestLostWeight(t *testing.T) {
 	for _, weight := range [][]float64{{1, 5e-324}, {1e308, 5e-324}, {1, 0x1p-70}} {
 		w, err := NewRowWeights(weight)

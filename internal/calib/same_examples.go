@@ -8,13 +8,13 @@ import (
 // ErrNoIndex means that the rows do not name their examples.
 var ErrNoIndex = errors.New("the rows do not name their examples")
 
-// ErrNoSameExample means that no example has a row at every radius.
+// ErrNoSameExample means that no example has a row with a certified class at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
-// SameExamples keeps the examples that have a row at every radius. It returns the rows of these examples at each
-// radius, in order. The argument 'radii' is a result of b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier
-// score under attack on this constant subset. Without this restriction, the predictions that remain at larger radii are
-// fewer and have higher confidences.
+// SameExamples keeps the examples that have a row with a certified class at every radius. It returns these rows for
+// each radius, in order. The argument 'radii' is a result of b.ByRadius. Emde et al. 2025, Figure 16(b), compare the
+// Brier score under attack on this constant subset. Without this restriction, the predictions that remain at larger
+// radii are fewer and have higher confidences.
 //
 // The subset depends on the noise samples, but statements about the subset stay true. A bound for a row holds in any
 // subset. A statement for all rows counts the failures of all sampled examples (StateForAll).
@@ -22,7 +22,7 @@ func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	if b.Index == nil {
 		return nil, ErrNoIndex
 	}
-	at := map[float64]int{} // number of radii at which an example has a row
+	at := map[float64]int{} // number of radii at which an example is certified
 	for _, g := range radii {
 		seen := map[float64]bool{}
 		for _, i := range g.Rows {

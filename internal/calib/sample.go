@@ -26,8 +26,8 @@ type RowError struct {
 
 func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Reason) }
 
-// OutsideUnit returns an error that wraps a *RowError, about a probability that is not in [0, 1]. The argument 'name' says
-// what the value is. The error has a hint if the value can be a percentage.
+// OutsideUnit returns an error about a probability that is not in [0, 1]. The error wraps a *RowError. The argument
+// 'name' says what the value is. The error has a hint if the value can be a percentage.
 func OutsideUnit(row int, name string, value float64) error {
 	err := &RowError{row, fmt.Sprintf("%s %v is outside [0, 1]", name, value)}
 	if value > 1 && value <= 100 {
@@ -131,7 +131,8 @@ func (r *splitMix) uniformBelow(n int) int {
 	return int(hi)
 }
 
-// Each seed has several streams of random numbers, so that two uses of one seed never share random numbers.
+// Each constant is one use of a seed. newStream gives each use its own stream of random numbers, so that two uses of
+// the same seed never share random numbers.
 const (
 	streamFolds uint64 = iota + 1
 	streamPairs

@@ -55,7 +55,7 @@ func TestSechGolden(t *testing.T) {
 	}
 }
 
-// A small h leaves the score unchanged; a large h makes it uniform.
+// With a small h, Perturb hardly changes the score. With a large h, the perturbed score is nearly uniform in [0, 1].
 func TestSechLimits(t *testing.T) {
 	if s := (Sech{1e-12, 1}).Perturb(0.25, 5); math.Abs(s-0.25) > 1e-10 {
 		t.Error(s)

@@ -21,8 +21,8 @@ type SmoothCurve struct {
 //
 // where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ. This σ
 // exists because smECE_σ falls as σ grows (their Theorem 9). This error needs no bins and is continuous in the
-// confidences. The grid has at most smoothGrid cells. A result below about 3/smoothGrid also reflects the width of a
-// grid cell.
+// confidences. The code computes on a grid of smoothGrid cells. A result below about 3/smoothGrid also reflects the
+// width of a grid cell.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
 // transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just
@@ -72,7 +72,7 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 		}
 	}
 	for _, x := range [][]float64{s.residual, s.right, s.weight} {
-		x[0] *= 2 // the node plus its reflection
+		x[0] *= 2 // at an end, the node and its reflection coincide
 		x[smoothGrid] *= 2
 		s.dct.Transform(x, x)
 		for k := range x {

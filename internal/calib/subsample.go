@@ -18,7 +18,7 @@ func (s *Sample) Subsample(n int, seed uint64) *Sample {
 	return &Sample{draws(s.packed, n, newStream(seed, streamSubsample))}
 }
 
-// The function 'draws' returns n of the points, in their order.
+// The function 'draws' returns n randomly chosen points, in the order of the argument 'points'.
 func draws(points []uint64, n int, r *splitMix) []uint64 {
 	out := make([]uint64, 0, n)
 	for i, p := range points {
@@ -63,8 +63,8 @@ type BoundStudy struct {
 	LowerSlope float64
 }
 
-// BySize computes the bounds of the plan for each size, from as many subsamples as the argument 'repeats' says. It
-// ignores the field Curve of the plan. The subsamples have their own folds and their own order of bets.
+// BySize computes the bounds of the plan for each size. The argument 'repeats' is the number of subsamples of each
+// size. Each subsample has its own folds and its own order of bets. BySize ignores the field Curve of the plan.
 func (p BoundPlan) BySize(ctx context.Context, s *Sample, sizes []int, repeats int) (*BoundStudy, error) {
 	if err := s.check(p.Params.Delta); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (p BoundPlan) subsamples(ctx context.Context, s *Sample, n, repeats int) ([
 	return found, errors.Join(errs[:firstError(errs)]...)
 }
 
-// firstError returns the number of elements up to and including the first error.
+// firstError returns the position of the first error, counted from 1. It returns 0 if there is no error.
 func firstError(errs []error) int {
 	k := slices.IndexFunc(errs, func(err error) bool { return err != nil })
 	if k < 0 {
@@ -158,7 +158,7 @@ func newSpread(bounds []float64, trivial float64) Spread {
 	return out
 }
 
-// fitSlopes sets the slopes.
+// fitSlopes sets UpperSlope and LowerSlope.
 func (b *BoundStudy) fitSlopes(methods []BoundMethod) {
 	b.UpperSlope = map[string]float64{}
 	for _, m := range methods {

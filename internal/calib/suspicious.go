@@ -41,8 +41,8 @@ func Suspicions(p *Predictions, auroc float64) []Suspicion {
 	return append(found, SuspectLabels(p.Label, p.Classes)...)
 }
 
-// Suspicions looks for hints that the scores or labels of the sample are not what the user thinks, as the function
-// Suspicions does for predictions. The argument q says what the scores are.
+// Suspicions returns the suspicions about the sample, as the function Suspicions does for predictions. The argument q
+// says what the scores are.
 func (s *Sample) Suspicions(q Quantity) []Suspicion {
 	ones, sum := 0.0, 0.0
 	for _, x := range s.packed {
@@ -57,8 +57,9 @@ func (s *Sample) Suspicions(q Quantity) []Suspicion {
 	return suspectScores(q, float64(s.N()), ones, sum/ones, auroc)
 }
 
-// suspectScores returns the suspicions about n scores. The number of examples of class 1, or of right answers, is 'ones'.
-// For class 1, 'factor' is the mean score divided by the share of class 1.
+// suspectScores returns the suspicions about n scores. The argument 'ones' is the number of examples of class 1 or, for
+// top-label confidences, the number of right answers. For scores of class 1, the argument 'factor' is the mean score
+// divided by the share of class 1.
 func suspectScores(q Quantity, n, ones, factor, auroc float64) (found []Suspicion) {
 	const (
 		few             = 40
@@ -80,7 +81,7 @@ func suspectScores(q Quantity, n, ones, factor, auroc float64) (found []Suspicio
 	return found
 }
 
-// SuspectLabels returns the suspicions of the function Suspicions about labels from 0 to classes−1.
+// SuspectLabels returns those suspicions that need only the labels. The labels are from 0 to classes−1.
 func SuspectLabels(label []int, classes int) []Suspicion {
 	const perClass = 20
 	if classes < 2 || len(label) < perClass*classes {
@@ -104,7 +105,7 @@ func SuspectLabels(label []int, classes int) []Suspicion {
 // Separated reports whether the probabilities tell the labels apart without error. For predictions of class 1, and for
 // two classes, this means that every example with label 1 has a higher probability of class 1 than every example with
 // label 0. For more classes, it means that in every example the label has the largest probability. Such examples let a
-// calibration map reach probabilities of 0 and 1. Separated returns false for examples of one class only.
+// calibration map reach probabilities of 0 and 1. If all examples have the same label, Separated returns false.
 func Separated(p *Predictions) bool {
 	one, right := p.Confidence, p.Correct
 	switch {
@@ -123,7 +124,7 @@ func Separated(p *Predictions) bool {
 			one[i], right[i] = p.Probability[2*i+1], y == 1
 		}
 	}
-	highest, lowest := math.Inf(-1), math.Inf(1) // of label 0, and of label 1
+	highest, lowest := math.Inf(-1), math.Inf(1) // highest score of label 0, lowest score of label 1
 	for i, x := range one {
 		if right[i] {
 			lowest = min(lowest, x)

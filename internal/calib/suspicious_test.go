@@ -88,7 +88,7 @@ func TestLikePercentages(t *testing.T) {
 	}
 }
 
-// The suspicions about a sample are those about the same predictions.
+// A Sample and a Predictions with the same scores and labels have the same suspicions.
 func TestSuspicionsOfSample(t *testing.T) {
 	score, label := make([]float64, 80), make([]float64, 80)
 	p := &Predictions{Quantity: ClassOneQuantity, Confidence: score, Correct: make([]bool, 80)}

@@ -5,12 +5,13 @@ package calib
 //	minimise ½ Σ w_j (a_j/w_j − v_j)² + λ Σ |v_{j+1} − v_j|
 //
 // The input is the cumulative sums W_0 = 0, W_1, … of the weights w_j and the cumulative sums A_0 = 0, A_1, … of the
-// a_j. The cumulative sum of the solution is a shortest path from (0, 0) to the last point (W, A). The path stays
-// within λ of every point (W_j, A_j) between its ends (Davies & Kovac 2001). The funnel algorithm finds the path (Lee &
-// Preparata 1984). Each boundary point enters and leaves one of two convex chains once, so the time is linear.
+// a_j. The cumulative sum of the solution is a shortest path from (0, 0) to the last point (W, A). Between the ends,
+// the height of the path at W_j is within λ of A_j (Davies & Kovac 2001). The funnel algorithm finds the path (Lee &
+// Preparata 1984). The algorithm has two convex chains, one of points (W_j, A_j + λ) and one of points (W_j, A_j − λ).
+// Each point enters a chain once and leaves it at most once, so the time is linear.
 //
-// The vertices of the path are points A_j ± λ, so each value is one difference divided by one width. With exact inputs
-// only the division rounds.
+// Between the ends, the vertices of the path are such points. So each value of the solution is a difference of heights
+// divided by a difference of widths. If the inputs are exact, only this division rounds.
 type tautString struct {
 	lambda       float64
 	apex         knot
@@ -22,7 +23,7 @@ type tautString struct {
 type knot struct{ x, y float64 }
 
 // A piece is an interval on which the solution is constant. The field 'value' is the solution on the interval. The
-// field 'end' is the cumulative weight at its right end.
+// field 'end' is the cumulative weight at the right end of the interval.
 type piece struct{ end, value float64 }
 
 func slope(a, b knot) float64 { return (b.y - a.y) / (b.x - a.x) }
@@ -66,8 +67,9 @@ func (t *tautString) emit(to knot, value float64) {
 	t.path = append(t.path, piece{to.x, value})
 }
 
-// addUpper makes the upper chain end in p. The slopes of this chain ascend. If p lies below the lower chain, the path
-// must follow the lower chain up to the knot from which p is visible.
+// addUpper appends p to the upper chain. Before this, it removes knots from the end of the chain, so that the slopes of
+// the chain ascend. If p lies below the lower chain, the path must follow the lower chain up to the knot from which p
+// is visible.
 func (t *tautString) addUpper(p knot) {
 	c := &t.upper
 	for !c.empty() && c.slopes[len(c.slopes)-1] >= slope(c.knots[len(c.knots)-1], p) {

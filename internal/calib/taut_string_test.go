@@ -113,8 +113,8 @@ func TestTautStringIsTheMinimum(t *testing.T) {
 	}
 }
 
-// The solution is the only v with a dual u = (u_j), where u_j = Σ_{i≤j} w_i(y_i − v_i), such that |u_j| ≤ λ, u_j =
-// λ·sign(v_{j}−v_{j+1}) where v jumps, and u_m = 0.
+// Let u_j = Σ_{i≤j} w_i(y_i − v_i). The solution is the only v with these three properties: |u_j| ≤ λ for every j, u_j
+// = λ·sign(v_j − v_{j+1}) at every jump of v, and u_m = 0.
 func TestTautStringKKT(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	shapes := map[string]func(x float64) float64{
@@ -188,7 +188,8 @@ func FuzzTautString(f *testing.F) {
 	})
 }
 
-// Merging ties is equivalent to giving equal scores one value, because the objectives differ by a constant.
+// denoise treats equal scores as one point. The weight of the point is the number of these scores, and its value is the
+// mean label.
 func TestDenoiseMergesTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	const n = 2000

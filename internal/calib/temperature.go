@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// FitTemperature returns one of these temperatures if the likelihood has no maximum. The softmax of usual logits is
-// one-hot at MinTemperature and uniform at MaxTemperature.
+// MinTemperature and MaxTemperature stand for the limits T → 0 and T → ∞. If the likelihood has no maximum,
+// FitTemperature returns one of them. The softmax of usual logits is one-hot at MinTemperature and uniform at
+// MaxTemperature.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -19,10 +20,10 @@ const (
 type TemperatureFit struct {
 	Temperature float64
 	NLL         float64 // mean NLL at Temperature
-	// AtLimit is true if the NLL has no minimum. At MinTemperature the data are separable: every true label has the
-	// largest logit, and the NLL falls as T falls. At MaxTemperature no finite temperature does better than uniform
-	// probabilities. The mean logit of the true labels is then not above the mean logit of all classes, and the NLL
-	// falls as T grows.
+	// AtLimit is true if the NLL has no minimum. There are two cases. If Temperature is MinTemperature, the data are
+	// separable: every true label has the largest logit, and the NLL falls as T falls. If Temperature is
+	// MaxTemperature, the mean logit of the true labels is not above the mean logit of all classes. Then the NLL falls
+	// as T grows, and no finite T is better than uniform probabilities.
 	AtLimit bool
 }
 

@@ -9,9 +9,8 @@ type Uncertified struct {
 	Correct      bool    // the prediction without attack is correct
 }
 
-// A Thresholded counts answers under an attack within a radius. As in Stutz et al. 2020, the classifier answers only
-// with a confidence of at least Tau. The counts here are certified. The confidence is the mean score of the answered
-// class.
+// A Thresholded holds certified counts of answers under attacks within a radius. As in Stutz et al. 2020, the
+// classifier answers only with a confidence of at least Tau. The confidence is the mean score of the answered class.
 type Thresholded struct {
 	Tau float64
 	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is
@@ -24,7 +23,7 @@ type Thresholded struct {
 }
 
 // Threshold returns the counts Wrong and Right at the threshold tau over the rows of a radius. The argument 'unknown'
-// is the number of further examples without a row. Threshold counts each of them as a possible wrong answer.
+// is the number of examples without a row. Each of these examples counts as a possible wrong answer.
 //
 // The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
 // above 1 − l.
@@ -55,8 +54,8 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 // An attack makes at most E answers wrong and leaves at least C right answers. The worst attack pushes the confidence
 // of all other right answers below Tau, because these answers would lower the share of wrong answers. A failed bound
 // turns an example into a wrong answer. In the worst case the example is one of the C right answers, and then there are
-// E + 1 wrong and C − 1 right answers. If the example is not one of them, there are E + 1 wrong and C right answers.
-// The result is rounded up.
+// E + 1 wrong and C − 1 right answers. In any other case, there are at most E + 1 wrong answers and still C right
+// answers. The result is rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Each constant is a bit that stands for one outcome under attack. The sum of several constants is a set of outcomes.
+// The first three constants are bits for the outcomes under attack: a wrong answer, a right answer, and no answer. A
+// union of bits is a set of possible outcomes, and 'anyhow' is the set of all outcomes.
 const (
 	wrongly = 1 << iota
 	rightly

@@ -25,11 +25,11 @@ import (
 // t2/n.
 //
 // Between training scores, η̂ has the value at the nearest training score below. Below the first training score, η̂ has
-// its value at the first training score. Corollary 2 of the paper only needs an extension that does not depend on the
-// validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. Any step function with one jump between neighbouring
+// its value at the first training score. Corollary 2 of the paper holds for every extension that does not depend on the
+// validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. A step function with one jump between neighbouring
 // training scores is such an extension.
 //
-// V = 1 if η is monotone. No data can confirm that the total variation is at most V. This is an assumption.
+// If η is monotone, V = 1 is enough. No data can confirm that the total variation is at most V. This is an assumption.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
@@ -65,11 +65,12 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 				{"pieces", float64(len(fit.path))},
 			}
 	})
-	// A value of η̂ has an error of a few units in the last place (tautString).
+	// 1e-12 is more than the rounding error of η̂. Each value of η̂ has an error of a few units in the last place
+	// (tautString).
 	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
 
-// noiseLimit returns t2 of TotalVariation for this number of training labels.
+// noiseLimit returns t2 of TotalVariation. The argument 'train' is the number of training labels.
 func (cf CrossFit) noiseLimit(train int) float64 {
 	n := float64(train)
 	return dyadicAbove(math.Sqrt(n / 8 * math.Log(4*(n-1)/cf.partShare())))

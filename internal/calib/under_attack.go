@@ -12,7 +12,7 @@ import (
 // BoundRows holds the columns of a bounds.csv. A row bounds the confidence of one example within one radius. An unknown
 // column is nil.
 type BoundRows struct {
-	Lower, Upper, Correct []float64 // [N]; correct is 0 or 1
+	Lower, Upper, Correct []float64 // [N]; Correct is 0 or 1
 	Index                 []float64 // [N], index of the example
 	Radius                []float64 // [N], radius of the attack
 	Confidence            []float64 // [N], confidence without attack
@@ -23,14 +23,15 @@ type BoundRows struct {
 	Alpha     []float64 // [N], failure probability of a row; the same in every row
 }
 
-// RadiusRows holds the rows of one radius: at least one row with a certified class, and the other rows.
+// RadiusRows holds the rows of one radius. At least one row has a certified class. The rows without a certified class
+// are in Uncertified.
 type RadiusRows struct {
 	Radius      float64 // 0 if unknown
-	Rows        []int   // positions in the input of the rows with a certified class
+	Rows        []int   // input positions of the rows with a certified class
 	Intervals   []Bounded
 	Confidence  []float64 // confidences without attack; nil if unknown
 	Uncertified []Uncertified
-	// UncertifiedRows holds the positions in the input of the rows in Uncertified.
+	// UncertifiedRows holds the input position of each element of Uncertified.
 	UncertifiedRows []int
 }
 
@@ -113,7 +114,7 @@ func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	return out, nil
 }
 
-// The method 'put' adds row i, with the bounds v, to the rows of its radius.
+// The method 'put' adds row i to g. The argument v holds the bounds of the row.
 func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	confidence := math.NaN()
 	if b.Confidence != nil {
@@ -282,9 +283,9 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' is the largest share of the
-// weight that the predictions with these intervals can have (RowWeights.LargestShare). See MeanWithFailures and
-// CCEWithFailures.
+// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' is an upper limit of the
+// share of the predictions with failed intervals in the total weight (RowWeights.LargestShare). See MeanWithFailures
+// and CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
 	if b.CCE != nil {
@@ -306,9 +307,9 @@ type Statement struct {
 
 // StateForAll returns bounds on the metrics of n predictions. These bounds hold with probability at least 1 − δ. The
 // argument b has the bounds that hold if every interval holds. Intervals fail independently, each with probability at
-// most α. Let k be the 1 − δ quantile of Bin(N, α) for the N sampled examples (binomial.FailureQuantile). Then at most
-// min(k, n) intervals fail. The metrics have the weights w, so the failed intervals have at most the share
-// w.LargestShare(k, n) of the weight. The weights must not depend on the noise.
+// most α. Let k be the 1 − δ quantile of Bin(N, α) for the N sampled examples (binomial.FailureQuantile). With
+// probability at least 1 − δ, at most min(k, n) intervals fail. The metrics have the weights w, so the failed intervals
+// have at most the share w.LargestShare(k, n) of the weight. The weights must not depend on the noise.
 func StateForAll(b AttackBounds, n int, w RowWeights, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

@@ -20,10 +20,10 @@ import "math"
 // of the n_b labels of a group. There are two bounds for each of K partitions, and each of the 2K bounds fails with
 // probability at most δ' = δ/(2K). Value is the largest of the 2K bounds.
 //
-//   - Bands. By the kl bound (Hoeffding 1963, Theorem 1, which allows different probabilities), η̄_b > u_b has
-//     probability at most δ'/(2B) for the largest u_b with kl(ȳ_b‖u_b) ≤ ln(2B/δ')/n_b. The lower limit l_b is
-//     symmetric. So with probability 1 − δ' all η̄_b lie in their bands [l_b, u_b], and V is at least the smallest
-//     Σ_b |v_{b+1} − v_b| over all v with l_b ≤ v_b ≤ u_b (see leastVariation).
+//   - Bands. Let u_b be the largest number with kl(ȳ_b‖u_b) ≤ ln(2B/δ')/n_b. By the kl bound (Hoeffding 1963, Theorem
+//     1, which allows different probabilities), η̄_b > u_b has probability at most δ'/(2B). The lower limit l_b is
+//     symmetric. So with probability 1 − δ' all η̄_b lie in their bands [l_b, u_b], and V is at least the smallest Σ_b
+//     |v_{b+1} − v_b| over all v with l_b ≤ v_b ≤ u_b (see leastVariation).
 //   - Zigzags. For m fixed groups, the right side of (1) is Σ c_b·η̄_b, where c_b is ±1 for the first and the last group
 //     and ±2 for the others, so Σ c_b²/n_b ≤ (4m−6)/n_min. By Hoeffding's inequality (1963, Theorem 2), Σ c_b·ȳ_b >
 //     Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are 2·binom(B, m) ways to choose m groups and
@@ -46,24 +46,24 @@ func VariationLower(s *Sample, delta float64) (LowerBound, error) {
 		share := delta / float64(2*count)
 		best = max(best, bandVariation(groups, share), zigzagVariation(groups, share))
 	}
-	const roundoff = 1e-9 // a sum of at most 2¹² numbers in [0, 2] with rounding errors below 2⁻⁵⁰
+	const roundoff = 1e-9 // at most 2¹² summands in [0, 2], each with an error below 2⁻⁵⁰
 	return LowerBound{Value: max(0, best-roundoff), Delta: delta, Sound: true}, nil
 }
 
 const (
-	mostVariationCuts = 10 // the finest partition of VariationLower has about 2¹⁰ groups
+	mostVariationCuts = 10 // VariationLower uses no partition finer than about 2¹⁰ groups
 	mostZigzagPoints  = 64 // largest m of VariationLower
 )
 
 // A labelGroup holds the labels of neighbouring scores.
 type labelGroup struct {
-	level     uint8 // as in the type 'bin'
+	level     uint8 // number of the coarsest partition with a cut just before this group
 	n, labels float64
 }
 
 func (g labelGroup) mean() float64 { return g.labels / g.n }
 
-// labelGroups returns the groups between the cuts whose level is at most the argument 'finest'.
+// labelGroups returns the groups of a partition of the sample. The argument 'finest' is the number of the partition.
 func (s *Sample) labelGroups(finest uint8) []labelGroup {
 	var groups []labelGroup
 	from, labels := 0, uint64(0)
@@ -78,7 +78,7 @@ func (s *Sample) labelGroups(finest uint8) []labelGroup {
 	return groups
 }
 
-// mergeGroups returns the groups between the cuts whose level is at most k.
+// mergeGroups merges the groups of a finer partition into the groups of partition k.
 func mergeGroups(finest []labelGroup, k uint8) []labelGroup {
 	var groups []labelGroup
 	for _, g := range finest {
@@ -117,8 +117,8 @@ func bandVariation(groups []labelGroup, delta float64) float64 {
 
 // leastVariation returns the smallest Σ|v_{b+1} − v_b| over all v with lower_b ≤ v_b ≤ upper_b.
 //
-// Let f_b(v) be the smallest sum over the first b terms if v_b = v. There are a number c and an interval I inside band b
-// such that f_b(v) = c + (the distance of v from I) for every v in band b. This is true for b = 1 with c = 0 and I = the
+// Let f_b(v) be the smallest sum over v_1, …, v_b if v_b = v. There are a number c and an interval I inside band b such
+// that f_b(v) = c + (the distance of v from I) for every v in band b. This is true for b = 1 with c = 0 and I = the
 // first band. Without the limits of band b+1, the smallest f_b(w) + |v − w| over w is c + (the distance of v from I)
 // again. If band b+1 meets I, the next I is their intersection. Otherwise the next I is the end of band b+1 that is
 // nearer to I, and c increases by the distance of this end from I.
@@ -156,15 +156,15 @@ func zigzagVariation(groups []labelGroup, delta float64) float64 {
 }
 
 // longestZigzags returns, for m = 2, 3, …, up to the argument 'most', the largest Σ c_b·x_b over m positions b in
-// ascending order. The c_b alternate in sign. The first and the last |c_b| are 1, and the others are 2.
+// ascending order. The signs of the c_b alternate. The first and the last c_b are ±1, and the others are ±2.
 func longestZigzags(x []float64, most int) []float64 {
 	most = min(most, len(x))
 	if most < 2 {
 		return nil
 	}
 	longest := make([]float64, most-1)
-	// high[m] is the largest sum over m of the positions so far that has a positive last c. Another position will
-	// follow, so the last c is 2 (or 1 for m = 1). low[m] is the same for a negative last c.
+	// high[m] is the largest sum over m of the positions so far, if the last c is positive and another position will
+	// follow. This last c is 2, or 1 for m = 1. low[m] is the largest such sum if the last c is negative.
 	high, low := make([]float64, most+1), make([]float64, most+1)
 	for m := range high {
 		high[m], low[m] = math.Inf(-1), math.Inf(-1)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// slowVariation computes both bounds of VariationLower for every partition from their definitions. It chooses the groups
-// of a zigzag in every way.
+// slowVariation computes the bound of VariationLower from the definitions. For the zigzags, it tries every choice of
+// groups.
 func slowVariation(s *Sample, delta float64) float64 {
 	scores, labels := unpackAll(s)
 	n := len(scores)
@@ -32,8 +32,8 @@ func slowVariation(s *Sample, delta float64) float64 {
 	return best
 }
 
-// slowBands computes the limits by a search over a grid. It finds the smallest sum by dynamic programming over the ends
-// of all bands, because some best v has only such values.
+// slowBands computes the limits by a search over a grid. It finds the smallest sum by dynamic programming. The values
+// v_b are ends of bands, because there is a best v of this kind.
 func slowBands(count, mean []float64, share float64) float64 {
 	var lower, upper []float64
 	for b, y := range mean {

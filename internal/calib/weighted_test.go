@@ -24,20 +24,20 @@ func equalWeights(s *Sample) *WeightedSample {
 
 // A stratum is a hidden kind of example. The weight of an example depends on its stratum and its score.
 type stratum struct {
-	share       float64 // of the population P
+	share       float64 // share of the population P
 	weight, eta func(s float64) float64
 }
 
-// weightedLaw is a population P with weights. The population Q has the density weight with respect to P.
+// weightedLaw is a population P with weights. The weight is the density of another population, Q, with respect to P.
 type weightedLaw struct {
 	name      string
 	scores    scoreLaw
 	strata    []stratum
-	variation float64 // of η_Q
-	bound     float64 // of the weights
+	variation float64 // total variation of η_Q
+	bound     float64 // upper limit of the weights
 }
 
-// truth returns CE_Q = E_P|E_P[w(s−y) | s]|, and E_P w.
+// truth returns the calibration error CE_Q = E_P|E_P[w(s−y) | s]|, and the mean weight E_P w.
 func (l weightedLaw) truth() (ce, meanWeight float64) {
 	ce = l.scores.mean(func(s float64) float64 {
 		g := 0.0
@@ -96,8 +96,8 @@ func weightedLaws() []weightedLaw {
 	}
 }
 
-// missesOf counts, in samples of n rows, how often each bound on CE_Q is false. With Γ > 1, the weights that the bounds
-// get are wrong by a factor between 1/Γ and Γ.
+// missesOf counts, in samples of n rows, how often each bound on CE_Q is false. If Γ > 1, the bounds get wrong weights:
+// for label 0 the weights are multiplied by Γ, and for label 1 they are divided by Γ.
 func (l weightedLaw) missesOf(t *testing.T, n, trials int, delta, gamma float64) map[string]int {
 	t.Helper()
 	truth, _ := l.truth()
@@ -107,7 +107,7 @@ func (l weightedLaw) missesOf(t *testing.T, n, trials int, delta, gamma float64)
 		bound := l.bound
 		if gamma > 1 {
 			bound *= gamma
-			for i := range weight { // worst for the upper bound: too little weight for label 1
+			for i := range weight { // too little weight for label 1 is worst for the upper bound
 				weight[i] *= math.Pow(gamma, 1-2*label[i])
 			}
 		}
@@ -271,7 +271,6 @@ func TestEffectiveSize(t *testing.T) {
 	}
 }
 
-// row is a row of a weighted sample.
 type row struct{ score, label, weight float64 }
 
 // weightedRows draws rows whose weights depend on the score and on chance.
@@ -291,8 +290,8 @@ func columns(rows []row) (score, label, weight []float64) {
 	return score, label, weight
 }
 
-// The test computes every term of WeightedVariation from the formulas in the comment of that function, for exact
-// weights and with sensitivity. It tries both ends of every weight's interval.
+// The test computes every term of WeightedVariation from the formulas in the comment of that function, for Γ = 1 and
+// for Γ > 1. For each residual, it tries both ends of the interval [ŵ/Γ, Γŵ] of the weight.
 func TestWeightedVariationFromTheFormula(t *testing.T) {
 	const delta, w = 0.1, 3.0
 	for name, law := range oddScores {
@@ -369,7 +368,7 @@ func checkWeightedTerms(t *testing.T, what string, rows []row, w, gamma, delta, 
 	}
 }
 
-// slowWeightedWealth multiplies the factors of WeightedLower one pair at a time, with exact X.
+// slowWeightedWealth multiplies the factors of WeightedLower one pair at a time, and does not round X to a grid.
 func slowWeightedWealth(s *WeightedSample, seed uint64, lambdas []float64, m, w, gamma float64) float64 {
 	n := s.N()
 	of := make([]int, n) // the epoch of each pair
@@ -446,8 +445,8 @@ func TestWeightedLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// If m is the true error, the wealth is at most 1 on average. The test uses an atom with equal weights. If the code
-// left out a factor W or Γ, the wealth at the true error of this atom would grow.
+// If m is the true error, the wealth is at most 1 on average. The test takes exact weights (Γ = 1) and every law of
+// weightedLaws.
 func TestWeightedWealthIsFair(t *testing.T) {
 	const n, trials = 60, 300
 	for _, l := range weightedLaws() {
@@ -467,8 +466,7 @@ func TestWeightedWealthIsFair(t *testing.T) {
 	}
 }
 
-// A larger Γ widens both bounds. With weights of 1, W = 1 and a fixed bin, WeightedVariation and BinnedVariation agree
-// on an atom, except for the split of δ.
+// A larger Γ raises the upper bound (WeightedVariation) and lowers the lower bound (WeightedLower).
 func TestSensitivityWidens(t *testing.T) {
 	rows := weightedRows(2000, uniform)
 	for i := range rows {

@@ -36,7 +36,7 @@ func (w Weighting) check() error {
 		return fmt.Errorf("weight bound %v is not positive", w.Bound)
 	case !(w.Sensitivity >= 1) || math.IsInf(w.Sensitivity, 0):
 		return fmt.Errorf("sensitivity %v is below 1 or not finite", w.Sensitivity)
-	case w.Bound*w.Sensitivity > 1e100: // its square must be finite
+	case w.Bound*w.Sensitivity > 1e100: // the square of this product must be finite
 		return fmt.Errorf("weight bound %v times sensitivity %v is above 1e100", w.Bound, w.Sensitivity)
 	}
 	return nil
@@ -100,9 +100,9 @@ func (s *WeightedSample) each(from, to int, visit func(share, residual float64))
 var ErrNotRatios = errors.New("the weights are no density ratio")
 
 // checkRatios returns an error that wraps ErrNotRatios if the sample refutes E_P w = 1 beyond reasonable doubt. w/ΓW
-// lies in [0, 1] and has the mean 1/ΓW. Let m lie on either side of 1/ΓW. By Hoeffding's Theorem 1, the mean of n such
-// variables is at m or beyond m with probability at most exp(−n·kl(m ‖ 1/ΓW)). The mean of w in the sample is at least
-// m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
+// lies in [0, 1] and has the mean 1/ΓW. Let m > 1/ΓW. By Hoeffding's Theorem 1, the mean of n such variables is at
+// least m with probability at most exp(−n·kl(m ‖ 1/ΓW)). For m < 1/ΓW, this is a bound on the probability of a mean of
+// at most m. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
 func (s *WeightedSample) checkRatios() error {
 	top := s.top()
 	if top < 1 {
@@ -122,10 +122,11 @@ func (s *WeightedSample) checkRatios() error {
 	return nil
 }
 
-// KeepByWeight draws which rows to keep: row i with probability weight/bound, independently of the other rows. If the
-// rows are drawn from P and the weight is proportional to dQ/dP, the kept rows are independent draws from Q. So every
-// bound for equal weights holds for the kept rows. This needs weight ≤ bound in the whole population, but the weights
-// need not be normalised. The decision about a row depends on the seed and the row number.
+// KeepByWeight decides at random which rows to keep. It keeps each row with probability weight/bound, independently of
+// the other rows. If the rows are drawn from P and the weight is proportional to dQ/dP, the kept rows are independent
+// draws from Q. So every bound for equal weights holds for the kept rows. The condition weight ≤ bound must hold in the
+// whole population, but the weights need not be normalised. The decision about a row depends on its weight/bound, on
+// the seed and on the row number.
 func KeepByWeight(weight []float64, bound float64, seed uint64) []bool {
 	r := newStream(seed, streamRejection)
 	keep := make([]bool, len(weight))
@@ -146,8 +147,8 @@ func PoorOverlap(weight []float64) bool {
 	return sum < n/2 || sum > 2*n || EffectiveSize(weight) < n/20
 }
 
-// EffectiveSize returns (Σw)²/Σw², the number of equal weights for which a weighted mean has the same variance. It is 0
-// if all weights are 0.
+// EffectiveSize returns (Σw)²/Σw². A weighted mean of independent values of equal variance has the same variance as a
+// plain mean of this number of values. The result is 0 if all weights are 0.
 func EffectiveSize(weight []float64) float64 {
 	if len(weight) == 0 {
 		return 0

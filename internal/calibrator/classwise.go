@@ -15,8 +15,8 @@ type binary struct {
 	is    []bool
 }
 
-// The method 'ordered' returns the examples as predictions. The confidences are in [0, 1] and increase with x, the
-// variable of StepCurve.
+// The method 'ordered' returns the examples as predictions. The confidence of an example increases with its
+// probability, or with its log-odds if the outputs are logits. Confidences lie in [0, 1].
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {
@@ -28,8 +28,8 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable is the inverse of the method 'ordered': it converts a confidence back to x, the variable of StepCurve. It
-// rounds x to float32.
+// The method 'variable' takes a confidence that the method 'ordered' computed. It returns the probability or the
+// log-odds of the example, rounded to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds
@@ -37,7 +37,8 @@ func (b binary) variable(confidence float64) float64 {
 	return float64(float32(confidence))
 }
 
-// eachClass calls the function 'fit' for class 1 if there are two classes, otherwise for each class.
+// If there are two classes, eachClass calls the function 'fit' for class 1 only. Otherwise it calls 'fit' for each
+// class.
 func (d Data) eachClass(fit func(b binary) error) error {
 	first, last := 0, d.Classes-1
 	if d.Classes == 2 {
@@ -56,8 +57,9 @@ func (d Data) eachClass(fit func(b binary) error) error {
 	return nil
 }
 
-// fitPlatt fits σ(a·d + b) for log-odds d. Of the examples, n₁ have the label 1 and n₀ have the label 0. The fit uses
-// the labels (n₁+1)/(n₁+2) and 1/(n₀+2) instead (Platt 1999), so that the likelihood always has a maximum.
+// fitPlatt fits σ(a·d + b) for log-odds d. Of the examples, n₁ have the label 1 and n₀ have the label 0. The fit
+// replaces the label 1 by (n₁+1)/(n₁+2), and the label 0 by 1/(n₀+2) (Platt 1999), so that the likelihood always has a
+// maximum.
 func fitPlatt(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		var n [2]float64
@@ -114,7 +116,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 
 // fitLogistic maximises the likelihood of logistic regression. The argument 'row' is a function. It writes the features
 // of example i into its first argument, and returns the label of the example, a number in [0, 1]. fitLogistic uses
-// Newton's method and halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
+// Newton's method and halves a step while the step would raise the loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {
 	w := make([]float64, features)
 	x := make([]float64, features)
@@ -185,8 +187,7 @@ func dot(a, b []float64) float64 {
 }
 
 // The function 'solve' solves hx = g for a small positive semidefinite h by Gaussian elimination. Before the
-// elimination, it adds a small number to the diagonal of h. This number changes the Newton steps but not the limit to
-// which they converge.
+// elimination, it adds a small number to the diagonal of h. This number changes the Newton steps but not their limit.
 func solve(h, g []float64) []float64 {
 	n := len(g)
 	a, x := append([]float64(nil), h...), append([]float64(nil), g...)
@@ -215,9 +216,9 @@ func solve(h, g []float64) []float64 {
 	return x
 }
 
-// fitIsotonic fits a nondecreasing map. Like the map of scikit-learn, it interpolates linearly between the ends of the
-// pools and is constant beyond the outermost ends. The variable of the map is the probability, or the log-odds if the
-// outputs are logits.
+// fitIsotonic fits a nondecreasing function of the probability, or of the log-odds if the outputs are logits. Isotonic
+// regression has the same value for all examples of a pool. As in scikit-learn, the function is linear between the ends
+// of two neighbouring pools. It is constant below the first pool and above the last pool.
 func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		x, y := calib.Rank(b.ordered()).Isotonic()

@@ -33,7 +33,7 @@ func ExampleMethod_Fit() {
 }
 
 // Half of the examples with score 0.9 have label 1, and no example with score 0.1 has label 1. The isotonic fit maps
-// each score to its share of label 1.
+// each score to the share of label 1 among the examples with this score.
 func ExampleMap_Apply() {
 	d := calibrator.Data{
 		Input: calibrator.Probabilities, Columns: 1, Classes: 2,

@@ -16,11 +16,12 @@ import (
 type Fingerprint struct {
 	N int `json:"n"` // number of rows
 	// Least holds the smallest hashes of the rows, at most fingerprintSize of them. They are hexadecimal numbers in
-	// ascending order. If another file holds a share of the rows of the fit, the hashes of its rows include about the
-	// same share of Least.
+	// ascending order. For example, if another file holds half of the rows of the fit, it holds rows with about half of
+	// the hashes in Least.
 	Least []string `json:"least"`
-	// Recurrence bounds the probability that an independent row occurs among Draws independent rows. This bound comes
-	// from the rows of the fit. Draws is about N, or less if rows were copied. Both are 0 in maps of earlier versions.
+	// Recurrence is an upper bound on the probability that a new, independent row is equal to a row of the fit. It is
+	// estimated from the rows of the fit. Draws is the number of these rows, where copies of a row count as one.
+	// Recurrence and Draws are 0 in maps of earlier versions.
 	Recurrence float64 `json:"recurrence,omitempty"`
 	Draws      int     `json:"draws,omitempty"`
 }
@@ -59,18 +60,18 @@ func (d Data) hashes() []uint64 {
 	return out
 }
 
-// Shared is the result of a comparison of some rows with other rows.
+// Shared says how many of the rows that were looked for in a data set were found there.
 type Shared struct {
-	Rows, Of int // the field Of counts the rows, and the field Rows counts those that occur among the other rows
-	// ByChance is false if chance hardly explains why so many rows occur in both files. The test has the level 10⁻⁶. It
-	// compares the number of these rows with the number of rows that occur more than once within each file.
+	Rows, Of int // Of is the number of rows that were looked for, and Rows is the number of rows that were found
+	// ByChance is false if so many rows were found that chance hardly explains it. A test at the level 10⁻⁶ decides
+	// this. The rows that occur more than once in the same file show how often independent rows are equal.
 	ByChance bool
 }
 
-// All reports whether all rows occur among the other rows.
+// All reports whether all rows were found.
 func (s Shared) All() bool { return s.Rows == s.Of }
 
-// In counts those hashes of the fingerprint that are also hashes of rows of d.
+// In returns how many hashes of the fingerprint are also hashes of rows of d.
 func (f Fingerprint) In(d Data) Shared {
 	counts := count(d.hashes())
 	s := Shared{Of: len(f.Least)}
@@ -85,8 +86,8 @@ func (f Fingerprint) In(d Data) Shared {
 	}
 	rate, _ := recurrence(counts)
 	if f.Draws > 0 {
-		// If d is a resample of the fit with replacement, d has many equal rows. The fit does not have them, so its
-		// rate is lower.
+		// If d was drawn with replacement from the rows of the fit, d has many equal rows, and the rate of d is too
+		// high. The rate of the fit is then lower, so the code uses the lower rate.
 		rate = min(rate, f.Recurrence*max(1, float64(d.N())/float64(f.Draws)))
 	}
 	return s.judge(rate)
@@ -117,7 +118,8 @@ func count(hashes []uint64) map[uint64]int {
 	return counts
 }
 
-// judge sets ByChance. The argument 'rate' bounds the probability that an independent row occurs among the other rows.
+// judge sets ByChance. The argument 'rate' is an upper bound on the probability that an independent row is found by
+// chance.
 func (s Shared) judge(rate float64) Shared {
 	s.ByChance = s.Rows == 0 || rate >= 1 || manyOf(s.Rows, s.Of, rate) > leakLevel
 	return s
@@ -148,13 +150,13 @@ func recurrence(counts map[uint64]int) (rate float64, draws int) {
 	return min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n), draws
 }
 
-// copiesOf returns the largest g such that most rows seem to be in the file g times because they were copied. It
-// returns 1 if no row was copied. For each different row, consider the number of rows that are equal to it. If all rows
-// are independent, this number has nearly a Poisson distribution that leaves out 0, so g > 1 divides it with
-// probability at most 1/2. For example, g = 2 divides it with probability (1−e^−λ)/2, where λ is the Poisson mean.
-// copiesOf takes g if g divides far more than half of these numbers.
+// copiesOf returns the number g of copies that the file seems to hold of most rows. It returns 1 if no row was copied.
+// If several g fit, it returns the largest. Let c be the number of times that a row occurs in the file. If all rows are
+// independent, c has nearly a Poisson distribution under the condition c > 0. Then the probability that c is a multiple
+// of g > 1 is at most 1/2. For example, c is even with probability (1−e^−λ)/2, where λ is the Poisson mean. copiesOf
+// accepts g if c is a multiple of g for far more than half of the different rows.
 func copiesOf(counts map[uint64]int) int {
-	values := map[int]int{} // how often each number of equal rows occurs
+	values := map[int]int{} // values[c] is the number of different rows that occur c times
 	for _, c := range counts {
 		values[c]++
 	}

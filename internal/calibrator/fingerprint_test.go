@@ -78,7 +78,7 @@ func TestSharedRows(t *testing.T) {
 			t.Errorf("half of the rows: %+v", s)
 		}
 	}
-	// Copies of rows within the files do not hide that the files share rows.
+	// Shared rows are recognised even if each file holds several copies of its rows.
 	fit, other := rowsOf(500, 1, 0, 1), rowsOf(400, 1, 0, 2)
 	for _, c := range []struct {
 		what      string
@@ -102,8 +102,8 @@ func TestSharedRows(t *testing.T) {
 	if s := concat(repeated(fit, 2), firstRows(fit, 250)).SharedWith(fit); s.ByChance || !s.All() {
 		t.Errorf("a test in 2 and 3 copies: %+v", s)
 	}
-	// A resample of the fit with replacement has many equal rows. The fit has none, so chance does not explain the rows
-	// that the two files share.
+	// Rows drawn with replacement from the fit include many equal rows. No two rows of the fit are equal, so chance
+	// does not explain the shared rows.
 	for seed := range uint64(10) {
 		if s := fit.Fingerprint().In(resampled(fit, 500, seed)); s.ByChance || s.Rows < 24 {
 			t.Errorf("a resample of the fit: %+v", s)
@@ -117,7 +117,7 @@ func TestSharedRows(t *testing.T) {
 			t.Errorf("a map of an earlier version: %+v", s)
 		}
 	}
-	// Outputs of few values agree by chance.
+	// If the outputs take few different values, rows are equal by chance, so ByChance must be true.
 	for levels := 2; levels < 3000; levels *= 3 {
 		for seed := range uint64(20) {
 			fit, test := rowsOf(500, 1, levels, 2*seed), rowsOf(300, 1, levels, 2*seed+1)

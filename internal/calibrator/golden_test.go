@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// The script scripts/calibrators_golden.py computes the values with other programs. They are VennAbers of venn-abers
-// 1.5.4; SVSCalibrator and SMSCalibrator of probmetrics 1.3.0 with the solver saga, which rounds to float32; and
-// FullDirichletCalibrator of dirichletcal 0.3.dev4 with reg_lambda 1e-3, reg_mu 2e-3 or None, and ref_row False.
+// The fits must agree with the fits of other programs. The script scripts/calibrators_golden.py computed the expected
+// values. It uses VennAbers of venn-abers 1.5.4. It uses SVSCalibrator and SMSCalibrator of probmetrics 1.3.0 with the
+// solver saga, which rounds to float32. It uses FullDirichletCalibrator of dirichletcal 0.3.dev4 with reg_lambda =
+// 1e-3, ref_row = False, and either reg_mu = 2e-3 or reg_mu = None.
 func TestNewerFitsAgree(t *testing.T) {
 	curve := fit(t, "venn-abers", goldenScores())
 	p0 := []float64{0.0, 0.1, 0.13513513513513514, 0.18181818181818182, 0.21739130434782608, 0.3, 0.5, 0.6521739130434783,
@@ -64,7 +65,7 @@ func TestNewerFitsAgree(t *testing.T) {
 }
 
 // These rows separate the classes. ODIR does not penalise the diagonal of W, so the penalised likelihood has no
-// maximum. The other methods have a best map. A logit of −∞ is a probability of 0, which counts as 1e-30.
+// maximum. There is a best map with the penalty All, and with the other methods.
 func TestDirichletOfSeparableRows(t *testing.T) {
 	d := Data{Input: Logits, Columns: 3, Classes: 3, Values: []float64{2, 0, 0, 0, 3, 1, 0, 1, 2}, Label: []int{0, 1, 2}}
 	method, err := Choices().Parse("dirichlet")

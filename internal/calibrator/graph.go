@@ -83,7 +83,7 @@ func (g *mapGraph) finish(op string, attributes []*onnxpb.AttributeProto, inputs
 	g.Nodes[len(g.Nodes)-1].Output[0] = GraphOutput
 }
 
-// The method 'multinomial' adds the nodes of Map.multinomial.
+// The method 'multinomial' adds nodes that compute the same as Map.logits and Map.multinomial.
 func (g *mapGraph) multinomial() {
 	z := GraphInput
 	switch {
@@ -110,7 +110,7 @@ func (g *mapGraph) multinomial() {
 	g.finish("Softmax", []*onnxpb.AttributeProto{graph.IntAttribute("axis", 1)}, z)
 }
 
-// The method 'classwise' adds the nodes of Map.classwise.
+// The method 'classwise' adds nodes that compute the same as Map.classwise.
 func (g *mapGraph) classwise() {
 	if g.m.Classes == 2 {
 		p := g.curve(0, 1)
@@ -152,7 +152,7 @@ func (g *mapGraph) odds(k int) (s, d string) {
 	return "", clip(d)
 }
 
-// curve adds the nodes of Map.curve for curve number i, which belongs to class k.
+// The method 'curve' adds nodes that compute the same as Map.curve for curve number i, the curve of class k.
 func (g *mapGraph) curve(i, k int) string {
 	s, d := g.odds(k)
 	switch {
@@ -188,7 +188,7 @@ func (g *mapGraph) count(comparison, x string, at []float64) string {
 	return g.Node("ReduceSum", []string{reached, g.Ints(1)}, graph.IntAttribute("keepdims", 1))
 }
 
-// vennAbers adds the nodes of VennAbersCurve.value.
+// vennAbers adds nodes that compute the same as VennAbersCurve.value.
 func (g *mapGraph) vennAbers(c VennAbersCurve, x string) string {
 	value := func(comparison string, p []float64) string {
 		return g.Op("Gather", g.floats(p, int64(len(p))), g.Cast(g.count(comparison, x, c.At), graph.Int64))

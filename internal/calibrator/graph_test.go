@@ -54,8 +54,8 @@ func TestGraphIsTheMap(t *testing.T) {
 			held[i] = i%2 == 0
 		}
 		for _, method := range calibrator.Methods {
-			// Compare the maps on the other half of the rows, because the isotonic map jumps at the examples of its
-			// fit.
+			// The fit uses half of the rows, and the comparison uses the held-out half, because the isotonic map jumps
+			// at the examples of its fit.
 			fitted, _ := d.Split(held)
 			m, err := method.Fit(fitted, calibrator.Options{L2: 1e-3, L2Bias: 1e-2, Penalty: calibrator.ODIR, Bins: 8})
 			if err != nil {

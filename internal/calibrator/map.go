@@ -63,7 +63,7 @@ type Map struct {
 	// Rows identifies the rows of the fit. It is nil in maps of schema 1.
 	Rows *Fingerprint `json:"rows,omitempty"`
 
-	Before  *Before   `json:"before,omitempty"` // nil: W takes the logits
+	Before  *Before   `json:"before,omitempty"` // nil if the z in zW + b are the logits
 	Weight  []float64 `json:"weight,omitempty"` // W in zW + b: [classes×classes] row-major, diagonal [classes], or [1]
 	Bias    []float64 `json:"bias,omitempty"`   // [classes]
 	AtLimit bool      `json:"at_limit,omitempty"`
@@ -75,15 +75,15 @@ type Map struct {
 	VennAbers []VennAbersCurve `json:"venn_abers,omitempty"`
 }
 
-// Before is the step that precedes zW + b in the methods whose W takes logarithms of probabilities. This step replaces
-// the logits z by ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below the constant 'tiny' counts as
-// equal to 'tiny'.
+// Before holds the parameters of a step that the dirichlet and structured methods take before they compute zW + b. This
+// step replaces the logits z by ln((1−Uniform)·softmax(Slope·z) + Uniform/classes). A probability below the constant
+// 'tiny' counts as equal to 'tiny'.
 type Before struct {
 	Slope   float64 `json:"slope"`
 	Uniform float64 `json:"uniform"`
 }
 
-// apply replaces the logits z.
+// apply replaces the logits z as described at Before. If b is nil, it changes nothing.
 func (b *Before) apply(z []float64) {
 	if b == nil {
 		return
@@ -106,17 +106,17 @@ type BetaCurve struct {
 	C float64 `json:"c"`
 }
 
-// StepCurve is piecewise linear in x: Value[k] + Slope[k]·(x − At[k]) from At[k] on, and Value[0] below At[0]. For
-// probabilities, x is the probability s. For logits, x is the log-odds d, because probabilities near 1 may be equal in
-// float32.
+// StepCurve is a piecewise linear function of x. From At[k] up to At[k+1] it is Value[k] + Slope[k]·(x − At[k]). Below
+// At[0] it is Value[0]. If the outputs are probabilities, x is the probability s. If they are logits, x is the log-odds
+// d, because different probabilities near 1 may be the same float32.
 type StepCurve struct {
 	At    []float64 `json:"at"` // float32 values, ascending
 	Value []float64 `json:"value"`
 	Slope []float64 `json:"slope"`
 }
 
-// The code clamps log-odds to ±maxOdds, and converts probabilities to logits of at least ln tiny. float32 can represent
-// both limits.
+// The code clamps log-odds to ±maxOdds. It replaces probabilities below 'tiny' by 'tiny' before it takes their
+// logarithms. float32 can represent both constants.
 const (
 	maxOdds = 30
 	tiny    = 1e-30
@@ -255,7 +255,8 @@ func (m Map) Intervals(values []float64) (p0, p1 []float64) {
 	return p0, p1
 }
 
-// The method 'logits' computes the logits z of a row, or the numbers by which the field Before replaces them.
+// The method 'logits' computes the logits z of a row. If the field Before is set, the method then replaces z as
+// described at Before.
 func (m Map) logits(z, row []float64) {
 	defer m.Before.apply(z)
 	switch {
@@ -369,7 +370,8 @@ func (m Map) curve(k int, s, d float64) float64 {
 	return m.Steps[k].value(m.variable(s, d))
 }
 
-// variable returns the variable of a StepCurve or a VennAbersCurve.
+// The method 'variable' returns x, the argument of a StepCurve or a VennAbersCurve. For logits, x is the log-odds d.
+// For probabilities, x is the probability s.
 func (m Map) variable(s, d float64) float64 {
 	if m.Input == Logits {
 		return d
@@ -385,7 +387,8 @@ func (c StepCurve) value(x float64) float64 {
 	return c.Value[k] + c.Slope[k]*(x-c.At[k])
 }
 
-// Identity returns the map that keeps probabilities, or the softmax of logits, unchanged.
+// Identity returns the map that calibrates nothing. It returns probabilities unchanged, and it turns logits into their
+// softmax.
 func Identity(d Data) Map {
 	return Map{Schema: Schema, Method: "temperature", Input: d.Input, Classes: d.Classes, Columns: d.Columns,
 		Weight: []float64{1}, Bias: make([]float64, d.Classes)}

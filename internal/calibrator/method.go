@@ -41,7 +41,7 @@ var Methods = []Method{
 
 // Options holds settings that only some methods use.
 type Options struct {
-	L2      float64 // for vector and matrix: weight of the squared distance from the identity; for dirichlet: see Penalty
+	L2      float64 // for vector and matrix: weight of ‖W − I‖² + ‖b‖²; for dirichlet: see Penalty
 	L2Bias  float64 // for dirichlet with ODIR: weight of the squared biases
 	Penalty Penalty // for dirichlet
 	Bins    int     // for histogram

@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// allLogits returns the logits [N×Classes] of the data, or the numbers by which the argument 'before' replaces them.
+// allLogits returns the logits [N×Classes] of the data. If the argument 'before' is not nil, allLogits replaces the
+// logits as described at Before.
 func (d Data) allLogits(before *Before) []float64 {
 	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes, Before: before}
 	out := make([]float64, d.N()*d.Classes)
@@ -59,8 +60,9 @@ var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string 
 func (p Penalty) String() string { return string(p) }
 
 // fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of
-// the method's authors (reg_lambda is L2, reg_mu is L2Bias), without a reference row. In dirichletcal, the penalty All
-// is reg_mu = None. For k classes, the paper divides the first sum of ODIR by k(k−1) and the second sum by k.
+// the method's authors. There L2 is called reg_lambda, and L2Bias is called reg_mu. The penalty All is reg_mu = None.
+// The fit has no reference row (ref_row = False). The authors' paper divides the first sum of ODIR by k(k−1) and the
+// second sum by k, where k is the number of classes.
 func fitDirichlet(d Data, o Options) (Map, error) {
 	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
 	if o.Penalty == ODIR {
@@ -69,12 +71,12 @@ func fitDirichlet(d Data, o Options) (Map, error) {
 	return fitMultinomial(d, &Before{Slope: 1}, r, d.Classes*d.Classes)
 }
 
-// fitStructuredVector and fitStructuredMatrix follow SVSCalibrator and SMSCalibrator of probmetrics 1.3.0, the program
-// of the authors of structured scaling, with its defaults (penalty ridge, rho = tau = 1). Let there be n examples of k
-// classes. The temperature T maximises the likelihood of softmax(z/T). Let q be the mixture of softmax(z/T) with the
-// uniform distribution, which has the share 1/(n+1). Both functions fit softmax(W ln q + b). They penalise the squared
-// differences of W from the identity by k/n on the diagonal and by k(k−1)/n off the diagonal, and the squared biases by
-// k/n.
+// fitStructuredVector and fitStructuredMatrix compute the same fits as SVSCalibrator and SMSCalibrator of probmetrics
+// 1.3.0, the program by the authors of structured scaling. They use the defaults of probmetrics (penalty ridge, rho =
+// tau = 1). Let there be n examples of k classes. The temperature T maximises the likelihood of softmax(z/T). Let q be
+// a mixture of softmax(z/T) and the uniform distribution. The uniform distribution has the weight 1/(n+1) in this
+// mixture. Both functions fit softmax(W ln q + b). The penalty is a sum of squares. The squares of W_ii − 1 and of the
+// biases are multiplied by k/n, and the squares of W_ij, i ≠ j, by k(k−1)/n.
 func fitStructuredVector(d Data, _ Options) (Map, error) { return fitStructured(d, d.Classes) }
 
 func fitStructuredMatrix(d Data, _ Options) (Map, error) {
@@ -90,9 +92,9 @@ func fitStructured(d Data, weights int) (Map, error) {
 	return fitMultinomial(d, &Before{1 / fit.Temperature, 1 / (n + 1)}, ridge{k / n, k * (k - 1) / n, k / n, true}, weights)
 }
 
-// fitMultinomial fits softmax(zW + b) for the logits z, or for the numbers by which the argument 'before' replaces
-// them. It minimises the mean negative log-likelihood plus the penalty over the weights W and the biases b. The
-// argument 'weights' is the number of weights in W. The loss is convex.
+// fitMultinomial fits the weights W and the biases b of softmax(zW + b), where z is the result of allLogits(before).
+// The fit minimises the mean negative log-likelihood plus the penalty. The argument 'weights' is the number of weights
+// in W. The loss is convex.
 func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 	switch {
 	case !(r.off > 0) || math.IsInf(r.off, 0) || !(r.bias > 0) || math.IsInf(r.bias, 0):
@@ -115,7 +117,8 @@ func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 		Func: func(x []float64) float64 { return l.value(nil, x) },
 		Grad: func(gradient, x []float64) { l.value(gradient, x) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
-	// If the line search finds no lower point, the current point is the minimum, up to the precision of float64.
+	// An error is no failure if the gradient is small. Then the line search found no lower point, because the current
+	// point is the minimum, up to the precision of float64.
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
@@ -130,9 +133,10 @@ var errUnbounded = errors.New("the likelihood has no maximum: the probabilities 
 
 // The method 'unbounded' reports whether the loss seems to have no minimum. This can happen only if weights on the
 // diagonal have no penalty, because they can then grow for ever. The argument x is the best point that was found, and
-// 'lowest' is the loss at x. The loss is convex, so it grows at least in proportion to the distance from a minimum. Far
-// along a direction without a minimum, the loss hardly changes. Such a direction changes all weights on the diagonal,
-// or only the weight of a class without labels.
+// 'lowest' is the loss at x. The method computes the loss at points far from x, where weights on the diagonal are 100
+// times as large or larger. The loss is convex, so it is clearly higher there if x is near a minimum. If it is hardly
+// higher, the loss seems to have no minimum. At one of these points all weights on the diagonal are larger. At each
+// other point only the weight of one class without labels is larger.
 func (l likelihood) unbounded(x []float64, lowest float64) bool {
 	if l.ridge.diagonal > 0 {
 		return false
@@ -147,7 +151,8 @@ func (l likelihood) unbounded(x []float64, lowest float64) bool {
 		}
 		return l.value(nil, y)
 	}
-	// A weight that has no influence on the loss is no sign of a missing minimum.
+	// The second condition excludes weights that do not influence the loss. If such a weight becomes larger, the loss
+	// also hardly changes, but the loss has a minimum.
 	far := func(classes ...int) bool {
 		return scaled(classes, 100) < lowest+1e-6 && scaled(classes, 0) > lowest+1e-6
 	}
@@ -170,9 +175,9 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// ridge holds three factors of a penalty. They multiply the squares of the diagonal elements of W, the squares of the
-// other elements of W, and the squares of the biases. If the field 'identity' is set, W = I has no penalty. Otherwise W
-// = 0 has no penalty.
+// ridge holds the three factors of a penalty: one for the diagonal elements of W, one for the other elements of W, and
+// one for the biases. Each factor multiplies a sum of squares. The sums are those of W and b, or of W − I and b if the
+// field 'identity' is set.
 type ridge struct {
 	diagonal, off, bias float64
 	identity            bool
@@ -187,7 +192,7 @@ type likelihood struct {
 	ridge   ridge
 }
 
-// penalty returns the weight of the penalty on parameter j, and the value of the parameter at which this penalty is 0.
+// The penalty on the parameter x_j is weight·(x_j − centre)². The method 'penalty' returns this weight and this centre.
 func (l likelihood) penalty(j int) (weight, centre float64) {
 	switch {
 	case j >= l.weights:
@@ -198,7 +203,7 @@ func (l likelihood) penalty(j int) (weight, centre float64) {
 	return l.ridge.off, 0
 }
 
-// The method 'diagonal' returns the index of the weight from class k to class k.
+// The method 'diagonal' returns the index of W_kk among the parameters.
 func (l likelihood) diagonal(k int) int {
 	if l.weights == l.d.Classes {
 		return k
@@ -206,8 +211,8 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value returns the loss at x: the mean negative log-likelihood plus the penalty. Unless the slice 'gradient' is nil,
-// value writes the gradient to it.
+// value returns the loss at x: the mean negative log-likelihood plus the penalty. If the slice 'gradient' is not nil,
+// the method also writes the gradient of the loss to this slice.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()
 	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}

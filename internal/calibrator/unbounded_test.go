@@ -7,8 +7,9 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Weights on the diagonal grow for ever if a class has no label, or if the probabilities separate the labels except for
-// ties. With penalties on all weights, every data set has a best map.
+// The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class has no label. There
+// is no best map either if the probabilities separate the labels, not counting the rows in which the classes have equal
+// probabilities. With penalties on all weights, every data set has a best map.
 func TestDirichletWithoutMaximum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(label func(p []float64) int) Data {
@@ -31,7 +32,7 @@ func TestDirichletWithoutMaximum(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		d    Data
-		want bool // there is a best map
+		want bool // whether ODIR has a best map
 	}{
 		{"labels of all classes", draw(func([]float64) int { return rng.IntN(3) }), true},
 		{"a class without labels", draw(func([]float64) int { return rng.IntN(2) }), false},
@@ -53,7 +54,7 @@ func TestDirichletWithoutMaximum(t *testing.T) {
 	}
 }
 
-// A loss near 0 is no sign that a penalty is missing.
+// The fit must not fail only because its loss is near 0.
 func TestSmallLossIsAllowed(t *testing.T) {
 	d := Data{Input: Probabilities, Columns: 1, Classes: 2, Values: []float64{0.001, 0.999}, Label: []int{0, 1}}
 	for range 20 {
@@ -67,7 +68,7 @@ func TestSmallLossIsAllowed(t *testing.T) {
 	}
 }
 
-// A map whose parameters do not belong to its method must not be used.
+// Parse must refuse a map with parameters of another method, and a map with contradictory values of p₀ and p₁.
 func TestParseOfMixedParameters(t *testing.T) {
 	const start = `{"schema":2,"input":"probabilities","classes":2,"columns":1,`
 	const good = `"venn_abers":[{"at":[0.5],"p0":[0.1,0.2],"p1":[0.3,0.4]}]}`

@@ -7,14 +7,14 @@ import (
 	"sort"
 )
 
-// VennAbersCurve holds the probabilities p₀(x) and p₁(x) of an inductive Venn–Abers predictor (Vovk, Petej & Fedorova
-// 2015): p_y(x) is the value at x of the isotonic regression of the examples of the fit and one more example, which has
-// the variable x and the label y. The two functions are constant between the knots in At. Let a be the number of knots
-// ≤ x, and b the number of knots < x. Then p₀(x) = P0[a] and p₁(x) = P1[b].
+// VennAbersCurve holds the functions p₀(x) and p₁(x) of an inductive Venn–Abers predictor (Vovk, Petej & Fedorova
+// 2015). Add the example (x, y) to the examples of the fit. Then p_y(x) is the value of their isotonic regression at x.
+// The two functions are constant between the knots in At. Let a be the number of knots ≤ x, and b the number of knots <
+// x. Then p₀(x) = P0[a] and p₁(x) = P1[b].
 //
-// Let a new example have the label Y and be exchangeable with the examples of the fit. Then p_Y(x) is perfectly
-// calibrated: P(Y = 1 | p_Y(x)) = p_Y(x) (theorem 1 of Vovk et al.). The theorem says nothing about the single
-// probability that the method 'value' returns.
+// Let (x, Y) be a new example that is exchangeable with the examples of the fit. Then p_Y(x) is perfectly calibrated:
+// P(Y = 1 | p_Y(x)) = p_Y(x) (theorem 1 of Vovk et al.). The theorem says nothing about the single probability that the
+// method 'value' returns.
 type VennAbersCurve struct {
 	At []float64 `json:"at"` // ascending
 	P0 []float64 `json:"p0"`
@@ -51,15 +51,14 @@ func fitVennAbers(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// vennAbers computes the curve of examples with the variable x. It leaves out knots at which both functions are
-// continuous.
+// vennAbers computes the curve of the examples (x[i], is[i]). A value in x becomes a knot only if p₀ or p₁ jumps there.
 func vennAbers(x []float64, is []bool) VennAbersCurve {
 	order := make([]int, len(x))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
-	var at, count, ones, zeros []float64 // for each value of x
+	var at, count, ones, zeros []float64 // one element for each different value in x
 	for k, i := range order {
 		if k == 0 || x[i] != x[order[k-1]] {
 			at, count, ones, zeros = append(at, x[i]), append(count, 0), append(ones, 0), append(zeros, 0)
@@ -73,7 +72,7 @@ func vennAbers(x []float64, is []bool) VennAbersCurve {
 		}
 	}
 	p1 := append(withOne(count, ones), 1)
-	// If x and the labels are reversed, p₀ becomes 1 − p₁.
+	// To compute p₀, reverse the order of x and exchange the labels 0 and 1. Then p₁ of the new problem is 1 − p₀.
 	slices.Reverse(count)
 	slices.Reverse(zeros)
 	p0 := []float64{0}
@@ -99,18 +98,19 @@ func (p point) below(a, b point) bool {
 	return (p.ones-a.ones)*(b.count-a.count) <= (b.ones-a.ones)*(p.count-a.count)
 }
 
-// withOne returns p₁ at the variable of each group of examples with the same variable. Group i has count_i examples, of
-// which ones_i have the label 1. The isotonic regression is the slope of the greatest convex minorant of the points P_j
-// = (Σ_{i≤j} count_i, Σ_{i≤j} ones_i) (Barlow et al. 1972). One more example with the label 1 before or in group i
-// moves the points P_0 … P_{i−1} by (−1, −1) relative to the others. So p₁ of group i is the slope of the lower bridge
-// between the points Q_j = P_j − (1, 1), j < i, and the points P_j, j ≥ i.
+// All examples with the same value of x form a group. withOne returns p₁ at the x of each group. Group i has count_i
+// examples, of which ones_i have the label 1. The isotonic regression is the slope of the greatest convex minorant of
+// the points P_j = (Σ_{i≤j} count_i, Σ_{i≤j} ones_i) (Barlow et al. 1972). One more example with the label 1 before or
+// in group i moves the points P_0 … P_{i−1} by (−1, −1) relative to the others. So p₁ of group i is the slope of the
+// lower bridge between the points Q_j = P_j − (1, 1), j < i, and the points P_j, j ≥ i.
 //
 // The bridge starts at the point in the variable 'start' and ends at the last element of the slice 'stack'. This slice
-// holds, from right to left, the corners of the lower hull of the second set that can still be an end of the bridge. As
-// i grows, p₁ grows. So the bridge changes only if the new point Q_{i−1} lies on or below the bridge, and then the
-// bridge starts at Q_{i−1}. A corner that a bridge or a hull once hid stays hidden. The reason is that Q_{i−1} replaces
-// P_{i−1}, and the line through P_{i−1} with slope 1 goes through Q_{i−1}. So every point enters and leaves the stack
-// at most once. All coordinates are whole numbers, so the comparisons are exact.
+// holds corners of the lower hull of the points P_j, j ≥ i, from right to left. It holds only the corners that can
+// still be an end of the bridge. As i grows, p₁ grows. So the bridge changes only if the new point Q_{i−1} lies on or
+// below the bridge, and then the bridge starts at Q_{i−1}. A corner that has left the stack is never an end of a later
+// bridge. The reason is that Q_{i−1} replaces P_{i−1}, and the line through P_{i−1} with slope 1 goes through Q_{i−1}.
+// So every point enters and leaves the stack at most once. All coordinates are whole numbers, so the comparisons are
+// exact.
 func withOne(count, ones []float64) []float64 {
 	corners := make([]point, len(count)+1)
 	for i := range count {
@@ -128,7 +128,9 @@ func withOne(count, ones []float64) []float64 {
 	for i := range out {
 		moved := point{corners[i].count - 1, corners[i].ones - 1}
 		if i == 0 || moved.below(start, stack[len(stack)-1]) {
-			start = moved // if P_{i−1} is on top, the line to it has slope 1, and the next corner is on or below this line
+			start = moved
+			// This loop also removes P_{i−1} if it is the last element of the stack. The line from Q_{i−1} to P_{i−1}
+			// has slope 1, and the next corner lies on or below this line.
 			for len(stack) > 1 && stack[len(stack)-2].below(start, stack[len(stack)-1]) {
 				stack = stack[:len(stack)-1]
 			}

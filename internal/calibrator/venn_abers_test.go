@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// refit computes p_y(x) from its definition: the min-max formula of the isotonic regression of all examples and (x, y).
+// refit computes p_y(x) from its definition. It adds the example (x, y) and applies the min-max formula of isotonic
+// regression.
 func refit(values []float64, is []bool, x float64, y float64) float64 {
 	best := math.Inf(-1)
 	for _, from := range append([]float64{x}, values...) {
@@ -32,8 +33,8 @@ func refit(values []float64, is []bool, x float64, y float64) float64 {
 	return best
 }
 
-// Both functions agree with a refit for every new value of the variable: at the values of the fit, between them, and
-// outside.
+// The functions p₀ and p₁ of a curve must agree with the function 'refit'. The test compares them at the values of the
+// fit, between these values, and outside their range.
 func TestVennAbersIsTheRefit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	for trial := range 300 {
@@ -104,7 +105,8 @@ func TestVennAbersIsCalibrated(t *testing.T) {
 	}
 }
 
-// Ten times as many examples take about ten times as long. With a quadratic running time, the test would take too long.
+// The test fits a million examples. With a quadratic running time it would take too long. It also checks that p₀ ≤ p₁,
+// and that p₀ and p₁ never decrease.
 func TestVennAbersIsFast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 3))
 	const n = 1_000_000

@@ -7,7 +7,7 @@ type Accuracy struct {
 	Asked    int // labelled examples whose prediction without noise is recorded
 	Clean    int // examples that the model answers correctly without noise
 	VoteRule     // how the smoothed classifier answers
-	Smoothed int // examples for which the smoothed classifier answers the label
+	Smoothed int // examples whose label is the answer of the smoothed classifier
 	stopped  int // labelled examples whose votes do not decide the answer of the smoothed classifier
 }
 

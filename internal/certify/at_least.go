@@ -2,9 +2,9 @@ package certify
 
 import "math"
 
-// CertifyAtLeast does the same as Certify, but it need not find the largest margin that v proves. It first tries to
-// prove the given margin. If this fails, it searches for the largest margin. So checking a certificate usually takes a
-// fraction of the time of Certify.
+// CertifyAtLeast returns a certificate as Certify does, but it first tries to prove only the given margin. If this
+// fails, it searches for the largest margin that v proves. So checking a certificate usually takes a fraction of the
+// time of Certify.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
 	return c.certify(v, func(o observation) marginBound {
 		if b, found := c.proved(o, margin); found {
@@ -14,17 +14,18 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	})
 }
 
-// A claim is a key of the VoteCertifier's cache. Under this key the cache holds whether an observation proves a margin.
-// The bonferroni margin of the observation already proves all margins up to itself, so the cache has no key for them.
+// The type 'claim' is the type of the keys in the VoteCertifier's cache. The cache says for each key whether the
+// observation proves the margin. Margins up to the bonferroni margin of the observation need no search, so the cache
+// has no keys for them.
 type claim struct {
 	observation
 	margin float64
 }
 
-// The method 'proved' returns a bound with at least the given margin if the exact margin search can prove such a bound.
-// If the bonferroni margin is large enough, the bound is the bonferroni margin. Otherwise the bound is slightly above
-// the given margin, because margins in files are rounded down. The search's method 'prove' decides whether this bound
-// holds.
+// The method 'proved' uses the exact margin search to prove a bound with at least the given margin. The result 'found'
+// says whether it proved the bound b. If the bonferroni margin is large enough, the bound is the bonferroni margin.
+// Otherwise the bound is slightly above the given margin, because margins in files are rounded down. The search's
+// method 'prove' decides whether this bound holds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomVotes returns votes in which the class has a share of about p.
+// randomVotes returns votes of which about the share p is for class 0.
 func randomVotes(r *rand.Rand, index, classes int, n int64, p float64) Votes {
 	v := Votes{Index: index, N0: 100, N: n, Counts0: make([]int64, classes), Counts: make([]int64, classes)}
 	draw := func(counts []int64, n int64) {

@@ -9,10 +9,10 @@ import "math"
 //
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
-// "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
-// the true mean μ, then μ itself was rejected. This argument does not need a K that is monotone in m. So the bets for
-// different m may be chosen independently. The samples are independent and in a fixed order. Their distributions may
-// differ if each distribution has a mean ≤ m.
+// "mean ≤ m". The lower bound is the right end of the longest interval that begins at 0 and in which every m is
+// rejected. If this bound is above the true mean μ, then μ itself was rejected. This argument does not need a K that is
+// monotone in m. So the bets for different m may be chosen independently. The samples are independent and in a fixed
+// order. Their distributions may differ if each distribution has a mean ≤ m.
 //
 // There are three ways to bet:
 //
@@ -20,10 +20,10 @@ import "math"
 //     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
 //     below). Both ¾ and this fraction are fixed before sampling. If c were always ¾, the bound would be a third wider
 //     when all samples are near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on the factor 1/(αK_{t−1}(m)) by
-//     which the capital must still grow to reach 1/α: λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The code
-//     computes this factor again for each block of samples. The code omits the paper's last step, which rejects at a
-//     random threshold. Ville's inequality proves that the test is valid without this step.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on how much the capital must still
+//     grow to reach 1/α, which is the factor 1/(αK_{t−1}(m)): λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The
+//     code computes this factor once for each block of samples, not for each sample. The code omits the paper's last
+//     step, which rejects at a random threshold. Ville's inequality proves that the test is valid without this step.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
 //     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound is never below
@@ -46,15 +46,16 @@ type bettingGrid struct {
 	edge      []float64
 	cap       []float64 // the largest bet in interval i
 	most      []float64 // ln of the largest factor of K in interval i
-	scale     float64   // √(2 ln(1/α)/n); the bet of Betting is scale/σ̂
+	scale     float64   // √(2 ln(1/α)/n); the strategy Betting bets scale/σ̂
 }
 
 const (
-	// A bet may stake at most the share c of the capital. bettingCap is the smallest value that the code uses for c. If
-	// a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
+	// A bet may stake at most the share c of the capital. bettingCap is the smallest c that the strategies Betting and
+	// STaR use. If a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if the samples can reject m only
-	// when all of them are 1. The cap makes the bound wider by a factor of about 1 + 2⁻¹⁰.
+	// chernoffCap is the largest c that the code uses. It keeps K above 0 if the best fraction is 1. The best fraction
+	// is 1 if the samples can reject m only when all of them are 1. The cap makes the bound wider by a factor of about
+	// 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
 	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
@@ -241,12 +242,12 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor returns the number by which bet[t] must be multiplied to give the bets of the wager w.
+// The method 'factor' returns a number f. The bets of the wager w are f·bet[t].
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// The variable 'target' is the amount by which ln K must still grow to reach ln(1/α) at the middle of the
-		// interval. It is at least 1.
+		// The variable 'target' says how much ln K at the middle of the interval must still grow to reach ln(1/α). It
+		// is at least 1.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:

@@ -6,7 +6,8 @@ package certify
 // The Clopper–Pearson upper bound grows with the count, so the largest upper bound belongs to the runner-up. So the
 // method is bonferroni with 2α/m in place of α. It is sound because m ≥ 2. It is looser than bonferroni if m > 2.
 //
-// A stopping rule plans its checkpoints before it sees votes. It then assumes m = 2, which only moves the checkpoints.
+// A stopping rule plans its checkpoints before it sees votes. It then assumes m = 2. This assumption affects the
+// positions of the checkpoints, but not the certificates' validity.
 func (c *VoteCertifier) bonferroniClasses(o observation) marginBound {
 	o.alpha *= 2 / float64(max(2, o.classes))
 	return c.bonferroni(o)

@@ -9,16 +9,16 @@
 //
 // Votes are the class counts of one example. NewVoteCertifier makes a VoteCertifier for a Target (class, margin, α, σ)
 // and a VoteMethod. A VoteCertifier returns Certificates, which hold the class, a lower bound on the margin, and the
-// radius. VoteMethods lists the methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how
-// many votes sampling ends, and keeps the total failure probability at most α.
+// radius. VoteMethods lists the methods. NewStopping makes a Stopping for a StopRule. The Stopping decides when enough
+// votes are sampled, and keeps the total failure probability at most α.
 //
 // # From scores
 //
 // Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator takes
 // scores one sample at a time. Then the accumulator's method Certificate returns the certificate, and its method
 // Confidence returns a ConfidenceBound for each radius. MeanBounds lists the bounds on a mean. Combines lists the ways
-// to bound a margin from bounds on means. ConfidenceMethods lists the bounds under attack, and Bands lists the
-// confidence bands for a distribution of scores.
+// to bound a margin from bounds on means. ConfidenceMethods lists the methods that bound a mean score under attack, and
+// Bands lists the confidence bands for a distribution of scores.
 //
 // # Radii and summaries
 //
@@ -56,14 +56,14 @@ type Votes struct {
 	// assigned to this N. The shares of all N at which sampling could have ended add up to at most 1.
 	Stop       StopRule `json:"stop,omitzero"`
 	AlphaShare float64  `json:"alpha_share,omitempty"`
-	// Quantisation is the loss of radius from rounding the input to a lattice.
+	// Quantisation is the part of the radius that is lost because the input is rounded to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Scaled means that each column had noise of its own scale (Target.Scaled).
 	Scaled bool `json:"scaled,omitempty"`
 	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
 	Deterministic bool `json:"deterministic,omitempty"`
 	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
-	// classifier has no such rule, or that an older version, without this key, wrote the file.
+	// classifier has no such rule, or that the file is from an older version, which did not write this key.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class that the model predicts without noise. It is −1 if there was no answer, and nil if the class
 	// is unknown. Certificates do not depend on Clean.
@@ -98,16 +98,16 @@ type Certificate struct {
 	Stop StopRule `json:"stop,omitzero"`
 	// Sound is false for methods that are kept only to reproduce a paper. They can fail with a probability above Alpha.
 	Sound bool `json:"sound"`
-	// Arithmetic says for which noise the certificate holds.
+	// Arithmetic says whether the certificate holds for the noise as computed or for idealised noise.
 	Arithmetic Arithmetic `json:"arithmetic"`
 	// Precision is the number format in which the model was computed. The certificate holds for the model computed in
 	// this format.
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
-	// Quantisation is the loss of radius from rounding the input to a lattice. Radius is already reduced by this loss.
-	// Quantisation is 0 if the inputs of the dataset already lie on the lattice. Otherwise rounding is part of the
-	// classifier.
+	// Quantisation is the part of the radius that was subtracted because the input is rounded to a lattice. Radius is
+	// what remains. Quantisation is 0 if the inputs of the dataset already lie on the lattice. Otherwise rounding is
+	// part of the classifier.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Sampled is a lower bound on the number of examples that were sampled. The number includes examples that are not
 	// in this file, because somebody may have seen their results before omitting them. A statement about all
@@ -132,8 +132,8 @@ type Certificate struct {
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
 
-// AsStated returns c. If the argument 'stated' has no Steps, AsStated removes the Steps from the result, because files
-// of earlier versions lack Steps.
+// AsStated returns c in the form in which it can be compared with the argument 'stated', a certificate from a file.
+// Files of earlier versions have no Steps. If 'stated' has no Steps, the result has none.
 func (c Certificate) AsStated(stated Certificate) Certificate {
 	if stated.Steps == nil {
 		c.Steps = nil

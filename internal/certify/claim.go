@@ -84,8 +84,8 @@ func (c Claim) Says() string {
 	return says
 }
 
-// Accuracy returns the name of the certified accuracy for the captions of tables. The certified accuracy is the share
-// of the examples whose certified class is the label.
+// Accuracy returns the name of the certified accuracy, as the captions of tables print it. The certified accuracy is
+// the share of the examples whose certified class is the label.
 func (c Claim) Accuracy() string {
 	switch {
 	case c.None == NoneSafe:
@@ -115,8 +115,8 @@ func (c Claim) Short() string {
 	return short
 }
 
-// Qualifiers returns the text that follows the name of a quantity to mark the claim, for example .top3. The text is
-// empty for the usual claim.
+// Qualifiers returns a suffix for the names of quantities, for example ".top3". The suffix says which claim the
+// quantity is about. It is empty for the usual claim.
 func (c Claim) Qualifiers() string {
 	text := ""
 	if c.None != NoneAnswer {

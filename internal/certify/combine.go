@@ -6,13 +6,14 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Combine is a way to bound the margin between the class A and its rivals from bounds on mean scores.
+// Combine is a way to compute a bound on the margin from bounds on mean scores. The margin is between the class A and
+// its rivals.
 type Combine string
 
 const (
 	// Directed is the method that bounds the mean of X^A − r·X^B. X^A is the score of A, and X^B is the score of a
-	// rival. The selection samples determine the weight r ≥ 1. The certified margin is then the smallest margin of all
-	// means that satisfy this bound.
+	// rival. The selection samples determine the weight r ≥ 1. The certified margin is the smallest margin among all
+	// pairs of means that satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"
@@ -20,8 +21,8 @@ const (
 	// at α/2.
 	BonferroniScores Combine = "bonferroni"
 	// BonferroniClassScores is the method that bounds the mean score of each of the m classes separately, each at α/m
-	// (Moutaouakil 2024, Algorithm 3). The rivals of A are all single classes, so no selection samples are needed to fix
-	// them. It is sound by the union bound over the m bounds.
+	// (Moutaouakil 2024, Algorithm 3). Each rival of A is a single class, so the rivals are known without selection
+	// samples. The method is sound by the union bound over the m bounds.
 	BonferroniClassScores Combine = "bonferroni-classes"
 	// Taylor is not sound; see taylor.go.
 	Taylor Combine = "taylor"
@@ -43,7 +44,7 @@ func (c Combine) String() string { return string(c) }
 // Sound reports whether the failure probability of c is at most α for every classifier.
 func (c Combine) Sound() bool { return combines.sound(c) }
 
-// The method 'separate' reports whether c bounds the mean score of A by itself.
+// The method 'separate' reports whether c bounds the mean score of A separately from the scores of the rivals.
 func (c Combine) separate() bool {
 	return c == BonferroniScores || c == BonferroniClassScores || c == Taylor
 }
@@ -99,12 +100,12 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 // way.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival. For each r it predicts the margin that n
-// estimation samples would give if their weighted scores had the mean y and the variance v of the selection samples. It
-// picks the r with the largest predicted margin. It computes this margin from the bound y − √(2v ln(1/α)/n) −
-// y·ln(1/α)/n, which is close to the betting bound. Every r gives a sound bound. An r below 1 never gives a larger
-// margin, because μ2 ≤ 1−μ1. (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where
-// f is the density of the noise. The r that gives the largest bound is usually different.)
+// weight chooses r for Directed from selection samples of A and a rival. For each r it computes the mean y and the
+// variance v of the weighted scores of the selection samples. From y and v it predicts the bound that n estimation
+// samples would give: y − √(2v ln(1/α)/n) − y·ln(1/α)/n. The betting bound is close to this number. The function
+// chooses the r with the largest margin for the predicted bound. Every r gives a sound bound. An r below 1 never gives
+// a larger margin, because μ2 ≤ 1−μ1. (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) /
+// f(Q(μ2)), where f is the density of the noise. The r that gives the largest bound is usually different.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

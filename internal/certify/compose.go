@@ -56,7 +56,7 @@ type MemberCertificate struct {
 
 // CombinedClaim is the class and the radius that a composition certifies for one example.
 type CombinedClaim struct {
-	Class  int // Abstained: no claim
+	Class  int // Abstained if there is no claim
 	Radius float64
 	Used   []int // positions of the certificates that the claim rests on: 0 is the router or the first member
 }

@@ -11,9 +11,9 @@ import (
 // The tests enumerate all outcomes of small compositions. A member holds if it really gives the claimed answer
 // everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
 
-// worstPoll returns the largest probability, over all sets of members that hold, that a poll claims a wrong answer. A
-// member that holds always certifies. Any other member certifies with a probability equal to its alpha, independently
-// of the rest.
+// worstPoll considers each possible set of members that hold, and computes the probability that a poll claims a wrong
+// answer. It returns the largest of these probabilities. A member that holds always certifies. Any other member
+// certifies with a probability equal to its alpha, independently of the rest.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
 	for hold := range 1 << k {
@@ -90,8 +90,8 @@ func TestPollAlphaOfRandomClass(t *testing.T) {
 	}
 }
 
-// These values follow from the formulas P(Bin(K−q+1, α) ≥ c*−q+1) for the label and P(Bin(K, α) ≥ c*−q+1) for the
-// predicted class (see PollAlpha).
+// The expected values follow from the formulas P(Bin(K−q+1, α) ≥ c*−q+1) for the label and P(Bin(K, α) ≥ c*−q+1) for
+// the predicted class (see PollAlpha).
 func TestPollAlphaOfMath(t *testing.T) {
 	const a = 0.001
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestRouterAlpha(t *testing.T) {
 	if got := addUp(0x1p-60, 1); got != math.Nextafter(1, 2) {
 		t.Errorf("2⁻⁶⁰ + 1 = %v", got)
 	}
-	if got := addUp(1, 0x1.8p-53); got != math.Nextafter(1, 2) { // already rounded up
+	if got := addUp(1, 0x1.8p-53); got != math.Nextafter(1, 2) { // here the float64 sum is already rounded up
 		t.Errorf("%v", got)
 	}
 }
@@ -184,7 +184,7 @@ func TestPoll(t *testing.T) {
 
 // TestPollRadius simulates claims whose radius depends on the noise. The answer of member k is constant within rho[k].
 // With probability alpha the member certifies a larger radius. All members certify one fixed class, for example the
-// label. The claim must fail at most as often as PollAlpha says.
+// label. For these members, the share of wrong claims must agree with PollAlpha.
 func TestPollRadius(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const alpha, draws = 0.2, 20000

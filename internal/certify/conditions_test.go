@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The function 'levels' returns two targets. The Level of the first target is below its Alpha. The Alpha of the second
-// target equals the Level of the first. The two targets have equal bounds and differ only in the α that certificates
-// state.
+// The function 'levels' returns two targets that allow the bounds the same failure probability, 0.004. In the first
+// target, 0.004 is the Level, and Alpha is larger. In the second target, 0.004 is Alpha. So the bounds must be equal,
+// but the certificates state different alphas.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled
@@ -72,8 +72,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// For scores, the two targets from the function 'levels' must give equal bounds. The test compares the bounds of every
-// mean bound and combination, without intervals and with the intervals of every method.
+// For scores, the two targets from the function 'levels' must give equal bounds. The test tries every MeanBound with
+// every Combine, without intervals. Then it tries intervals, by every confidence method with every band.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)
@@ -163,7 +163,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, tt := range []struct{ radius, quantisation, most float64 }{
 		{1, 0.5, 0.5}, {0.3, 0.1, 0.2}, {0.2, 0.3, 0}, {0.7, 0.1, 0.6}, {1, 0.9, 0.1}, {0.25, 0.25, 0},
 	} {
-		// The function subtracts floats, which differ from the decimals in the table by at most 2⁻⁵⁴.
+		// The function lessQuantisation subtracts floats. They differ from the decimals in the table by at most 2⁻⁵⁴.
 		got := lessQuantisation(tt.radius, tt.quantisation)
 		if got > tt.most || got < tt.most-1e-8 || tt.most > 0 && got == tt.most {
 			t.Errorf("%v less %v is %v, want a little under %v", tt.radius, tt.quantisation, got, tt.most)
@@ -184,8 +184,8 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	}
 }
 
-// If inputs are rounded, an attack of radius r moves the rounded input by up to r + q. The intervals are computed for
-// radius r + q, and the rows state r.
+// If inputs are rounded, an attack of radius r moves the rounded input by up to r + q, where q is the quantisation. The
+// intervals are computed for radius r + q, and the rows state r.
 func TestIntervalsOfRoundedInputs(t *testing.T) {
 	const q = 0.03
 	radii := []float64{0, 0.1, 0.2}

@@ -13,10 +13,11 @@ import (
 // certificates by scores, the largest mean score). If Certified is false, c is Label, and the prediction is not
 // certified. The row then says that within the radius no other class has a mean score above 1 − Lower.
 //
-// Each row fails with probability ≤ Alpha. The certificate uses half of Alpha, and the interval of A uses the other
-// half. If A is not the label, the row states the interval of A or the interval of the label. The samples decide which
-// of the two. So each of the two intervals gets a quarter of Alpha. (With the methods 'standard' and 'cdf', the rows of
-// one example hold simultaneously at all radii. With the method 'tangent', the rows need not hold simultaneously.)
+// Each row fails with probability ≤ Alpha. The certificate uses half of Alpha. If A is the label, or the label is
+// unknown, the interval of A uses the other half. Otherwise the samples decide whether a row states the interval of A
+// or the interval of the label. So each of these two intervals uses a quarter of Alpha. (With the methods 'standard'
+// and 'cdf', the rows of one example hold simultaneously at all radii. With the method 'tangent', the rows need not
+// hold simultaneously.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
@@ -36,8 +37,8 @@ type ConfidenceBound struct {
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// A confidence turns samples of f_A at the clean input into bounds on E f_A under attack. f_A is the score of the class
-// A.
+// The type 'confidence' bounds the mean score of one class under attack. It takes the scores of this class in samples
+// of noise around the clean input.
 type confidence interface {
 	add(x float64)
 	// bounds returns the bounds at the i-th radius.

@@ -158,7 +158,7 @@ func TestConfidenceByVotesCoverage(t *testing.T) {
 	}
 	const alpha, sigma, n0, n = 0.4, 0.5, 3, 40
 	allowed := failuresAllowed(trials, alpha)
-	models := append(slices.Clone(stepModels), // the votes are near a tie
+	models := append(slices.Clone(stepModels), // in the added models the votes are near a tie
 		stepModel{"a tie at 0.1", []float64{0.1, 0.95}, []float64{-0.1}}, stepModel{"a tie", []float64{0.4, 0.6}, []float64{0}})
 	certifiedWrong, stated := 0, map[bool]int{}
 	for _, method := range everyConfidence() {

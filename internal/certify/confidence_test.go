@@ -18,7 +18,8 @@ import (
 // A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
 // levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
 // levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
-// δ = R. The method 'cdf' uses the survival function of the scores to bound exactly these two values.
+// δ = R. The method 'cdf' computes its bounds from the survival function of the scores. For a stepModel, these bounds
+// can come close to the two values.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -122,7 +123,7 @@ func TestConfidenceCoverage(t *testing.T) {
 			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 samples fix the tangent
 		}
 	}
-	worst := map[string]float64{} // share of failures divided by α/2, by method and n0
+	worst := map[string]float64{} // for each method and n0, the largest share of failures divided by α/2
 	for _, method := range experiments {
 		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method.ConfidenceParams})
 		if err != nil {
@@ -161,8 +162,8 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 }
 
-// With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. The
-// bounds of the band 'dkw' and of the method 'standard' are as far from the true values as theory predicts.
+// With 50,000 samples, the bounds of "cdf+binomial" and "tangent+betting" are near the true values. No bounds exclude
+// the true values.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}
@@ -264,8 +265,8 @@ func TestConfidenceRows(t *testing.T) {
 // The test uses the published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the
 // column at R = 0, to the three published digits. Their cdf columns are never below their Hoeffding columns (Jensen).
 // Let p be the published value at R = 0, and g(p) = Φ(Φ⁻¹(p) − R/σ). The cdf columns are also never above
-// p·g(1−ε)/(1−ε). This limit follows from the convexity of g for a band that ends at 1−ε. The band is the one-sided DKW
-// band with n = 10⁵ and α = 0.001. It ends at 1−ε = 0.994, which is the largest published value.
+// p·g(1−ε)/(1−ε). For a band that ends at 1−ε, this limit follows from the convexity of g. The band is the one-sided
+// DKW band with n = 10⁵ and α = 0.001. It ends at 1−ε = 0.994, which is the largest published value.
 func TestConfidenceKumar(t *testing.T) {
 	file, err := os.Open("../../../shared/data/kumar2020/cifar10-pred_score-sigma0.25.tsv")
 	if err != nil {

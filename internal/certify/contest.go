@@ -15,7 +15,7 @@ import (
 // (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
-	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type 'ranks' for other factors
+	t             float64 // the factor above; 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 
@@ -85,11 +85,11 @@ func safeContest(v Votes, a int) contest {
 // rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
 // Each possible contest leaves out a set U of the u ≤ k−1 rivals with the most selection votes, and has the factor t =
 // k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be the
-// set of the t most probable rivals outside U. Then S has at least t times the probability of A. The estimation samples
-// do not affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U
-// is empty.
+// set of the t most probable rivals outside U. In that case, the probability of S is at least t times the probability
+// of A. The estimation samples do not affect S. The votes for S are at most the sum of the t largest counts outside U.
+// Without selection samples, U is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
-	var order []int // rivals by their selection votes, the most first
+	var order []int // indices of the rivals; those with the most selection votes come first
 	first := v.selected()
 	if first.n > 0 {
 		votes := first.rivals(a, c.None)
@@ -119,9 +119,10 @@ func (c Claim) rankContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// The function 'favourite' chooses the contest with the largest margin that the selection samples suggest (see the
-// method 'suggested'), or the first such contest in a tie. It returns this contest with the counts of the estimation
-// samples. The argument 'tests' is a function that lists the possible contests for a ballot.
+// The function 'favourite' estimates the margin of each contest from the selection samples (see the method
+// 'suggested'). It chooses the contest with the largest estimate, or the first of several such contests. It returns
+// this contest with the counts of the estimation samples. The argument 'tests' is a function that lists the possible
+// contests for a ballot.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {
@@ -144,8 +145,8 @@ func (x contest) suggested(n int64) float64 {
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// The method 'clearest' returns the factor t of the contest that has the largest margin if all votes are for A. If this
-// margin is Q(p_1) − Q(p_2), the result is 0.
+// The method 'clearest' returns the factor t of the contest with the largest margin, assuming that all votes are for A.
+// The result is 0 for a claim without ranks, where the margin is Q(p_1) − Q(p_2).
 func (c Claim) clearest() float64 {
 	if !c.Ranked() {
 		return 0

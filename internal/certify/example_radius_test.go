@@ -82,7 +82,7 @@ func ExampleSummary_Among() {
 	// Output: 1 3
 }
 
-// RadiiUpTo returns round radii up to the largest certified radius.
+// RadiiUpTo returns radii for a Summary. The radii are round numbers up to the largest certified radius.
 func ExampleRadiiUpTo() {
 	fmt.Println(certify.RadiiUpTo(1.1))
 	// Output: [0 0.25 0.5 0.75 1]

@@ -178,8 +178,8 @@ func ExampleCombines() {
 	// taylor false
 }
 
-// Without selection samples, a twentieth of the estimation samples fixes a function. The method 'tangent' bounds the
-// mean of this function.
+// The method 'tangent' bounds the mean of a function that some samples choose. Without selection samples, a twentieth
+// of the estimation samples choose it. With selection samples, no estimation samples are needed for this.
 func ExampleConfidenceParams_TangentSamples() {
 	p := certify.ConfidenceParams{Radii: []float64{0.25}, Method: certify.ConfidenceTangent, Bound: certify.Betting}
 	fmt.Println(p, p.TangentSamples(0, 1000), p.TangentSamples(100, 1000))

@@ -42,7 +42,7 @@ func ExampleVoteCertifier_abstained() {
 	// Output: true 0
 }
 
-// The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B) is σ/2 times the margin, rounded down.
+// The second margin is Φ⁻¹(p_A) − Φ⁻¹(p_B). Its radius is σ/2 times the margin, rounded down.
 func ExampleTarget_Radius() {
 	fmt.Println(certify.Target{Sigma: 0.25}.Radius(3))
 	// Output: 0.374999999

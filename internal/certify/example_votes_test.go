@@ -204,7 +204,8 @@ func ExampleNewStopping_outOfReach() {
 	// Output: true
 }
 
-// The text of a rule holds a radius in the units of the data, or the relative distance from the best possible bound.
+// The text of a rule is radius>=R, with a radius R in the units of the data, or precision=F, with a fraction F. For all
+// other text, ParseStop returns an error.
 func ExampleParseStop() {
 	for _, text := range []string{"radius>=0.5", "precision=0.1", "radius=0.5"} {
 		rule, err := certify.ParseStop(text)

@@ -2,7 +2,8 @@ package certify
 
 import "github.com/rscert/rscert/internal/law"
 
-// The oracles of the tests use the functions below for the scale and the distribution of Gaussian noise.
+// The functions below return the scale and the distribution of Gaussian noise. The tests compute expected results with
+// them.
 
 func scaleOf(m MarginKind) scale { return Target{Margin: m}.scale() }
 

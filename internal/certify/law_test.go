@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// referenceMargins are lower bounds on Q(p_A) − Q(p_B) at scale 1 and α = 0.001: bonferroni and Buehler's bound.
-// Independent programs computed them. The radius in L1 is half of such a lower bound. For uniform noise, this bound is
-// twice the bound on p_A − p_B.
+// referenceMargins holds lower bounds on Q(p_A) − Q(p_B) at scale 1 and α = 0.001. The map 'want' holds one lower bound
+// for each method. Independent programs computed the bounds. The radius in L1 is half of the lower bound. For uniform
+// noise, Q(p_A) − Q(p_B) is twice p_A − p_B.
 var referenceMargins = []struct {
 	law       law.Law
 	n, x1, x2 int64
@@ -60,9 +60,9 @@ func TestLawsCertify(t *testing.T) {
 }
 
 // If the noise is uniform on W integers, the radius in steps is S = ⌈W·m/2⌉ − 1, where m is a lower bound on p_A − p_B.
-// The radius in units of the data must stay below (S+1)·g, where g is the step between neighbouring inputs. At the
-// distance (S+1)·g, the noisy inputs of the two points overlap too little to prove the answer. A certificate has no
-// steps if it abstains, if the input was rounded, or under Gaussian noise.
+// The radius in units of the data must stay below (S+1)·g, where g is the step between neighbouring inputs. Two points
+// at the distance (S+1)·g share too few noisy inputs to prove that they get the same answer. A certificate has no steps
+// if it abstains, if the input was rounded, or under Gaussian noise.
 func TestSteps(t *testing.T) {
 	votes := func(n, x1, x2 int64) Votes { return Votes{N: n, Counts: []int64{x1, x2, n - x1 - x2}} }
 	target := Target{Law: law.Of(law.Uniform), Alpha: 0.001, Sigma: 64. / 255, Class: Label, Step: big.NewRat(1, 255)}

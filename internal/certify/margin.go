@@ -14,10 +14,10 @@ import (
 // Here x is the observed outcome, q is a distribution of the outcomes, and g(q) is its margin.
 //
 // Moutaouakil 2024 §4 poses this problem as a signomial program over (q1, q2, q3), the probabilities of the class, the
-// true runner-up and the rest. One dimension is enough. Moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q. So the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses the
-// largest count of any other class. This count is at least the count of the true runner-up, and a larger count only
-// lowers the bound.
+// true runner-up and the rest. One dimension is enough. Moving mass from q3 to q1, from q2 to q1 or from q2 to q3 never
+// lowers P_q(T ≥ T(x)). So the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses
+// the largest count of any other class. This count is at least the count of the true runner-up, and a larger count
+// never raises the bound.
 //
 // Among all lower bounds that are nondecreasing in T, Buehler's bound is the largest (Buehler 1957). So it is not below
 // the bonferroni margin. The method returns the larger of two numbers: the margin that the search proves, and the
@@ -33,7 +33,7 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// On the frontier of the margin 0 there is a point at which the event is likely (q1 = q2 = ½ for t = 1). So no
+		// Some distribution with the margin 0 makes the event likely. For t = 1 this distribution is q1 = q2 = ½. So no
 		// margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
@@ -50,8 +50,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// The method 'order' returns the order of outcomes that belongs to the ranking r. The first call for r computes this
-// order with the function 'make'. All later examples with the same ranking use this order again.
+// The method 'order' returns the order of outcomes for the ranking r. The first call with r builds the order with the
+// function 'make'. Later calls with r return the same order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ type frontier struct {
 }
 
 // lift is a factor that raises q1 by more than the rounding errors of q1. These errors arise in F and its argument, and
-// in Φ at |z| < 40. A larger q1 only raises P_q.
+// in Φ at |z| < 40. A larger q1 never lowers P_q(event).
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -99,7 +99,7 @@ func newSearch(e *event, scale scale, alpha float64) search {
 }
 
 // logP returns an upper bound on ln P_q(event). It returns the bound of the method 'crude' if this bound is far below
-// ln α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
+// ln α. In this case the exact sums would take the most time, and the crude bound is accurate enough.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -163,7 +163,7 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The proof failed at another point, so the search restarts at that point.
+		// The proof failed near y = at. The next call of 'locate' also tries this point.
 	}
 	return 0
 }
@@ -171,11 +171,11 @@ func (s *search) margin(floor float64) float64 {
 // leastMargin is the least margin that the search tries. The search certifies no smaller margin.
 const leastMargin = 1e-6
 
-// locate estimates the margin L at which the largest probability P on the frontier is α, and the derivative d ln P/dL
-// at this margin. The estimates have no guarantee. The search starts at the argument L. If the argument 'at' is not 0,
-// locate also tries the point whose y is this argument.
+// Let P(L) be the largest probability of the event on the frontier of the margin L. The method 'locate' estimates the
+// margin L with P(L) = α, and the derivative d ln P/dL at this margin. The estimates have no guarantee. The search
+// starts at the argument L. If the argument 'at' is not 0, the search also tries the point with y = at.
 func (s *search) locate(L, at float64) (margin, slope float64) {
-	u := 0.0 // worst point, as a fraction of the frontier's range of y
+	u := 0.0 // y of the point where the event is most probable, as a fraction of f.last()
 	width := 0.0
 	checked := false
 	for range 40 {
@@ -202,7 +202,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		if math.Abs(move)*slope > 1e-7 {
 			continue
 		}
-		// If the grid now has no worse point, the search is finished.
+		// L has converged. If 'checked' is true, a second scan of the grid has already looked for a larger probability.
 		if checked {
 			return L, slope
 		}
@@ -216,20 +216,20 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	return L, slope
 }
 
-// value returns ln P at the point of f whose y is the fraction u of the largest y.
+// value returns ln P at the point of f with y = u·f.last().
 func (s *search) value(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
 }
 
-// The method 'last' returns a number slightly below the y at which the frontier ends.
+// The method 'last' returns a number slightly below the largest y of the frontier.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)
 }
 
-// grid holds the values of u that a scan tries. They are evenly spaced in y, because the distribution of √(x2/n), an
-// estimate of y, has nearly the same width everywhere. Some extra values lie near 0.
+// grid holds the values of u that a scan tries. They are evenly spaced in y. The reason is that √(x2/n), an estimate of
+// y, has nearly the same standard deviation for every y. Some extra values lie near 0.
 var grid = func() (u []float64) {
 	for v := 1e-8; v < 0.02; v *= 10 {
 		u = append(u, v)
@@ -241,8 +241,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the points of the grid and the point whose y is the argument 'at'. It returns the u with the largest
-// probability, and the distance from this u to the neighbouring points.
+// scan tries the points of the grid and the point with y = at. It returns the u with the largest probability. The
+// result 'width' is the distance from u that climb should search.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

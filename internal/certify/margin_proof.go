@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// prove tries to prove P_q(event) ≤ α for every point of the frontier f. It returns −1 if it succeeds, otherwise a y
-// near which the inequality may fail.
+// prove tries to prove P_q(event) ≤ α for every point of the frontier f. If it succeeds, it returns −1. Otherwise it
+// returns the y of a point, and the inequality may fail near this point.
 //
 // It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
 // corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
@@ -67,8 +67,8 @@ type position struct {
 	trend    float64 // change of ln P per unit of distance
 }
 
-// advance returns the next point of the frontier. The polygon proves P ≤ α up to this point. If it finds no such point,
-// it returns nil and a y near which P ≤ α may fail.
+// advance returns the next point of the frontier. The polygon proves P ≤ α up to this point. If advance finds no such
+// point, it returns nil and the y of a point. Near this y, P ≤ α may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -84,7 +84,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // under Laplace noise the edge can be a line through 0, so the code begins above this line
+		if !convex(from, v) { // if the edge lies on a line through 0 (Laplace noise), start it slightly above c
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
@@ -117,8 +117,8 @@ func convex(A, B node) bool {
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// The function 'reachable' approximates the largest distance between two nodes for which ln P rises by at most the
-// argument 'gap' on the line between them. The argument 'trend' is the change of ln P per unit of distance.
+// The function 'reachable' approximates how far a line may go from a node if ln P must not rise by more than the
+// argument 'gap' on the line. The argument 'trend' is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)
@@ -164,7 +164,8 @@ func distance(n int64, a, b [3]float64) float64 {
 //
 //	P_q(event) = Z⁻ⁿ Σ_{x in event} P_A(x)^{1−t} P_B(x)^t ≤ Z⁻ⁿ P_A^{1−t} P_B^t.
 //
-// The log of the right side is concave in t (ln Z is convex), so a tangent at a point near its maximum bounds it.
+// The log of the right side is a concave function of t, because ln Z is convex. So every tangent of this function is an
+// upper bound. The method uses a tangent at a point near the maximum.
 func (s *search) bridge(A, B node) float64 {
 	n := float64(s.event.order.n)
 	var ratio [3]float64

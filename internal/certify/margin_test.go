@@ -27,9 +27,9 @@ func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
 	return c.bound(observation{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
 }
 
-// The values come from direct summation, to four decimals. For the first margin, the order T = x1 − x2 would give
-// 0.6281 and 0.3736. The method orders outcomes by the bonferroni first margin, so that its result is never below the
-// bonferroni margin. For that order, direct summation gives the values below (see TestMarginAgainstSummation).
+// The values come from direct summation, to four decimals (see TestMarginAgainstSummation). They hold for outcomes in
+// the order of their bonferroni margins. The method uses this order, so that its result is never below the bonferroni
+// margin. For the first margin, the order T = x1 − x2 would give 0.6281 and 0.3736.
 func TestMarginReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		kind             MarginKind
@@ -199,8 +199,8 @@ func TestEventProbability(t *testing.T) {
 	}
 }
 
-// For an n that takes thousands of steps, the test compares the recurrences with sums in which each tail is computed
-// separately.
+// For n = 100,000 the method 'probability' takes thousands of steps. The test compares its result with a sum that
+// computes each tail separately.
 func TestEventProbabilityLarge(t *testing.T) {
 	const n = 100000
 	for _, c := range []struct {
@@ -315,8 +315,8 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The exact margin is monotone. The search may return a slightly smaller margin. The constant 'left' is the
-			// largest relative difference that the test accepts.
+			// The exact margin is monotone, but the search may return a slightly smaller margin. The constant 'left' is
+			// the largest violation of monotonicity that the test accepts.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
@@ -379,7 +379,7 @@ func TestMoutaouakil(t *testing.T) {
 }
 
 // TestMarginManyOthers checks that the margin equals the bonferroni margin if the votes for other classes are too many
-// for the search. If there are few such votes, the margin must be larger than the bonferroni margin.
+// for the search. If the other classes have few votes, the margin must be larger than the bonferroni margin.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})
@@ -464,7 +464,7 @@ func TestMarginOnRealVotes(t *testing.T) {
 }
 
 // BenchmarkMargin measures the time per example over all real votes. Examples with equal counts share one search. The
-// time includes filling the table of the order.
+// time includes the computation of the scores of the order.
 func BenchmarkMargin(b *testing.B) {
 	votes := realVotes(b)
 	for _, n := range []int64{1000, 100000} {

@@ -16,10 +16,9 @@ const (
 	// Chernoff always bets the same fraction of its capital. This fraction is fixed before sampling. The bound is at
 	// least the bound of Hoeffding 1963, Theorem 1, minus a small loss from the grid (betting.go).
 	Chernoff MeanBound = "chernoff"
-	// STaR computes each bet from the factor by which the capital must still grow to reach 1/α (Voráček & Orabona 2025;
-	// betting.go).
+	// STaR computes each bet from the ratio of 1/α to the capital so far (Voráček & Orabona 2025; betting.go).
 	STaR MeanBound = "star"
-	// PrPlSequence is the lower end of a confidence sequence for any n (prpl_eb_sequence.go).
+	// PrPlSequence is the lower end of a confidence sequence. Its weights do not depend on n (prpl_eb_sequence.go).
 	PrPlSequence MeanBound = "prpl-eb-sequence"
 	// MoutaouakilBernstein is Proposition 2 of Moutaouakil 2024 as printed; it is not sound (moutaouakil_means.go).
 	MoutaouakilBernstein MeanBound = "moutaouakil-bernstein"
@@ -47,7 +46,7 @@ func MeanBounds() []Row[MeanBound] { return meanBounds.rows() }
 
 func (b MeanBound) String() string { return string(b) }
 
-// Sound reports whether b is proved to fail with probability at most α for every variable in [0, 1].
+// Sound reports whether there is a proof that b fails with probability at most α for every variable in [0, 1].
 func (b MeanBound) Sound() bool { return meanBounds.sound(b) }
 
 // MarshalText returns the name, or empty text if no name is set.
@@ -60,7 +59,8 @@ func (b *MeanBound) UnmarshalText(text []byte) error { return meanBounds.parse(t
 type lowerMean interface {
 	// add takes the next sample.
 	add(x float64)
-	// The method 'lower' returns the bound after the n announced samples.
+	// The method 'lower' returns the bound. Call it after all n samples were added. This n is the argument of
+	// newLowerMean.
 	lower() float64
 }
 

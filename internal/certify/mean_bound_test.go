@@ -113,8 +113,8 @@ func failuresAllowed(trials int64, p float64) int64 {
 	return k
 }
 
-// Every bound fails with probability ≤ α on every distribution. The test includes levels in the middle of the range,
-// where slack in a proof would not hide a mistake.
+// Every bound fails with probability ≤ α on every distribution. One of the levels is α = 0.3. At this level, slack in a
+// proof would not hide a mistake.
 func TestMeanBoundCoverage(t *testing.T) {
 	trials := int64(1000)
 	if testing.Short() {

@@ -26,8 +26,9 @@ func (c *VoteCertifier) moutaouakil(o observation) marginBound {
 	return marginBound{margin: s.margin(c.bonferroni(o).margin)}
 }
 
-// plugInOrder orders outcomes by the margin of the observed frequencies, with Φ_M⁻¹ in place of Φ⁻¹. Both x ↦ x − ½ and
-// Φ_M⁻¹ are odd about ½.
+// plugInOrder orders outcomes by the margin of the observed frequencies, with Φ_M⁻¹ in place of Φ⁻¹. Both possible
+// scores s(k), which are k/n − ½ and Φ_M⁻¹(k/n), satisfy s(n−k) = −s(k). So T = s(x1) + s(n−x2) is the margin s(x1) −
+// s(x2).
 func plugInOrder(kind MarginKind, n int64) *order {
 	return &order{n: n, score: func(k int64) binomial.Span {
 		s := float64(k)/float64(n) - 0.5

@@ -9,7 +9,8 @@ import "math"
 //
 //	mean − √(2V ln(1/α)/n) − 7 ln(1/α)/(3(n−1)).
 //
-// Theorem 4 of Maurer & Pontil 2009 has ln(2/α). The proof spends α/2 on the mean and α/2 on the variance V.
+// Theorem 4 of Maurer & Pontil 2009 has ln(2/α) instead of ln(1/α), because its proof spends α/2 on the mean and α/2 on
+// the variance V.
 func startMoutaouakilBernstein(n int64, alpha float64) func() lowerMean {
 	return func() lowerMean { return &bernstein{n: n, log: math.Log(1 / alpha)} }
 }
@@ -19,8 +20,9 @@ func startMoutaouakilBernstein(n int64, alpha float64) func() lowerMean {
 //	Σλ_iX_i/Σλ_i − √([2 ln(2/a) + Σ v_iψ_E(λ_i)]/Σλ_i),
 //	v_i = 4(X_i−μ̂_i)², ψ_E(λ) = −(ln(1−λ)+λ)/4, λ_t = min(√(2 ln(2/a)/(σ̂²_{t−1}·t·ln(1+t))), ½),
 //
-// with μ̂_t and σ̂²_t as in prplEB. The paper says that a one-sided bound at level 1−α takes a = α/2. The paper allows
-// the running intersection. Like prplEB, the code evaluates the bound only at every prplBlock-th t and at the end.
+// with μ̂_t and σ̂²_t as in prplEB. For a one-sided bound at level 1−α, the paper sets a = α/2. It allows the running
+// intersection, so the code keeps the largest bound over t. Like prplEB, the code evaluates the bound only at every
+// prplBlock-th t and at the end.
 //
 // Theorem 2 of Waudby-Smith & Ramdas 2024 differs in three ways: it has no square root, it has ln(2/a) instead of 2
 // ln(2/a), and it has μ̂_{i−1} instead of μ̂_i. The proof needs μ̂_{i−1}, because μ̂_i depends on X_i. The square root

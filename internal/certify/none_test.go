@@ -46,8 +46,8 @@ func TestNoneIsInTheSums(t *testing.T) {
 	}
 }
 
-// Samples without an answer count as one more class: the certificate equals the certificate from votes that have this
-// class.
+// Samples without an answer count as one more class. So the certificate stays the same if these samples become votes
+// for an additional class.
 func TestNoneIsARival(t *testing.T) {
 	for _, row := range VoteMethods() {
 		for _, kind := range names(MarginKinds()) {

@@ -10,14 +10,14 @@ import (
 // A Space describes the inputs of a classifier. Its method RadiusIn converts radii to other norms.
 type Space struct {
 	Dim int // number of coordinates
-	// Span is the largest distance by which one coordinate can change: 1 for bytes scaled to [0, 1]. It is 0 if nothing
-	// limits the change.
+	// Span is the largest possible change of one coordinate: 1 for bytes scaled to [0, 1]. It is 0 if nothing limits
+	// the change.
 	Span float64
 }
 
 // RadiusIn converts a certified radius R to another norm. The argument 'from' is the norm of R (L2 or L1), and the
-// argument 'to' is the other norm. RadiusIn returns the largest radius that R implies in this norm, rounded down. A
-// perturbation δ within the returned radius lies within R, by these inequalities with d = Dim:
+// argument 'to' is the norm of the result. RadiusIn returns the largest radius that R implies in the norm 'to', rounded
+// down. A perturbation δ within the returned radius lies within R, by these inequalities with d = Dim:
 //
 //	‖δ‖₂ ≤ ‖δ‖₁,  ‖δ‖₁ ≤ √d·‖δ‖₂,  ‖δ‖₂ ≤ √d·‖δ‖∞,  ‖δ‖₁ ≤ d·‖δ‖∞.
 //

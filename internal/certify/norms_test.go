@@ -32,8 +32,9 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// The test scales both perturbations so that their length in the norm 'to' is the result of RadiusIn.
-				// Then the longer of their lengths in the norm 'from' must be 3.1 (the constant 'radius').
+				// The test scales both perturbations. In the norm 'to', the length of each becomes the result of
+				// RadiusIn. In the norm 'from', the longer perturbation must then have the length 3.1 (the constant
+				// 'radius').
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)
@@ -46,7 +47,8 @@ func TestRadiusIn(t *testing.T) {
 		}
 	}
 	exact := Space{Dim: 100, Span: 1}
-	// A change of four coordinates can have the length 2, and nothing is certified at the radius itself.
+	// A change of four coordinates can have the length 2, which is the radius itself. Only smaller changes are
+	// certified, so the result is three coordinates.
 	if k, _ := exact.RadiusIn(law.L0, law.L2, 2); k != 3 {
 		t.Errorf("R = 2: %v coordinates, want 3", k)
 	}

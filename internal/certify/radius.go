@@ -14,8 +14,8 @@ func theorem(l law.Additive, m MarginKind) law.Theorem {
 	return l.Second()
 }
 
-// Radius returns the radius, in the law's norm, within which a class with this margin stays the prediction. The radius
-// is rounded down. It is 0 for a margin ≤ 0.
+// Radius returns the radius of a class with the given margin, in the law's norm. Within this radius the class stays the
+// prediction. The radius is rounded down. It is 0 for a margin ≤ 0.
 func (t Target) Radius(margin float64) float64 {
 	if !(margin > 0) {
 		return 0
@@ -23,10 +23,10 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.unrounded(margin)))
 }
 
-// The method 'unrounded' returns the radius of a margin > 0, before rounding. A first margin has a second valid radius,
-// margin/(√2·L), if L is known (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has
-// length √2). L is a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which of
-// the two radii is larger does not depend on the samples, so the method may return the larger radius.
+// The method 'unrounded' returns the radius of a margin > 0, before rounding. If L is known, margin/(√2·L) is another
+// valid radius for the first margin (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors
+// has length √2). L is a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which
+// of the two radii is larger does not depend on the samples, so the method may return the larger radius.
 func (t Target) unrounded(margin float64) float64 {
 	radius := theorem(t.additive(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {
@@ -46,12 +46,12 @@ func (t Target) shift(radius float64) float64 {
 // Otherwise some p would lie between α^{1/n} and the bound. If p were the success probability, the bound would fail
 // whenever there are n successes, with probability pⁿ > α. So for two classes a certified second margin Q(p_A) − Q(p_B)
 // is at most 2Q(α^{1/n}), where Q is the law's quantile function. A certified first margin p_A − p_B is at most
-// 2α^{1/n} − 1. With more classes, a bound must hold for more distributions, so it cannot be larger. For the claim that
-// A is among the first k classes, the same argument applies to the contest with the factor t = k, if all votes are for
-// A. The radius is rounded up.
+// 2α^{1/n} − 1. With more classes, a bound must hold for more distributions, so it cannot be larger. If the claim is
+// that A is among the first k classes, the clearest votes are all for A. For such votes, the same argument applies to
+// the contest with the factor t = k. The radius is rounded up.
 //
-// For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. W/2 steps are the
-// half width of the noise, which the field Sigma holds.
+// For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. This is half the
+// width of the noise. The field Sigma holds this number in the units of the data.
 func (t Target) LargestRadius(n int64) float64 {
 	if t.Law.Deterministic() {
 		return t.Sigma * (1 + 1e-9)

@@ -34,8 +34,8 @@ func (s *ranks) stays(a, b, rho, safety float64) bool {
 	return s.t*p*(1+errP) >= q*(1-errQ)*safety
 }
 
-// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ). This number is at most 10⁻¹² below the largest such ρ. The result is
-// −Inf if a is −Inf or b is +Inf.
+// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ). The largest number with this property is at most 10⁻¹² larger. The
+// result is −Inf if a is −Inf, if b is +Inf, or if the search finds no such number.
 func (s *ranks) rho(a, b float64) float64 {
 	if math.IsInf(a, -1) || math.IsInf(b, 1) {
 		return math.Inf(-1)
@@ -145,7 +145,7 @@ func (s *ranks) reach(margin, q1 float64) float64 {
 }
 
 // rankEvent returns the event {T ≥ T(a, b)}, where T is the margin of the contest at the bonferroni bounds. It includes
-// every outcome that may tie with (a, b). The order must be a bonferroniOrder of the scale's quantiles.
+// every outcome that may tie with (a, b). The argument o must be a result of bonferroniOrder for s.quantiles.
 func rankEvent(s *ranks, o *order, a, b int64) *event {
 	level := s.rho(o.enclose(a).Lower, -o.enclose(o.n-b).Lower)
 	e := &event{order: o, level: level, known: make(map[int64]*eventPage)}

@@ -71,8 +71,8 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 }
 
 // The proof of a bound needs four properties. The frontier is concave. The method 'point' returns the derivative of the
-// frontier as the slope. The frontier ends where q1 + q2 = 1. The method 'reach' returns a point whose q1 is at most
-// the argument of the method.
+// frontier as the slope. The frontier ends where q1 + q2 = 1. For an argument q1, the method 'reach' returns a point
+// whose q1 is at most this argument.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -122,10 +122,10 @@ func contestRadius(p, q, t float64) float64 {
 	return lo
 }
 
-// For every (p_A, p_S, t) there is a classifier for which no radius above the theorem's radius is valid. Its input is
-// one real number. The classifier answers A on the left part of the line. On the right part S it answers one of t
-// classes. At the distance of the radius, A and the t classes are all equally probable. At a slightly smaller distance,
-// A is more probable than the least probable of the t classes.
+// For every (p_A, p_S, t), one classifier shows that no radius above the theorem's radius is valid. The input of this
+// classifier is one real number. The classifier answers A on the left part of the line. On the right part S it answers
+// one of t classes. At the distance of the radius, A and the t classes are all equally probable. At a slightly smaller
+// distance, A is more probable than the least probable of the t classes.
 func TestRanksAreTight(t *testing.T) {
 	for _, c := range []struct{ a, s, t float64 }{{.8, .15, 2}, {.5, .4, 3}, {.25, .6, 5}, {.9, .05, 1}, {.95, .02, .5}} {
 		rho := (&ranks{quantiles: quantiles{law.Gaussian}, t: c.t}).margin(c.a, 1-c.s) / 2
@@ -175,9 +175,10 @@ func multinomialProbability(x []int64, p []float64) float64 {
 	return math.Exp(l + f)
 }
 
-// truth returns the radius that the contest of a certificate has if p holds the probabilities of the outcomes A, B, C,
-// … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which are
-// unknown here. So the function leaves out the most probable rivals, which gives the largest radius.
+// truth returns the true radius of the contest of a certificate. The slice p holds the probabilities of A, of the other
+// classes and of silence, in this order. A rank contest leaves out some rivals, and the selection samples determine
+// these rivals. This method does not know the selection samples. So it leaves out the most probable rivals, because
+// this choice gives the largest radius.
 func (c Claim) truth(contest string, p []float64) float64 {
 	others := slices.Clone(p[1:])
 	silence := others[len(others)-1]
@@ -298,10 +299,10 @@ func worstFailure(t *testing.T, claim Claim, method VoteMethod, classes int, n0,
 	return worst
 }
 
-// It would be wrong to compute a bound from frequencies among only the samples with an answer. In this example, the two
-// classes have the probabilities .02 and .001, and silence has .979. The second class can overtake the first at a
-// distance of .5182σ, but such a bound claims 1.6684σ. The certificate of the mode NoneIgnore must claim less than
-// that.
+// A bound that ignores the samples without an answer and uses frequencies among the rest would be wrong. In this
+// example, the two classes have the probabilities .02 and .001, and silence has .979. The second class can overtake the
+// first at a distance of .5182σ, but the wrong bound is 1.6684σ. In the mode NoneIgnore, the radius of the certificate
+// must be at most .5182σ.
 func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	flips := contestRadius(0.02, 0.001, 1)
 	conditional := normal.Quantile(0.02 / 0.021)
@@ -341,8 +342,8 @@ func TestIgnoreReferenceValues(t *testing.T) {
 	}
 }
 
-// With 300 votes for A, 650 samples without an answer and 20 votes for another class, each contest of "A or silence"
-// has its own radius. The selection samples choose the contest.
+// Three contests can prove the claim "A or silence". The selection samples choose one of them. For the same estimation
+// votes, each contest gives another radius.
 func TestSafeReferenceValues(t *testing.T) {
 	certifier := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label, Claim: Claim{None: NoneSafe}}})
 	for _, c := range []struct {

@@ -26,8 +26,8 @@ type scale interface {
 
 	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On the frontier, q1 is
 	// concave in q2. The method 'end' returns the end of the frontier, where q1 + q2 = 1. The method 'point' returns a
-	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method 'reach' returns a y
-	// for which q1 is at most the given value on the part of the frontier from 0 to y.
+	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method 'reach' returns a
+	// number y. On the part of the frontier from 0 to y, no point has a larger q1 than the argument q1.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
 	reach(margin, q1 float64) float64
@@ -35,7 +35,8 @@ type scale interface {
 	density(p float64) float64
 }
 
-// scale returns the function Q in the target's margin: the identity or the law's quantile function.
+// scale returns the function Q of the target's margin. For the first margin, Q is the identity. For the second margin,
+// Q is the law's quantile function.
 func (t Target) scale() scale {
 	if t.Margin == FirstMargin {
 		return probabilities{}
@@ -100,7 +101,8 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// The method 'point' computes Q(y²) again, with rounding errors. So this code uses a number well below z.
+	// The method 'point' computes Q(y²) from the result y, with rounding errors. Because of these errors, the code
+	// subtracts 1e-9 from z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

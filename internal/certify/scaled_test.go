@@ -2,8 +2,9 @@ package certify
 
 import "testing"
 
-// The certificates of a target with a scale for each column have Scaled = true. Such a target refuses votes that were
-// sampled under noise with a single scale. It also refuses parameters that would give the radius another unit.
+// If a target has a scale for each column, its certificates have Scaled = true. The target refuses votes that were
+// sampled under noise with a single scale. It also refuses a Lipschitz constant, and every Sigma except 1. Both would
+// change the unit of the radius.
 func TestScaledTarget(t *testing.T) {
 	target := Target{Alpha: .001, Sigma: 1, Class: Label, Scaled: true}
 	votes := Votes{N: 100, Counts: []int64{100, 0}, Scaled: true, Quantisation: .01}

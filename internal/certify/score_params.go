@@ -54,10 +54,10 @@ func (p *ScoreParams) complete() error {
 	return p.Confidence.complete()
 }
 
-// Name returns the name of the method in certificates.
+// Name returns the name that certificates give to the method.
 func (p ScoreParams) Name() string { return p.method().name }
 
-// method returns the method that bounds the margin: its name in certificates, and whether it is sound.
+// method returns the method that bounds the margin: the name that certificates give to it, and whether it is sound.
 func (p ScoreParams) method() method {
 	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
 }
@@ -123,7 +123,7 @@ type ConfidenceMethod string
 
 const (
 	// ConfidenceTangent uses the mean of a function of the score. The selection samples determine this function. If
-	// there are none, the first estimation samples determine it.
+	// there are no selection samples, the first estimation samples determine it.
 	ConfidenceTangent ConfidenceMethod = "tangent"
 	// ConfidenceStandard uses the mean of the score alone.
 	ConfidenceStandard ConfidenceMethod = "standard"

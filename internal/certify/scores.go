@@ -48,8 +48,8 @@ func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMea
 	return start()
 }
 
-// Agrees returns an error if a condition of cert, for example α or the method, differs from the same condition of the
-// certificates that c makes. The error names this condition.
+// Agrees returns an error if c could not have made cert, for example because cert has another α or another method. The
+// error names what differs.
 func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	t, m := c.params.ClassTarget(), c.params.method()
 	switch {
@@ -101,7 +101,7 @@ func (c *ScoreCertifier) AgreesWith(v Votes, cert Certificate) error {
 	return c.Agrees(cert)
 }
 
-// differentKeys returns the keys that differ between the JSON of two certificates, in order.
+// differentKeys returns, in alphabetical order, the JSON keys whose values differ between two certificates.
 func differentKeys(a, b Certificate) []string {
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
@@ -149,14 +149,14 @@ type ScoreAccumulator struct {
 
 	class  int // A; −1 until the selection is over
 	rivals []rival
-	lower  lowerMean // bounds the mean of X^A, if the combination bounds it separately
+	lower  lowerMean // bounds the mean of X^A; nil unless Combine.separate is true
 	// intervals bound the mean score of A and, if the label is another class, the mean score of the label.
 	intervals []classInterval
 }
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1 stands for all classes except A and the single-class rivals
+	class  int // −1 stands for all classes except A and the classes of the other rivals
 	weight float64
 	stream lowerMean
 	taylor lowerMean
@@ -288,7 +288,8 @@ func (a *ScoreAccumulator) Choose(class int) error {
 	return a.settle(class)
 }
 
-// chooseByScores ends the selection. The class is the one with the largest sum of scores, or the label.
+// chooseByScores ends the selection. If the target's Class is Predicted, it chooses the class with the largest sum of
+// scores. Otherwise it chooses the label.
 func (a *ScoreAccumulator) chooseByScores() error {
 	class := a.example.Label
 	switch {

@@ -52,9 +52,9 @@ func meanFailures(l prepared, d threePoint, trials int, seed uint64) int64 {
 	return failures
 }
 
-// For every bound, n and α the test searches random three-point distributions for the least favourable distribution,
-// and improves this distribution in steps. It then draws fresh samples from the worst distribution. An exact test
-// checks that the bound fails with probability at most α.
+// For every bound, n and α, the test searches for the three-point distribution under which the bound fails most often.
+// It first tries random distributions. Then it varies the worst distribution found so far. At the end it draws fresh
+// samples from the worst distribution. An exact test checks that the bound fails with probability at most α.
 func TestAuditMeanBoundSearch(t *testing.T) {
 	for i, bound := range names(MeanBounds()) {
 		for _, n := range []int64{3, 20, 200} {

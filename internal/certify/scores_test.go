@@ -190,8 +190,9 @@ func TestTaylorIsNotSound(t *testing.T) {
 	}
 }
 
-// The test compares directedMargin with a search over the pairs (μ1, μ2) that attain the bound y. directedMargin is
-// slightly below the least margin of all pairs (μ1, μ2) that satisfy the bound.
+// The argument y of directedMargin is a lower bound on (μ1 − rμ2 + r)/(1 + r). The test computes the least margin of
+// all pairs (μ1, μ2) for which this number equals y. directedMargin must not be above this least margin, and not far
+// below it.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
@@ -199,8 +200,8 @@ func TestDirectedMargin(t *testing.T) {
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
-				// For each z between −12 and 0, let μ2 = Φ(z), and let μ1 be the number at which the bound y is
-				// attained: μ1 = (1+r)y − r + rμ2. Only pairs with μ1 + μ2 ≤ 1 count.
+				// For each z between −12 and 0, let μ2 = Φ(z) and μ1 = (1+r)y − r + rμ2. For this pair, (μ1 − rμ2 +
+				// r)/(1 + r) is y. Only pairs with μ1 + μ2 ≤ 1 count.
 				z := -12 * float64(i) / 200000
 				mu2, _ := normalCDF(z)
 				mu1 := value + r*mu2
@@ -576,7 +577,7 @@ func TestScoresAboveOne(t *testing.T) {
 		want, got := certificate([]float32{0, 1, 0}), certificate([]float32{0, up, 0}, []float32{0, 1.0000004, 0}, []float32{0, 1.009, 0})
 		least := 0.5
 		if bound.Name == MoutaouakilSequence {
-			least = 0 // its bounds are loose
+			least = 0 // the bounds of this method are loose
 		}
 		if !reflect.DeepEqual(got, want) || !(want.Margin > least) {
 			t.Errorf("%v: %+v, want %+v", bound.Name, got, want)

@@ -62,8 +62,8 @@ func IsNone(row []float32) bool {
 	return most-most != 0
 }
 
-// ClearNone writes zeros to each row of the probabilities [k·m] that has no answer (IsNone), as Softmax does for
-// logits.
+// ClearNone replaces every row without an answer (IsNone) by zeros, as Softmax does for logits. The argument probs
+// holds k rows of m probabilities.
 func ClearNone(probs []float32, m int) {
 	for ; len(probs) >= m; probs = probs[m:] {
 		if IsNone(probs[:m]) {

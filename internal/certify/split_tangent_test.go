@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The bounds without selection samples equal the bounds of an example that has the first samples as selection samples.
+// Two examples have the same samples. The first example has no selection samples. In the second example, the first k
+// samples are the selection samples. Both examples must get the same bounds.
 func TestTangentTakesTheFirstSamples(t *testing.T) {
 	const n, k = 200, 10
 	c := mustConfidence(t, ConfidenceTangent)

@@ -28,7 +28,7 @@ import (
 // difference of the known counts minus W − n.
 const Splitting VoteMethod = "splitting"
 
-// completeSplitting does the work of the method 'complete' for the method Splitting.
+// completeSplitting checks the parameters of the vote method Splitting and fills in their defaults.
 func (p *VoteParams) completeSplitting() error {
 	name := law.Splitting.Name()
 	switch {
@@ -59,7 +59,7 @@ func newSplitting(p VoteParams) (*VoteCertifier, error) {
 	return &VoteCertifier{params: p, method: method{Splitting.String(), true}, width: int64(width)}, err
 }
 
-// Certifiable returns an error if v lacks the samples or the label to certify the target's class.
+// Certifiable returns an error if v lacks the samples or the label that determine the target's class.
 func (t Target) Certifiable(v Votes) error {
 	if t.Law.Deterministic() && t.Class == Predicted {
 		return nil
@@ -67,7 +67,7 @@ func (t Target) Certifiable(v Votes) error {
 	return v.Certifiable(t.Class)
 }
 
-// The method 'split' returns the certificate of v by the method Splitting.
+// The method 'split' certifies v with the vote method Splitting.
 func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 	p, left := c.params, c.width-v.N
 	switch {
@@ -98,9 +98,9 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 	return cert, nil
 }
 
-// splitClass returns the class A to certify: the label, or the class with the most known evaluations. If the known
-// evaluations already decide the answer of the smoothed classifier, the class with the most known evaluations is this
-// answer.
+// splitClass returns the class A to certify. If p.Class is Label, A is the label. Otherwise A is the class with the
+// most known evaluations. If the known evaluations already prove that the smoothed classifier answers some class, A is
+// this class.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)
@@ -108,7 +108,8 @@ func (p VoteParams) splitClass(v Votes) (int, error) {
 	return argMax(v.Counts), nil
 }
 
-// leadOf returns the minimum over all j ≠ a of N_a − N_j − [j < a].
+// leadOf returns the minimum over all j ≠ a of N_a − N_j − [j < a]. Evaluations without an answer count as one more
+// class j > a.
 func leadOf(v Votes, a int) int64 {
 	lead := v.Counts[a] - v.None
 	for j, votes := range v.Counts {
@@ -157,11 +158,11 @@ func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 	return &Stopping{certifier: c, rule: rule, steps: steps}, nil
 }
 
-// nextSplitting does the work of Next for the method Splitting. Let 'lead' be the minimum over j of N_A − N_j − [j < A]
-// among the known evaluations. Let 'left' be the number of unknown evaluations, and let S be the rule's radius in
-// steps. The certified radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left <
-// 2S. Each further evaluation changes lead − left and lead + left by at most 2. So a decision needs at least a certain
-// number of further evaluations. nextSplitting computes this number.
+// nextSplitting does the work of Next for the method Splitting. Let 'lead' be the result of leadOf for the known
+// evaluations. Let 'left' be the number of unknown evaluations, and let S be the rule's radius in steps. The certified
+// radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left < 2S. Each further
+// evaluation changes lead − left and lead + left by at most 2. From this limit, nextSplitting computes the least number
+// of further evaluations that can decide whether the radius reaches S. It returns this number plus v.N.
 func (s *Stopping) nextSplitting(v Votes) (int64, error) {
 	left := s.certifier.width - v.N
 	lead := int64(0)

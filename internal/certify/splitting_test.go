@@ -29,7 +29,8 @@ func splitCertifier(t testing.TB, w int) *certify.VoteCertifier {
 	return c
 }
 
-// certifySplit returns the certificate of these counts, and its number of steps, or −1 if nothing is certified.
+// certifySplit returns the certificate of these counts. The second result is the number of steps, or −1 if nothing is
+// certified.
 func certifySplit(t testing.TB, c *certify.VoteCertifier, counts []int64, none int64) (certify.Certificate, int64) {
 	t.Helper()
 	v := certify.Votes{Label: 0, Counts: counts, None: none, N: none, Deterministic: true}
@@ -78,7 +79,7 @@ func TestSplittingReference(t *testing.T) {
 		if !cert.Deterministic || !cert.Sound || cert.Alpha != 0 || cert.N != c.w || cert.Method != "splitting" || cert.Norm != law.L1 {
 			t.Errorf("%v: certificate %+v", c.counts, cert)
 		}
-		// The radius is the largest number of nine digits up to steps/255.
+		// The radius is steps/255, rounded down to nine digits.
 		exact := big.NewRat(max(steps, 0), 255)
 		radius, ok := new(big.Rat).SetString(fmt.Sprint(cert.Radius))
 		if short := new(big.Rat).Sub(exact, radius); !ok || short.Sign() < 0 || short.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1e8))) > 0 {
@@ -116,8 +117,8 @@ func splitNoise(t testing.TB, seed uint64, w, d, high int) *smoothing.SplitNoise
 	return noise
 }
 
-// answer counts the votes of a model. It returns the counts and the answer, which is the class with the most votes, or
-// the lowest such class in a tie.
+// The method 'answer' evaluates the model at all inputs. It returns the votes of each class and the answer, which is
+// the class with the most votes, or the lowest such class in a tie.
 func (m model) answer(inputs []string, classes int) (counts []int64, class int) {
 	counts = make([]int64, classes)
 	for _, x := range inputs {
@@ -215,7 +216,7 @@ func TestSplittingIsTight(t *testing.T) {
 			}
 			far := splitExample(t, noise, w, []int32{x[0] + int32(steps) + 1, x[1]})
 			table, left := model{}, votes
-			for pass := range 2 { // the first pass takes the evaluations that change
+			for pass := range 2 { // the first pass sets the answers at the inputs that the perturbation changes
 				for k := range at {
 					if (at[k] != far[k]) != (pass == 0) {
 						continue
@@ -246,9 +247,9 @@ func TestSplittingIsTight(t *testing.T) {
 	}
 }
 
-// The test tries all sequences of evaluations. Sampling of an example must end as soon as the known evaluations decide
-// whether the radius reaches the rule's radius. The certified radius must not exceed the radius that all evaluations
-// give.
+// The test tries all sequences of evaluations. Sampling must end as soon as the known evaluations decide whether the
+// certified radius from all evaluations reaches the rule's radius. The certified radius must not exceed the radius that
+// all evaluations give.
 func TestSplittingStopsAtTheDecision(t *testing.T) {
 	const w = 7
 	certifier := splitCertifier(t, w)
@@ -319,8 +320,8 @@ func TestSplittingStopsAtTheDecision(t *testing.T) {
 	}
 }
 
-// The function 'decided' returns the least n for which all continuations of the first n evaluations agree on S ≥ steps.
-// It tries the extreme continuations: all further evaluations for one class, or without an answer.
+// The function 'decided' returns the least n for which the first n evaluations decide whether S ≥ steps. It tries the
+// extreme continuations of these n evaluations: all further evaluations are for one class, or have no answer.
 func decided(votes func(int64) certify.Votes, w, steps int64) int64 {
 	reaches := func(v certify.Votes, more int64, to int) bool {
 		counts := append([]int64{}, v.Counts...)

@@ -52,10 +52,10 @@ func ParseStop(s string) (StopRule, error) {
 	return StopRule{}, fmt.Errorf("stop %q: want radius>=R or precision=F", s)
 }
 
-// Given reports whether r may stop before all samples.
+// Given reports whether r may end the sampling before all samples are drawn.
 func (r StopRule) Given() bool { return r != StopRule{} }
 
-// AtRadius reports whether r stops at a radius.
+// AtRadius reports whether r has the form radius>=R.
 func (r StopRule) AtRadius() bool { return r.kind == stopAtRadius }
 
 // String returns the text that ParseStop accepts, or empty text for the zero rule.
@@ -79,7 +79,7 @@ func (r *StopRule) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Checkpoint is a number N of samples at which sampling may end. Share is its share of the failure probability.
+// A Checkpoint allows sampling to end after N samples. Share is the checkpoint's share of the failure probability.
 type Checkpoint struct {
 	N     int64
 	Share float64
@@ -102,22 +102,23 @@ type Stopping struct {
 }
 
 const (
-	// endShare is the share of α for each of two checkpoints, if there are other checkpoints between them. One of the
-	// two is the last checkpoint, at the budget. With this share, a certificate from the whole budget is nearly as good
-	// as a certificate with a fixed n. The other is the first checkpoint that can certify. At this checkpoint the
-	// sampling of the clearest inputs ends.
+	// endShare is the share of α for the first checkpoint that can certify. The last checkpoint, at the budget, has the
+	// same share, if there are other checkpoints between these two. At the first of the two, the sampling of the
+	// clearest inputs ends. At the last, this share makes a certificate from the whole budget nearly as good as a
+	// certificate with a fixed n.
 	endShare = 0.25
-	// scoutShare is the share of α for all checkpoints before the first checkpoint that can certify. At these early
-	// checkpoints, sampling of hopeless inputs ends.
+	// scoutShare is the share of α for all checkpoints together that come before the first checkpoint that can certify.
+	// At these early checkpoints, sampling of hopeless inputs ends.
 	scoutShare = 0.05
-	// checkpointRatio is the ratio ρ of successive checkpoints. On average, sampling draws (ρ−1)/ln ρ times as many
-	// samples as the least number that would be enough. About ln(budget/first)/ln ρ checkpoints share α.
+	// checkpointRatio is the ratio ρ of successive checkpoints. On average, sampling draws (ρ−1)/ln ρ times the least
+	// number of samples that would be enough. About ln(budget/n)/ln ρ checkpoints share α, where n is the first
+	// checkpoint that can certify.
 	checkpointRatio = 1.5
 	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
-	// The constant 'hopeless' is the failure probability of the upper bounds by which Stopping decides that more
-	// samples are useless. If such a bound fails, rscert draws too few or too many samples, but every certificate stays
-	// valid.
+	// The constant 'hopeless' is the failure probability of each of two bounds: an upper bound on p_A and a lower bound
+	// on p_B. With these bounds, Stopping decides whether more samples are useless. If one of the bounds fails, rscert
+	// draws too few or too many samples, but every certificate stays valid.
 	hopeless = 0.001
 )
 
@@ -281,8 +282,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// The method 'enough' reports whether sampling ends with this certificate. This decision needs no guarantee, because
-// the certificate holds wherever sampling ends.
+// The method 'enough' reports whether sampling ends with this certificate. A wrong decision does no harm to the
+// certificate, because the certificate holds at every checkpoint.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {

@@ -72,7 +72,7 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 		}
 		classes := 3
 		if method == BonferroniClasses {
-			classes = 2 // the rule plans for two classes
+			classes = 2 // NewStopping assumes two classes
 		}
 		// The checkpoints before the first checkpoint with a quarter of α can only end the sampling of hopeless inputs.
 		for i, c := range s.Checkpoints() {
@@ -117,7 +117,8 @@ func TestStoppedVotesAreCertifiedByTheirShare(t *testing.T) {
 }
 
 // failureOfStopping returns the exact probability that the certificate of a two-class example with p_A = p is wrong. It
-// follows the distribution of the count from checkpoint to checkpoint, with the decisions of Next.
+// computes the distribution of the votes at each checkpoint. For each possible number of votes, Next decides whether
+// sampling ends.
 func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float64) {
 	t.Helper()
 	alive := []float64{1} // distribution of the votes for the class

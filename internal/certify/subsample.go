@@ -17,7 +17,7 @@ var ErrStopped = errors.New("the sampling stopped early, so the number of votes 
 // likely, so the counts have the multivariate hypergeometric distribution. The selection votes stay the same. The
 // result depends only on v, n, seed and turn; different turns give independent subsamples.
 //
-// A subsample without replacement of independent votes consists of independent votes. So if n is fixed before the votes
+// If the votes of v are independent, the votes of the subsample are independent too. So if n is fixed before the votes
 // are seen, a certificate from the subsample holds with the same probability as a certificate from n fresh votes.
 func (v Votes) Subsample(n int64, seed uint64, turn int) (Votes, error) {
 	switch {
@@ -34,7 +34,7 @@ func (v Votes) Subsample(n int64, seed uint64, turn int) (Votes, error) {
 		binary.LittleEndian.PutUint64(key[8*k:], word)
 	}
 	words := rand.NewChaCha8(key)
-	drawn := left // the votes that stay
+	drawn := left // the votes of the subsample
 	if rest := v.N - n; n <= rest {
 		drawn = remove(left, v.N, n, words)
 	} else {

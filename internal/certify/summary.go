@@ -17,7 +17,8 @@ const ChoosePoint = "alpha holds for each point by itself. If you choose the bes
 	"be wrong with a probability above alpha. Then certify the chosen point again with a new seed, or choose alpha so small\n" +
 	"that alpha times the number of points is small enough"
 
-// BetterOfTwo says what holds if a second run certifies examples that a first run selected by its results.
+// BetterOfTwo says what holds for the certificates of a second run, if the results of a first run determined which
+// examples the second run certifies.
 const BetterOfTwo = "The noise of this run is new, so each certificate holds with probability at least 1 − alpha. If you take, for\n" +
 	"each example, the better of its two certificates, this certificate can be wrong with a probability up to the sum of\n" +
 	"both alphas"
@@ -26,7 +27,7 @@ const BetterOfTwo = "The noise of this run is new, so each certificate holds wit
 type Summary struct {
 	Method string `json:"method"`
 	Sound  bool   `json:"sound"`
-	// Arithmetic is Exact only if all certificates are exact.
+	// Arithmetic is Exact if all certificates have Arithmetic = Exact. Otherwise it is Idealised.
 	Arithmetic Arithmetic `json:"arithmetic"`
 	Precision  string     `json:"precision,omitempty"`
 	Alpha      float64    `json:"alpha"`
@@ -36,7 +37,7 @@ type Summary struct {
 	Scaled     bool       `json:"scaled,omitempty"` // radii are in units of the columns' scales
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
-	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the label
+	// Certified holds the certified accuracy at each radius: the share of examples whose certified class is the label
 	// and whose certified radius is at least this radius.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020); examples without a correct certificate
@@ -44,11 +45,11 @@ type Summary struct {
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta, the number of wrong certificates is at most Failures
 	// (binomial.FailureQuantile). The true certified accuracy at each radius is then at least Accuracy −
-	// Failures/Examples. Delta and Failures are set only if the field Sound is true.
+	// Failures/Examples. Delta and Failures are set only if Sound is true and Deterministic is false.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
-	// Sampled is the number of examples that Failures covers, if more examples were sampled than the summary holds
-	// (Among); otherwise 0.
+	// Sampled is the number of sampled examples, if the summary covers only some of them (see Among). Failures is then
+	// computed for all sampled examples. Otherwise Sampled is 0.
 	Sampled int `json:"sampled,omitempty"`
 	// Quantisation is the largest loss of radius from rounding an input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
@@ -56,14 +57,14 @@ type Summary struct {
 	Samples int64 `json:"samples"`
 	// Deterministic means that all certificates hold with certainty (Certificate.Deterministic).
 	Deterministic bool `json:"deterministic,omitempty"`
-	// Norms holds the certified accuracy by radii in further norms, if requested (Tally.In).
+	// Norms holds the results of Tally.In for further norms, if requested.
 	Norms []NormSummary `json:"norms,omitempty"`
 	// Classes is the result of Tally.Classes, if requested.
 	Classes []ClassSummary `json:"classes,omitempty"`
 	Claim
 }
 
-// NormSummary is the certified accuracy by the radii that the certificates imply in another norm.
+// NormSummary holds the certified accuracy in another norm. It uses the radii that the certificates imply in this norm.
 type NormSummary struct {
 	Norm          law.Norm            `json:"norm"`
 	Certified     []CertifiedAccuracy `json:"certified_accuracy"`
@@ -120,7 +121,8 @@ func (s Summary) Among(sampled int) Summary {
 	return s
 }
 
-// RadiiUpTo chooses radii for a Summary: 0 and up to eight multiples of a round step, up to the largest radius.
+// RadiiUpTo chooses radii for a Summary: 0 and at most eight multiples of a round step. No radius is above the argument
+// 'largest'.
 func RadiiUpTo(largest float64) []float64 {
 	radii := []float64{0}
 	step := 0.25

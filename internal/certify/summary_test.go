@@ -60,9 +60,9 @@ func TestAverageRadiusIsExact(t *testing.T) {
 	}
 }
 
-// A part of a run may hold all failures of the whole run. Among 100 certificates there may be 5 failures, because
-// P(Bin(100, 0.02) > 5) = 0.015 and P(Bin(100, 0.02) > 4) = 0.051. If only the 10 certificates of the test had been
-// sampled, there could be 1 failure, because P(Bin(10, 0.02) > 1) = 0.016.
+// A part of a run may hold all failures of the whole run. The part in this test has 10 certificates. If the whole run
+// has 100 certificates, there may be 5 failures, because P(Bin(100, 0.02) > 5) = 0.015 and P(Bin(100, 0.02) > 4) =
+// 0.051. If the part is the whole run, there may be 1 failure, because P(Bin(10, 0.02) > 1) = 0.016.
 func TestAmong(t *testing.T) {
 	certs := make([]Certificate, 10)
 	for i := range certs {
@@ -102,8 +102,8 @@ func TestSummaryRadii(t *testing.T) {
 	}
 }
 
-// The summaries of the classes agree with the summary of all certificates. The counts add up, and the mean of the
-// shares, weighted by the numbers of examples, is the share over all examples.
+// The test compares the summaries of two classes with numbers computed by hand. Examples without a label must have no
+// summary.
 func TestSummarizeClasses(t *testing.T) {
 	certs := []Certificate{
 		{Label: 3, Prediction: 3, Correct: true, Radius: 0.5},

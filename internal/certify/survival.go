@@ -24,7 +24,7 @@ import (
 type survivalBand struct {
 	params ScoreParams
 	points boundSurvival
-	alpha  float64 // α of each side
+	alpha  float64 // failure probability of each side of the band
 	n      int64
 	counts []int64 // counts[j]: samples in [s_j, s_{j+1}), s_0 = 0
 	band   []bandPoint
@@ -37,7 +37,7 @@ var thresholds = func() []float64 {
 	s := make([]float64, k)
 	for j := range s {
 		t := 26*float64(j)/(k-1) - 13
-		// expNegative makes the thresholds the same on all platforms.
+		// Unlike math.Exp, expNegative gives the same result on all platforms.
 		e := expNegative(-math.Abs(t))
 		if s[j] = 1 / (1 + e); t < 0 {
 			s[j] = e / (1 + e)
@@ -63,9 +63,9 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses one threshold out of each binomialEvery. In total it uses K = 127 thresholds. With more thresholds,
-// the level α/K is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring
-// thresholds.
+// BandBinomial uses only every second threshold (binomialEvery = 2), so it uses K = 127 thresholds. With more
+// thresholds, the level α/K is lower and the band is wider. With fewer thresholds, the band misses the detail between
+// neighbouring thresholds.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.

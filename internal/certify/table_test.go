@@ -162,8 +162,9 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	}
 }
 
-// Exact noise is drawn from random words of finite length. The rounding of the noise's law uses a part of α. The bounds
-// may use only the rest, which is the Level. If Level is 0, nothing can be certified.
+// Exact noise is drawn from random words of finite length, so its probabilities are rounded. This rounding uses up a
+// part of α. The field Level is the rest of α, and the bounds may use only Level. A certifier for exact noise with
+// Level = 0 must be refused.
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
 	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {

@@ -94,8 +94,8 @@ func (t *Tally) Summary(radii []float64) Summary {
 	return s
 }
 
-// In summarises the certificates by the radii that they imply in another norm. If no radii are given, the method
-// chooses round numbers as radii.
+// In returns a summary in another norm. Each certificate counts with the radius in this norm that follows from its own
+// radius. If the argument 'radii' is empty, the method chooses round numbers.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part
 	most := 0.0

@@ -6,10 +6,11 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// tangent is a method that bounds the confidence under attack without a band. F, Q and f are the distribution function,
-// the quantile function and the density of the noise at σ = 1, and R is the radius. Let g(p) = F(Q(p) − R/σ) and S(s) =
-// P(f_A ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so g lies on or above its
-// tangent at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
+// tangent is a method that bounds the confidence under attack. It needs no confidence band. F, Q and f are the
+// distribution function, the quantile function and the density of the noise at σ = 1, and R is the radius. Let g(p) =
+// F(Q(p) − R/σ) and S(s) = P(f_A ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so g
+// lies on or above its tangent at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation
+// samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
@@ -42,7 +43,7 @@ type tangentSide struct {
 	base     []float64 // ψ at the cell's lower end
 	top      float64   // ψ(1)
 	constant float64   // C
-	stream   lowerMean // bounds ψ/ψ(1), or 1 − ψ/ψ(1) for the upper side
+	stream   lowerMean // bound on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1) for the upper side
 }
 
 // kappas are the values of κ to try.
@@ -56,8 +57,8 @@ func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
 	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
-// newTangent fixes S_0 from selection scores. The function 'start' starts a bound on the mean of n samples at level
-// 1−α.
+// newTangent fixes S_0 from selection scores. The function 'start' returns a new bound on the mean of n samples, at
+// level 1−α.
 func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {
@@ -153,8 +154,8 @@ func newTangentSide(l law.Additive, s0 []float64, shift float64) tangentSide {
 	return t
 }
 
-// If ψ(1) is below 'flat', the code treats ψ as 0. Then ψ has underflowed or is far below tangentSlack, which happens
-// at radii of tens of σ.
+// If ψ(1) is below 'flat', the code does not divide by ψ(1), but uses 0 for ψ/ψ(1). Such a ψ(1) occurs at radii of tens
+// of σ. It is 0 by underflow, or far below tangentSlack.
 const flat = 1e-200
 
 func (t *tangentSide) value(j int, x float64) float64 {

@@ -24,8 +24,9 @@ type Target struct {
 	// (smoothing.Deflate). For idealised noise, 0 means all of Alpha. For exact noise, 0 is an error.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
-	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote probabilities
-	// or mean scores. It is 0 if no constant is known. Only the first margin uses Lipschitz.
+	// Lipschitz is a known Lipschitz constant of the vector of smoothed vote probabilities or mean scores. Distances of
+	// inputs are in the law's norm, and distances of vectors are in L2. Lipschitz is 0 if no constant is known. Only
+	// the first margin uses Lipschitz.
 	Lipschitz  float64
 	Arithmetic Arithmetic // arithmetic of the noise
 	// Precision is the number format in which the model was computed. The format is part of the model. Precision is
@@ -41,8 +42,8 @@ type Target struct {
 	Step *big.Rat
 }
 
-// The method 'additive' returns the additive law of a complete target. Only the target of the method Splitting has no
-// additive law.
+// The method 'additive' returns the law of the noise, after the method 'complete' has filled in the law. It panics for
+// the law Splitting, which is not additive.
 func (t Target) additive() law.Additive {
 	l, err := t.Law.Additive()
 	if err != nil {
@@ -125,7 +126,7 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method says how the margin of a certificate was bounded.
+// A method holds the name of the method that bounded the margin of a certificate, and whether this method is sound.
 type method struct {
 	name  string
 	sound bool
@@ -135,11 +136,11 @@ type method struct {
 type marginBound struct {
 	margin    float64            // if it is ≤ 0, nothing is certified
 	unbounded bool               // the margin is +∞
-	bounds    map[string]float64 // the bounds behind the margin
+	bounds    map[string]float64 // bounds from which the margin was computed
 }
 
-// certificate returns the certificate of class a with the bound b from n samples. It subtracts the quantisation from
-// the radius (Certificate.Quantisation).
+// certificate returns the certificate of class a, where b is the bound on its margin and n is the number of samples. It
+// subtracts the argument 'quantisation' from the radius (see Certificate.Quantisation).
 func (t Target) certificate(m method, index, label, a int, n int64, quantisation float64, b marginBound) Certificate {
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),
@@ -164,7 +165,8 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 
 // The method 'steps' returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the
 // certificate has no class, if radii are not in L1, or if the inputs do not lie on a lattice. The reported radius is
-// below the radius of the theorem, so the certificate holds for every perturbation of this number of steps.
+// smaller than the radius of the theorem. So the certificate also holds for perturbations of exactly the returned
+// number of steps.
 func (t Target) steps(cert Certificate) *int64 {
 	if t.Step == nil || cert.Norm != law.L1 || cert.Prediction == Abstained || cert.Quantisation != 0 || cert.Unbounded {
 		return nil
@@ -178,8 +180,8 @@ func (t Target) steps(cert Certificate) *int64 {
 	return &steps
 }
 
-// lessQuantisation subtracts from a radius the distance that rounding inputs to the lattice can add to a perturbation.
-// It rounds the result down.
+// lessQuantisation returns radius − quantisation, rounded down, or 0 if this is negative. Inputs are rounded to the
+// lattice, and this rounding can lengthen a perturbation by at most 'quantisation'.
 func lessQuantisation(radius, quantisation float64) float64 {
 	if quantisation == 0 {
 		return radius
@@ -230,7 +232,7 @@ var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, stru
 	{name: FirstMargin, sound: true, what: "; with a known Lipschitz constant L, the radius is margin/(√2·L) if that is larger"},
 }}
 
-// MarginKinds describes both margins, the default first, with the radius theorem of each law.
+// MarginKinds describes both margins, the default first. A description contains the formula of the radius for each law.
 func MarginKinds() []Row[MarginKind] {
 	rows := marginKinds.rows()
 	for i, r := range rows {

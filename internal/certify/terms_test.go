@@ -75,14 +75,14 @@ func TestConfidenceTerms(t *testing.T) {
 	lower, upper, cert := bounds(ConfidenceParams{Method: ConfidenceStandard, Bound: Hoeffding})
 	check("standard, lower", lower, phi(phiInv(hoeffding(mean(x), side))-radius/sigma))
 	check("standard, upper", upper, phi(phiInv(1-hoeffding(1-mean(x), side))+radius/sigma))
-	// The class and the rival each get half of the certificate's α/2.
+	// The certificate gets α/2. Of this, the bound for the class gets α/4, and the bound for the rival gets α/4.
 	check("p_A", cert.Bounds["p_a"], hoeffding(mean(x), alpha/4))
 	check("p_B", cert.Bounds["p_b"], 1-hoeffding(mean(x), alpha/4))
 	if cert.Alpha != alpha/2 {
 		t.Errorf("the certificate's α is %v", cert.Alpha)
 	}
 
-	// For the method 'cdf', the sums run over the thresholds of a band for S(s) = P(f_A ≥ s).
+	// For the method 'cdf', each bound is a sum over the thresholds of a band for S(s) = P(f_A ≥ s).
 	atLeast := func(s float64) (k int64) {
 		for _, v := range x {
 			if v >= s {
@@ -167,16 +167,16 @@ func TestTangentSide(t *testing.T) {
 	}
 }
 
-// There are several versions of the empirical Bernstein bound by predictable plug-in. prplTerms holds the parts in
-// which the versions differ.
+// prplTerms is one version of the predictable plug-in empirical Bernstein bound. Its fields are the parts that differ
+// between the versions.
 type prplTerms struct {
 	lambda func(variance, i float64) float64        // λ_i from σ̂²_{i−1} and i
-	seen   int                                      // v_i takes μ̂ of the first i−1+seen samples
+	seen   int                                      // v_i contains μ̂_{i−1+seen}
 	width  func(penalty, sumLambda float64) float64 // half width from Σv_iψ_E(λ_i) and Σλ_i
 }
 
-// bound evaluates the printed formula of the bound, with every sum computed separately. It returns the largest value of
-// the formula over those t at which the package evaluates the bound.
+// The method 'bound' evaluates the formula as it is printed, and computes every sum separately. It uses the same t as
+// the package, and returns the largest value of the formula.
 func (p prplTerms) bound(x []float64) float64 {
 	// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
 	muHat := func(j int) float64 {
@@ -365,7 +365,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The variable 'over' is the polygon's q1 at q2 = at.
+						// The variable 'over' is the q1 of the polygon at the point whose q2 is the variable 'at'.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -385,9 +385,9 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 	}
 }
 
-// The combination 'bonferroni-classes' bounds every class by itself at α/m. The runner-up is class 2. In most rows
-// class 1 has a higher score than class 2. But class 2 has the larger mean score, so it also has the larger upper
-// bound.
+// The combination 'bonferroni-classes' bounds the mean score of each class separately, at level α/m. The runner-up is
+// class 2. In most rows class 1 has a higher score than class 2. But class 2 has the larger mean score, so it also has
+// the larger upper bound.
 func TestBonferroniClassTerms(t *testing.T) {
 	const n, alpha = 400, 0.02
 	var rows []float32
@@ -425,7 +425,8 @@ func TestBonferroniClassTerms(t *testing.T) {
 	}
 }
 
-// An unsound bound on a mean must not bound the confidence, nor certify a class whose confidence is bounded.
+// If confidence is to be certified, NewScoreCertifier must refuse an unsound bound on the mean. This holds for the
+// bound of the confidence and for the bound that certifies the class.
 func TestConfidenceNeedsASoundBound(t *testing.T) {
 	for _, bound := range names(MeanBounds()) {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0.1}, Bound: bound}}

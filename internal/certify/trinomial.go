@@ -114,10 +114,10 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// The method 'first' returns the largest x2 ≤ top for which P(Bin(n−x2, r) = t(x2)), the first term of S(x2), does not
-// underflow. It also returns t(x2), the logarithm of this term, and the error of the logarithm. If there is no such x2,
-// it returns −1 for x2. For all larger x2 the term underflows or t(x2) > n−x2, because t rises. The argument 'near' is
-// a guess of t(x2).
+// The first term of S(x2) is P(Bin(n−x2, r) = t(x2)). S(x2) is called tiny if the logarithm of this term is below
+// tooSmall and t(x2) is above the mean (n−x2)·r. The method 'first' returns the largest x2 ≤ top whose S(x2) is not
+// tiny, or −1 if there is none. It also returns t(x2), the logarithm of the first term, and the error of the logarithm.
+// For all larger x2, S(x2) is tiny, because t rises with x2. The argument 'near' is a guess of t(x2).
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -131,7 +131,7 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	if t, logp, err = logTerm(top); !(logp < tooSmall && float64(t) > float64(n-top)*r) {
 		return top, t, logp, err
 	}
-	lo, hi := int64(-1), top // the term for x2 = hi underflows
+	lo, hi := int64(-1), top // S(hi) is tiny
 	for lo+1 < hi {
 		mid := lo + (hi-lo)/2
 		t, logp, _ = logTerm(mid)
@@ -158,8 +158,9 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	case start == n:
 		return 0
 	}
-	// The result mass·s bounds P(X2 > start)·S(start): above 'start', the masses of X2 fall by ratios < 1 and sum to at
-	// most 1.
+	// The variable 'mass' is an upper bound on P(X2 > start). If 'ratio' is below 1, the probabilities P(X2 = x2) above
+	// 'start' fall at least as fast as a geometric series with this ratio. S(x2) is at most s above 'start', so the sum
+	// is at most mass·s.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
 		mass = math.Min(1, w*ratio/(1-ratio))

@@ -140,11 +140,11 @@ type VoteCertifier struct {
 
 	mu     sync.Mutex
 	known  map[observation]*once
-	claims map[claim]bool // margins that CertifyAtLeast tried to prove
+	claims map[claim]bool // results of CertifyAtLeast: whether the margin is proved
 	orders map[ranking]*order
 }
 
-// An observation holds the inputs of a bound except the method and the kind of margin.
+// An observation holds everything that a bound depends on, except the method and the kind of margin.
 type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
 	two     bool  // the claim is that the classifier answers A, and the model has two classes
@@ -153,7 +153,8 @@ type observation struct {
 	classes int     // number of classes, for the method BonferroniClasses alone; 0 if it is unknown
 }
 
-// ranking holds the inputs of an order except the method and the kind of margin.
+// A ranking is the key of a cached order of outcomes. The order depends only on these fields, on the method and on the
+// kind of margin.
 type ranking struct {
 	n     int64
 	alpha float64

@@ -19,8 +19,8 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says how many classes there are besides the class and the runner-up. The remaining votes are for these
-// classes.
+// A world says how many other classes there are besides the class A and the runner-up. All votes that go neither to A
+// nor to the runner-up go to the other classes.
 type world int
 
 const (
@@ -29,7 +29,7 @@ const (
 	nWorlds
 )
 
-// bound returns the bound that the outcome o of n samples gives.
+// The method 'bound' returns the bound on the margin if the votes of n samples are the outcome o.
 func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	other := o.x3
 	if w == endless {
@@ -54,9 +54,9 @@ func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (f
 	return fail
 }
 
-// leastFavourable searches for the (p_A, p_B, p_C) at which a method fails most often. For every margin that the method
-// can report, it tries distributions whose true margin is just below this margin. Then all outcomes with this margin or
-// a larger margin are failures.
+// leastFavourable searches for the probabilities (p_A, p_B, p_C) that make a method fail most often. For every margin
+// that the method can report, it tries distributions whose true margin is just below this margin. Then every outcome
+// with a reported margin of this size or above is a failure.
 func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels int) (worst float64, at []float64) {
 	seen := map[float64]bool{}
 	var margins []float64
@@ -289,8 +289,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	}
 	for k, r := range radii {
 		// An image can make the two counts differ only if its true radius is within sampling error of r. Few of the 500
-		// images have such a radius. At r = 0 the classes may differ too. The paper predicts from n0 = 100 samples, so
-		// it abstains or errs more often near p_A = ½.
+		// images have such a radius. At r = 0 there is another reason: this test certifies the label, but Cohen et al.
+		// certify the class with the most votes of n0 = 100 samples. Near p_A = ½ they may choose a wrong class.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])
 		}

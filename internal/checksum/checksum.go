@@ -66,8 +66,8 @@ var (
 	documentForm = form{",\n  \"check\": \"", "\"\n}\n", "\n}\n"}
 )
 
-// Seal adds a checksum from the zero Seed to a document, as Seed.AppendJSON does for a line. The document has the form
-// of json.MarshalIndent with two spaces of indentation, and ends with a newline.
+// Seal adds a checksum to a document, as Seed.AppendJSON does for a line. The CRC of a document starts from the zero
+// Seed. The document has the form of json.MarshalIndent with two spaces of indentation, and ends with a newline.
 func Seal(doc []byte) []byte { return documentForm.add(0, doc) }
 
 // VerifySealed undoes Seal, as Seed.VerifyJSON undoes Seed.AppendJSON.
@@ -126,7 +126,7 @@ func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	case exact:
 		return body, Bad
 	case named && (bytes.Contains(cell, []byte("crc")) || bytes.Contains(cell, []byte("32c:"))):
-		return body, Bad // one flipped bit leaves one of the two halves intact
+		return body, Bad // one flipped bit cannot damage both "crc" and "32c:"
 	}
 	return row, Absent
 }
@@ -150,8 +150,8 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function 'compare' checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare returns the state of the checksum in 'cell'. The text is the concatenation of 'parts', and 'sum' is its CRC.
-// This CRC starts from s.
+// compare returns the state of the checksum in 'cell'. The text is the concatenation of 'parts'. The argument 'sum' is
+// the CRC of the text from the start value s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {

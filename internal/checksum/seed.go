@@ -49,7 +49,8 @@ func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }
 
-// FindJSON returns the Seed for which the checksum of a line is right. It returns false if there is no such Seed.
+// FindJSON returns the Seed from which the CRC of a line started, and true. It returns false if the line has no
+// checksum, or if no Seed gives the checksum of the line.
 func FindJSON(line []byte) (Seed, bool) {
 	at, cell, ok := lineForm.cut(line)
 	if !ok {
@@ -67,7 +68,8 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which 'cell' holds the CRC of a text. The text is the concatenation of 'parts'.
+// find returns the Seed from which the CRC in 'cell' started, if this CRC is the CRC of the concatenation of 'parts'.
+// It returns false if no Seed gives this CRC.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {

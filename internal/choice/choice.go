@@ -15,8 +15,8 @@ type List[T fmt.Stringer] struct {
 	optional bool
 }
 
-// Of returns a List of values. The method String of a value gives its name. The argument 'kind', for example
-// "precision", is what errors call the values.
+// Of returns a List of values. The method String of a value returns the value's name. The argument 'kind' is a word for
+// the values in errors, for example "precision".
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }
@@ -56,7 +56,7 @@ func (l List[T]) What(v T) string {
 // String returns the names as a phrase: "a, b or c".
 func (l List[T]) String() string { return Or(l.Names()) }
 
-// Described returns the text of String with the help of each value in brackets.
+// Described returns the same phrase as String, but each name is followed by its line of help in brackets.
 func (l List[T]) Described() string {
 	names := l.Names()
 	for i, v := range l.values {

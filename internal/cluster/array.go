@@ -198,8 +198,8 @@ func (a *Array) Resume(other *Array) error {
 	return a.Save()
 }
 
-// Text returns the script of a task. The number of a task determines its shard, even in an array with only some of the
-// tasks.
+// Text returns the script that sbatch runs for every task. The script computes the shard of a task from the number of
+// the task. So the script is also right for a submission of only some tasks.
 func (a *Array) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -229,7 +229,7 @@ func (a *Array) Text() string {
 	return b.String()
 }
 
-// headline is the comment of the script.
+// headline returns the text of the comment in the second line of the script.
 func (a *Array) headline() string {
 	if len(a.Points) == 0 {
 		return fmt.Sprintf("Shard SLURM_ARRAY_TASK_ID of %d; written by 'rscert slurm'.", a.Shards)
@@ -237,7 +237,7 @@ func (a *Array) headline() string {
 	return fmt.Sprintf("Task SLURM_ARRAY_TASK_ID of %d: %d points, each in %d shards; written by 'rscert slurm'.", a.Tasks(), len(a.Points), a.Shards)
 }
 
-// choice returns the words of the script that choose the point and the shard of a task.
+// choice returns the flags of 'certify' that choose the point and the shard of a task.
 func (a *Array) choice() []string {
 	if len(a.Points) == 0 {
 		return []string{fmt.Sprintf(`--shard "$SLURM_ARRAY_TASK_ID/%d"`, a.Shards)}

@@ -29,7 +29,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestSweepScript checks that the tasks of a sweep run every shard of every point once, in their own folders.
+// TestSweepScript checks that the tasks of a sweep run every shard of every point once. Each task must write to a
+// folder of its own.
 func TestSweepScript(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "print")

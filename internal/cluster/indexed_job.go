@@ -131,8 +131,8 @@ type claim struct {
 const containerName = "rscert"
 
 // Manifest returns the Job that samples the shards. Kubernetes restarts a failed shard up to Retries times, and the
-// shard resumes where it stopped. Kubernetes does not retry a shard with wrong input (exit code 2), and does not count
-// a pod lost with its node as a failure.
+// shard resumes where it stopped. Kubernetes does not retry a shard with wrong input (exit code 2). If a pod is lost
+// because its node fails, Kubernetes starts a new pod, and this restart does not count towards Retries.
 func (j IndexedJob) Manifest() Manifest {
 	words := []string{"rscert", "certify"}
 	for _, flag := range j.Certify {
@@ -193,7 +193,7 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	return Manifest{
 		APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name},
 		Spec: jobSpec{Template: podTemplate{podSpec{
-			RestartPolicy: "Never", // podFailurePolicy needs this
+			RestartPolicy: "Never", // podFailurePolicy permits no other RestartPolicy
 			Security:      security,
 			Containers: []container{{
 				Name: containerName, Image: j.Image, Command: words, WorkingDir: j.Mount, Resources: resources{a, limits},

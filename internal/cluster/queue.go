@@ -58,7 +58,7 @@ func parseQueue(text string) (map[int]Task, error) {
 }
 
 // parseAccounting parses the output of sacct --format=JobID,State,ExitCode --parsable2. It returns the tasks of one
-// job, without steps and without tasks that have not begun ("12_[3-5]").
+// job. It skips lines about steps of a task, and lines about tasks that have not begun ("12_[3-5]").
 func parseAccounting(text string) (map[int]Task, error) {
 	tasks := map[int]Task{}
 	for line := range strings.Lines(text) {

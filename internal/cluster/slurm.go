@@ -26,8 +26,8 @@ func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	return job, err
 }
 
-// Tasks returns the tasks of a job that squeue knows. squeue forgets a task some time after the task's end. If the
-// cluster keeps accounts, Tasks adds the forgotten tasks from sacct.
+// Tasks returns the tasks of the job j. It asks squeue, but squeue forgets a task some time after the task's end. If
+// the cluster keeps accounts, Tasks gets the forgotten tasks from sacct.
 func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	out, err := output(ctx, "squeue", j.args("--noheader", "--array", "--states=all", "--Format="+queueFormat, "--jobs="+j.ID)...)
 	if err != nil && !strings.Contains(err.Error(), "Invalid job id") {
@@ -39,7 +39,7 @@ func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	}
 	out, err = output(ctx, "sacct", j.args("--noheader", "--array", "--parsable2", "--allocations", "--format=JobID,State,ExitCode", "--jobs="+j.ID)...)
 	if err != nil {
-		return tasks, nil // this cluster keeps no accounts, so the folders must suffice
+		return tasks, nil // without accounts, only the folders of forgotten tasks say whether these tasks are done
 	}
 	accounts, err := parseAccounting(out)
 	for id, task := range accounts {
@@ -60,7 +60,7 @@ func (j Job) args(args ...string) []string {
 // output runs a program of Slurm. Its error ends with the program's own message.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := programs.Command(ctx, name, args...)
-	cmd.Dir = "" // the current folder, because tasks start in the folder of sbatch
+	cmd.Dir = "" // the current folder; a task starts in the folder from which sbatch was called
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

@@ -115,8 +115,9 @@ func (e *environment) optional(name string) (int, bool) {
 	return e.number(name), true
 }
 
-// pointTask returns the number of the task as I, and the number of shards of each point as K. The array has one task
-// for each shard of each point, and the argument 'points' is the number of points.
+// pointTask returns a Shard with unusual fields: I is the number of the task, and K is the number of shards of each
+// point. So I may be K or more. The array has one task for each shard of each point. The argument 'points' is the
+// number of points.
 func (e *environment) pointTask(points int) (spec.Shard, error) {
 	s := spec.Shard{K: 1}
 	if shards, ok := e.optional(ShardsVariable); ok {

@@ -31,13 +31,13 @@ type Watch struct {
 	Every   time.Duration                                       // time between two queries
 	Note    func(format string, args ...any)                    // reports events
 	Warn    func(code warning.Code, format string, args ...any) // reports a problem that may pass
-	Show    func(done, total int, note string)                  // shows the finished examples of all shards; total 0: unknown
+	Show    func(done, total int, note string)                  // shows progress of all shards; total = 0 if unknown
 	Extent  func(dir string) (runfolder.Extent, error)          // usually runfolder.ReadExtent
 	Sleep   func(ctx context.Context, d time.Duration) error    // usually Pause
 }
 
-// maxSilent is the number of consecutive queries that may fail. The number is large enough for the time in which
-// Slurm's controller restarts.
+// maxSilent is the number of consecutive queries that may fail. A restart of Slurm's controller takes less time than so
+// many queries.
 const maxSilent = 30
 
 // wrongInput is rscert's exit code for wrong usage or input. A shard with this exit code is not submitted again,
@@ -76,7 +76,7 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 
 // The method 'tasks' returns each shard's latest task.
 func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
-	last := make([]int, a.Tasks()) // latest job of each shard, counted from 1
+	last := make([]int, a.Tasks()) // index of each shard's latest job in 'jobs', plus 1
 	for j, job := range jobs {
 		for _, shard := range job.Shards {
 			last[shard] = j + 1

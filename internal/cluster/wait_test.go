@@ -20,9 +20,9 @@ import (
 
 // The type 'scripted' is a queue whose tasks have given states: one state for each query.
 type scripted struct {
-	states    map[int][][]Task // by shard: for each submission, the states of the task
+	states    map[int][][]Task // states[shard][i]: states of the task after submission i, one for each query
 	attempt   map[int]int      // number of submissions of a shard
-	asked     map[string]int   // number of queries by job
+	asked     map[string]int   // number of queries about each job
 	submitted [][]int
 	silent    int // number of queries that fail
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // The manifest in YAML must equal the manifest in JSON for all strings. This includes strings that look like numbers,
-// truth values, comments or lines.
+// truth values or comments, and strings with line breaks.
 func TestYAMLIsItsJSON(t *testing.T) {
 	for _, text := range []string{"rscert", "me/rscert:1", "2", "1e5", "0x1f", "true", "yes", "No", "on", "y", "null", "~", "", " ", "-", "- a", "#", "a #b",
 		"a: b", "{}", "[", "*x", "&x", "!x", "%x", "@x", "`x`", "'", `"`, `\`, "a\nb", "\t", "é", "\u2028", "😀", "2026-11-22", "<<", "$(X)", "=", "./run"} {

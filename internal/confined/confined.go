@@ -55,8 +55,8 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// Check returns the error with which OpenIn would refuse to open the file for reading or, if the argument 'write' is
-// true, for writing. Check does not open the file. Check returns nil if there is no file.
+// Check makes the same checks as OpenIn, but does not open the file. The argument 'write' says whether the file is to
+// be opened for writing. Check returns nil if OpenIn may open the file, or if there is no file.
 func Check(root *os.Root, name string, write bool) error {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)
@@ -85,7 +85,8 @@ func check(path string, info fs.FileInfo, write bool) error {
 	return nil
 }
 
-// rename puts the whole path into an error about a file in a root.
+// rename replaces the file name in an error by the argument 'path'. The methods of os.Root put only the name of the
+// file in the root into their errors.
 func rename(err error, path string) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

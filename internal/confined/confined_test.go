@@ -17,7 +17,7 @@ func TestOpenIn(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		make         func(victim, path string) error
-		reads, write string // "" means that the file opens; otherwise a part of the error
+		reads, write string // a part of the expected error, or "" if the file must open
 	}{
 		{"file", func(_, path string) error { return os.WriteFile(path, []byte("x"), 0o600) }, "", ""},
 		{"missing", func(_, _ string) error { return nil }, "no such file", ""},

@@ -15,17 +15,18 @@ type Attack struct {
 	Radius       float64  `json:"radius"`                  // radius of the attack on a query, in the norm of the law
 	PoisonRadius float64  `json:"poison_radius,omitempty"` // radius by which each calibration input may have been moved
 	Rounding     float64  `json:"rounding,omitempty"`      // largest distance between a query and its lattice point
-	Queries      int64    `json:"queries,omitempty"`       // Q: number of submissions of a query that the guarantee covers together; 0 means 1
+	Queries      int64    `json:"queries,omitempty"`       // Q: the guarantee covers Q submissions per query; 0 means 1
 }
 
 // Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. The proofs use ρ·(1 +
 // 2⁻⁴⁸) instead of ρ. The difference covers the rounding errors of the radii, the scale, their sum and their quotient.
 //
 // The sum contains the poison radius for the following reason. Suppose that an adversary moved each calibration input
-// by at most r_c, before anybody drew the secret noise of this input. Then each probability p of a noisy score of the
-// input rose to at most F(Q(p) + r_c/σ), where F and Q are the law's distribution and quantile functions. So the counts
-// are at most the counts of exchangeable examples with the raised probabilities. The function g of the theorem must
-// then undo two shifts: that of the calibration inputs and that of the query.
+// by at most r_c, before anybody drew the secret noise of this input. Let p be the probability that a noisy score of
+// the unmoved input reaches τ. The adversary raised p to at most F(Q(p) + r_c/σ), where F and Q are the law's
+// distribution and quantile functions. So the counts are at most the counts of exchangeable examples with the raised
+// probabilities. The function g of the theorem must then undo two shifts: that of the calibration inputs and that of
+// the query.
 func (a Attack) Shift() float64 {
 	sum := a.Radius + a.PoisonRadius + a.Rounding
 	if sum == 0 {

@@ -7,16 +7,16 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. The rule replaces the scores of an example by one
-// number, the largest τ with p_τ ≥ p for a fixed probability p. These numbers are exchangeable, so their order
-// statistic τ̂ gives p_τ̂ ≥ p for the query with probability 1 − a. Then the probability under attack is at least g(p).
-// The probabilities are not known. So the rule spends a tenth of the level a on Clopper–Pearson bounds, with a union
-// bound over the n examples and the query:
+// chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. Let p_τ be the probability that a noisy score of an
+// example reaches τ. The rule fixes a probability p. It replaces the scores of an example by one number, the largest τ
+// with p_τ ≥ p. These numbers are exchangeable, so their order statistic τ̂ gives p_τ̂ ≥ p for the query with
+// probability 1 − a. Then the probability under attack is at least g(p). The probabilities are not known. So the rule
+// spends a tenth of the level a on Clopper–Pearson bounds, with a union bound over the n examples and the query:
 //
 //   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η. So the t-th largest score is above the exact
 //     number with probability at most η;
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
-//   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, for j replaced examples.
+//   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, where j is the number of examples that an adversary may replace.
 //
 // The rule is sound. (The theorem in the package comment needs no union bound.) If m is so small that no count t
 // exists, the sets hold all classes.

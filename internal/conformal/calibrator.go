@@ -43,7 +43,7 @@ func (c *Calibrator) Add(p Point) error {
 	}
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	if t := c.design.T; t > 0 {
-		sorted = []float64{sorted[t-1]} // t or more scores reach τ if and only if τ is at most this score
+		sorted = []float64{sorted[t-1]} // t or more scores reach τ if and only if sorted[t-1] ≥ τ
 	}
 	p.Scores = sorted
 	c.points = append(c.points, p)
@@ -128,8 +128,8 @@ func (p *Predictor) parts(points []Point) []part {
 // The type 'thresholds' computes the threshold τ̂ for a part of the calibration examples.
 type thresholds struct {
 	*Design
-	credits     polynomial // w(0), …, w(m) for weights, otherwise nil
-	miss, delta *big.Rat   // a′, δ′
+	credits     polynomial // w(0), …, w(m); nil if the Design has no weights
+	miss, delta *big.Rat   // what is left of a and δ for the thresholds
 }
 
 func (p *Predictor) newThresholds() (*thresholds, error) {
@@ -232,7 +232,7 @@ func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	if t.OwnRange { // the level is a − 2/(n+1), and the sum is in units of 1/(n+1)
 		sum.Add(sum, big.NewInt(RangeRanks*unitWeight))
 	}
-	need := sum.Sub(sum, budget) // the gains must lower the sum by at least this amount
+	need := sum.Sub(sum, budget) // the differences of weights (gains) must sum to at least this number
 
 	type gain struct {
 		score float64

@@ -95,7 +95,8 @@ func bruteThreshold(points []Point, w []float64, miss float64, poisoned int) flo
 	return math.Inf(-1)
 }
 
-// For both kinds of rules, the threshold is the largest score that meets the condition of the theorem.
+// For rules with counts and for rules with weights, the threshold is the largest score that meets the condition of the
+// theorem.
 func TestThresholds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, p := range []Params{
@@ -432,9 +433,9 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// If the calibration data determine the range of the values, both Count and Weights lose two ranks. With such a range,
-// NewDesign must refuse the guarantee Training and poisoned data. It must always refuse random scores for several
-// submissions.
+// With OwnRange, the range of the values comes from the calibration data. This lowers the level of each rule by
+// 2/(n+1). So it lowers the rank of the threshold by 2. With OwnRange, NewDesign must refuse poisoned data, and it must
+// refuse the guarantee Training. With or without OwnRange, it must refuse random scores for several submissions.
 func TestOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, p := range []Params{
@@ -453,7 +454,7 @@ func TestOwnRange(t *testing.T) {
 			t.Errorf("%s: rank %d with the range of the data, %d without: want two less", p.Rule, less.K, usual.K)
 		}
 		if b, err := own.polynomial(); err == nil && len(own.Weights) > 0 {
-			// This is the level a − 2/(n+1).
+			// With OwnRange, the level is a − 2/(n+1).
 			w, n := b.elevated(own.M).weights(), 300.
 			if want := bruteThreshold(points, w, own.Miss-2/(n+1), 0); float64(less.Tau) != want {
 				t.Errorf("%s: τ̂ %v, want %v", p.Rule, less.Tau, want)

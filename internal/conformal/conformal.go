@@ -1,16 +1,16 @@
 // Package conformal computes prediction sets that contain the true class with a stated probability, also under attack.
 // It computes sets and figures from scores and counts. It reads no files and runs no model.
 //
-// A score s(u, y) says how well the class y conforms to the noisy input u. A query draws m′ noisy copies of an input
-// x′. Its set includes the class y if at least t′ of the m′ scores s(u, y) are at least the threshold τ̂. Calibration
-// draws m noisy copies of each of n clean examples and counts how many of the m scores of the true class reach a
-// threshold. These counts are exchangeable, so the guarantee needs no confidence interval and no union bound over the
-// examples.
+// A score s(u, y) says how well the class y conforms to the noisy input u. For a query x′, m′ noisy copies of x′ are
+// drawn. The set of the query includes the class y if at least t′ of the m′ scores s(u, y) are at least the threshold
+// τ̂. Calibration draws m noisy copies of each of n clean examples and counts how many of the m scores of the true
+// class reach a threshold. These counts are exchangeable, so the guarantee needs no confidence interval and no union
+// bound over the examples.
 //
 // # Theorem
 //
-// Let p_τ(x, y) be the probability that a noisy score reaches τ, and let g(p) be the least probability to which an
-// attack of the given radius can lower p. For Gaussian noise and ρ = radius/σ, g(p) = Φ(Φ⁻¹(p) − ρ). Let
+// Let p_τ(x, y) be the probability that a noisy score reaches τ. An attack of the given radius can lower a probability
+// p. Let g(p) be the lowest value that p can then have. For Gaussian noise and ρ = radius/σ, g(p) = Φ(Φ⁻¹(p) − ρ). Let
 // H(p) = P(Bin(m′, p) ≥ t′), and let the weights w(0) ≤ … ≤ w(m) satisfy
 //
 //	B_w(p) = Σ_k w(k)·P(Bin(m, p) = k) ≤ H(g(p))  for all p in [0, 1].
@@ -27,8 +27,8 @@
 //
 // # Use
 //
-//   - Params describes the wanted sets. NewDesign chooses and proves the numbers m, t, m′, t′ or the weights, before
-//     any data.
+//   - Params describes the wanted sets. NewDesign chooses the numbers m, t, m′, t′ or the weights, and proves that
+//     they are valid. It uses no data.
 //   - Design.Calibrator takes the scores of the calibration examples and returns a Predictor.
 //   - Predictor.Decide and Predictor.Set turn the counts of a query into a set.
 //   - Evaluator computes coverage and sizes of sets whose labels are known.

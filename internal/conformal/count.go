@@ -13,12 +13,12 @@ import (
 type countPair struct{ t, need int64 }
 
 // A pairSearch looks for the best proved pair. A query includes a class with probability about ½ if p = t′/(m′+1).
-// Calibration counts an example as covered with probability about ½ if p = t/(m+1). So the pair acts as an attack of
-// Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. This difference is the gap of
-// the pair. The order statistics of pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1) vary least. So the best pair is the pair with
-// the least gap among these pairs. The search considers other pairs only if it can prove none of these. Two pairs that
-// mirror each other have equal gaps. Of these two, the pair with the smaller t is better. The search itself needs no
-// proof, because it returns only a pair that is proved.
+// Calibration counts an example as covered with probability about ½ if p = t/(m+1). The gap of a pair is Q(t/(m+1)) −
+// Q(t′/(m′+1)), where Q is the quantile function of the law. So the pair acts like an attack whose shift is the gap,
+// although the true shift is ρ. The order statistics of pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1) vary least. So the best pair
+// is the pair with the least gap among these pairs. The search considers other pairs only if it can prove none of
+// these. For m = m′, the pairs t → t′ and m+1−t′ → m+1−t have equal gaps. Of these two, the pair with the smaller t is
+// better. The search itself needs no proof, because it returns only a pair that is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64
@@ -58,8 +58,8 @@ func (s *pairSearch) search(fixed, least, most countPair) {
 func (s *pairSearch) try(t, lowest, highest int64) {
 	for ; lowest <= highest && !s.better(countPair{t, lowest}); lowest++ {
 	}
-	// The claim becomes stronger as t′ grows. Bisection with the coarse test finds the largest t′ for which the claim
-	// may hold.
+	// The claim about the pair t → t′ becomes stronger as t′ grows. Bisection with the coarse test finds the largest t′
+	// for which the claim may hold.
 	for low := lowest - 1; low < highest; {
 		mid := low + (highest-low+1)/2
 		if s.claim(t, mid).refutedCoarsely() {

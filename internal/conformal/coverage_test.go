@@ -10,8 +10,8 @@ import (
 )
 
 // An exampleLaw is a law of examples of several kinds. The slice 'shares' holds the probability of each kind. Every
-// score is one of several increasing numbers, the levels. The function p returns the probability that a noisy score of
-// a kind reaches a level.
+// score is one of several numbers, the levels. The levels are numbered in ascending order. The function p returns the
+// probability that a noisy score of a kind reaches a level.
 type exampleLaw struct {
 	name   string
 	levels int
@@ -19,8 +19,8 @@ type exampleLaw struct {
 	p      func(kind, level int) float64
 }
 
-// The function 'laws' returns laws of examples for which the rules are compared: homogeneous and mixed, with scores
-// from Gaussian, heavy-tailed, bimodal and almost deterministic laws.
+// The function 'laws' returns the laws of examples that the tests use. Some laws have one kind of example, and some
+// have several kinds. The scores have Gaussian, heavy-tailed, bimodal or almost deterministic distributions.
 func laws() []exampleLaw {
 	const levels = 240
 	tau := func(level int) float64 { return -8 + 14*float64(level)/levels }
@@ -152,7 +152,8 @@ func designs(t *testing.T) map[string]*Predictor {
 	return list
 }
 
-// The function 'calibrated' returns a Predictor that is calibrated on n examples. Its thresholds do not matter.
+// The function 'calibrated' returns a Predictor that is calibrated on n examples. The scores of the examples are
+// arbitrary, because the tests do not use the thresholds.
 func calibrated(t *testing.T, d *Design, n int) *Predictor {
 	t.Helper()
 	c := d.Calibrator()

@@ -18,7 +18,7 @@ const least = 1e-300
 const farthest = 35
 
 // A target is the right side (H∘g)^Q of the theorem's condition. Probabilities are written p = F(z), where F is the
-// distribution function of the law, so that g(F(z)) = F(z − shift). The functions of z round outward.
+// distribution function of the law, so that g(F(z)) = F(z − shift). The methods that return bounds round outward.
 type target struct {
 	law     law.Additive
 	shift   float64 // ρ·(1 + 2⁻⁴⁸), which covers the roundings of the radii, the scale and their quotient
@@ -27,7 +27,8 @@ type target struct {
 	queries int64   // Q
 }
 
-// newTarget returns the target for sets that need t′ (the argument 'need') of m′ draws.
+// newTarget returns the target for sets that contain a class if at least t′ of its m′ scores reach the threshold. The
+// argument 'draws' is m′, and the argument 'need' is t′.
 func newTarget(l law.Additive, shift float64, draws, need, queries int64) target {
 	return target{l, shift * (1 + 0x1p-48), draws, need, queries}
 }
@@ -60,8 +61,8 @@ func (g target) high(z float64) float64 {
 // attackedLow returns a lower bound on g(p) for all p ≥ F(z). The smallest of these g(p) is g(F(z)) = F(z − ρ).
 func (g target) attackedLow(z float64) float64 { return g.low(down(z - g.shift)) }
 
-// attackedMiss returns an upper bound on 1 − g(p) for all p ≥ F(z). The largest of these values is 1 − F(z − ρ). It
-// equals F(ρ − z), because the law is symmetric.
+// attackedMiss returns an upper bound on 1 − g(p) for all p ≥ F(z). The largest of these values is 1 − F(z − ρ) = F(ρ −
+// z), because the law is symmetric.
 func (g target) attackedMiss(z float64) float64 { return g.high(up(g.shift - z)) }
 
 // floor returns a lower bound on (H∘g)^Q for all p ≥ F(z).

@@ -31,7 +31,7 @@ type Params struct {
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
 	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for noisy Count, otherwise 1
-	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, but at least DefaultDegree for Weights
+	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, or max(m′, DefaultDegree) for Weights
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best
 	Degree           int     // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
@@ -41,13 +41,13 @@ type Params struct {
 	OwnRange bool
 }
 
-// These are the degrees of the polynomial of Weights.
+// These are the default and the maximum of the field Degree.
 const (
 	DefaultDegree = 32
 	MaxDegree     = 64
 )
 
-// DefaultDraws is the number of draws per query of Count and BinCP.
+// DefaultDraws is the default number of draws per query for the rules Count and BinCP.
 const DefaultDraws = 20
 
 // maxDraws limits m and m′, so that products of counts stay far below the range of int64.
@@ -56,8 +56,8 @@ const maxDraws = 1_000_000
 // maxQueries limits Q, so that products of counts stay far below the range of int64.
 const maxQueries = 1_000_000
 
-// A Design is a rule with all the numbers that are fixed before the data are seen. Its JSON is a part of the JSON of a
-// Predictor.
+// A Design holds a rule, and all numbers of the rule that are fixed before the data are seen. Its JSON is a part of the
+// JSON of a Predictor.
 type Design struct {
 	Rule Rule `json:"rule"` // never Auto
 	Scorer
@@ -68,20 +68,20 @@ type Design struct {
 	Delta       float64     `json:"delta,omitempty"`
 	Poisoned    int         `json:"poisoned,omitempty"`
 	M           int64       `json:"m"`                     // draws per calibration example
-	T           int64       `json:"t"`                     // an example counts as covered if t of its m scores reach τ̂; 0 with weights
+	T           int64       `json:"t"`                     // t: an example is covered if t of m scores reach τ̂; 0 if Weights is set
 	QueryM      int64       `json:"query_m"`               // m′: draws per query
 	QueryT      int64       `json:"query_t"`               // t′: number of scores that must reach τ̂
 	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d), d ≤ m, minus the slack; empty for a pair of counts
 	Degree      int         `json:"degree,omitempty"`      // d
-	Slack       float64     `json:"slack"`                 // subtracted from the weights, so that B_w ≤ H∘g is proved
+	Slack       float64     `json:"slack"`                 // subtracted from the weights, to prove B_w ≤ (H∘g)^Q
 	Probability float64     `json:"probability,omitempty"` // BinCP
 	Spent       float64     `json:"spent,omitempty"`       // part of Miss that BinCP spends on its confidence intervals
 	Words       FiniteWords `json:"words"`
 	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
 	// examples and a query are not exchangeable, because only a query can lie outside the range. They would be
-	// exchangeable if the classifier used the range of all n+1 inputs. This range differs from the range of the
-	// calibration data only if the query alone has the largest or the smallest value. The probability of this event is
-	// at most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
+	// exchangeable if the classifier used the range of all n+1 inputs. The two ranges differ only if the query extends
+	// the range of the calibration data. The probability of this event is at most 2/(n+1), because the range has two
+	// ends. So the level is a − 2/(n+1), which costs two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }
@@ -98,10 +98,12 @@ func (d *Design) lost() int64 {
 	return lost
 }
 
-// maxElevated limits the draws per calibration example for rules whose tables grow with this number.
+// maxElevated is the maximum number of draws per calibration example for the rules Weights, RCP1 and BinCP. Their
+// tables grow with the number of draws.
 const maxElevated = 10_000
 
-// NewDesign chooses the numbers of a rule and proves them. It uses no data.
+// NewDesign chooses the numbers of a rule without any data. For the rules Count, Weights and RCP1, it proves that the
+// numbers satisfy the theorem's condition.
 func NewDesign(p Params) (*Design, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -163,8 +165,8 @@ func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
 		// Every submission has its own random number u. So the sets of all Q submissions contain the class with
-		// probability (E_u[H(g(p_u))])^Q. The rule bounds only E_u[H(g(p_u))^Q] from below. This second number is at
-		// least as large as the first, so its bound says nothing about the first.
+		// probability (E_u[H(g(p_u))])^Q. The rule proves a lower bound on E_u[H(g(p_u))^Q] only. This mean is at least
+		// as large as the probability, so the probability may be below the bound.
 		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
 			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
 	case p.OwnRange && p.Guarantee == Training:
@@ -196,9 +198,10 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// With fewer than five draws, the sets of the rule Count are larger than the sets of the rule Weights. If
-	// calibration takes more draws than a query, the tails of the two counts differ so much that a proved pair is far
-	// from ideal.
+	// Auto tries the rule Count only with at least 'fewest' draws per query. With fewer draws, the sets of Count are
+	// larger than the sets of the rule Weights. If the caller gives the number of calibration draws, Auto tries Count
+	// only if this number is max(draws per query, DefaultDraws). If calibration takes far more draws than a query, the
+	// tails of the two counts differ so much that a proved pair is far from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {
@@ -213,7 +216,8 @@ func (d *Design) target() target {
 	return newTarget(d.Attack.law(), d.Shift, d.QueryM, d.QueryT, d.Attack.queries())
 }
 
-// polynomial returns the weights w(0), …, w(d). For a pair of counts it returns w = 1{N ≥ t} of degree m.
+// polynomial returns the polynomial with the weights w(0), …, w(d). If the rule uses a pair of counts, it returns the
+// polynomial of degree m with the weights w(N) = 1{N ≥ t}.
 func (d *Design) polynomial() (polynomial, error) {
 	if len(d.Weights) == 0 {
 		return step(d.T, d.M), nil
@@ -281,7 +285,8 @@ func (d *Design) check() error {
 	return nil
 }
 
-// prove proves the condition of the theorem. For the rule Clean it proves the condition without an attack.
+// prove proves the condition of the theorem. For the rule Clean it sets ρ = 0, so it proves the condition for clean
+// queries only. For the rule BinCP it proves nothing (see Check).
 func (d *Design) prove() error {
 	g := d.target()
 	switch d.Rule {
@@ -306,8 +311,8 @@ func (d *Design) prove() error {
 	return nil
 }
 
-// level returns the level a·(1−Nη) that the calibration of n examples may use, and δ·(1−Nη), with N and η as in
-// FiniteWords. Both results are exact for the decimals a and δ and the float64 η.
+// level returns a·(1−Nη), the level for the calibration of n examples, and δ·(1−Nη). The comment on FiniteWords defines
+// N and η. The method reads a and δ as decimals, and computes both results without rounding.
 func (d *Design) level(n int64) (miss, delta *big.Rat) {
 	coordinates := new(big.Int).Mul(big.NewInt(n), big.NewInt(d.M))
 	coordinates.Add(coordinates, new(big.Int).Mul(big.NewInt(d.Attack.queries()), big.NewInt(d.QueryM)))

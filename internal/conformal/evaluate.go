@@ -19,7 +19,7 @@ type Outcome struct {
 	Draws int64 // number of draws; fewer than m′ if the query stopped early
 }
 
-// An Evaluator computes figures of the sets of a test set.
+// An Evaluator computes figures of the prediction sets of labelled queries.
 type Evaluator struct {
 	predictor *Predictor
 	alpha     float64
@@ -64,9 +64,10 @@ func (e *Evaluator) Add(o Outcome) error {
 	return nil
 }
 
-// AddCounts adds the complete counts of a clean query for the certified size. Of the Design.M scores of class y,
-// counts[y] scores reached the threshold of the class. The noise must be independent of the query's input. The number
-// of draws must not depend on the counts. So do not add the counts of a query that stopped early.
+// AddCounts adds a clean query to the computation of the certified size. The query has Design.M scores for each class,
+// and counts[y] of the scores for class y reach the threshold of this class. The noise must be independent of the
+// query's input. The number of draws must not depend on the counts. So do not add the counts of a query that stopped
+// early.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {
@@ -127,7 +128,7 @@ func (t tally) stratum(name string, alpha float64) Stratum {
 	return Stratum{Name: name, MeanSize: float64(t.size) / float64(t.n), Coverage: t.coverage(alpha)}
 }
 
-// strata returns the strata that have queries. The name of a stratum is its index in tallies.
+// strata returns a Stratum for each tally that has queries. The name of the Stratum is the index of the tally.
 func strata(tallies []tally, alpha float64) []Stratum {
 	list := []Stratum{}
 	for i, t := range tallies {
@@ -138,7 +139,7 @@ func strata(tallies []tally, alpha float64) []Stratum {
 	return list
 }
 
-// Evaluation holds figures of the sets of a test set.
+// Evaluation holds figures of the prediction sets of labelled queries.
 type Evaluation struct {
 	Coverage
 	MeanSize        float64           `json:"mean_size"`
@@ -155,8 +156,8 @@ type Evaluation struct {
 }
 
 // Evaluation returns the figures of all queries so far. Each interval holds by itself with probability 1 − alpha, if
-// the queries are independent. The coverage of a stratum by size has no guarantee, because the strata by size depend on
-// the sets themselves.
+// the queries are independent. No guarantee holds for the strata in BySize, because these strata depend on the sets
+// themselves.
 func (e *Evaluator) Evaluation() (*Evaluation, error) {
 	switch {
 	case e.all.n == 0:
@@ -213,8 +214,8 @@ func (s *sizeBound) add(counts []int64) {
 // CertifiedSize bounds the mean size of sets under the worst attack within the radius (certified_size.go).
 type CertifiedSize struct {
 	N     int64   `json:"n"`     // queries
-	Mean  float64 `json:"mean"`  // mean of ΣW(N_y), whose expectation is the bound
-	Upper float64 `json:"upper"` // upper confidence bound on this expectation, for independent queries
+	Mean  float64 `json:"mean"`  // mean of ΣW(N_y); its expectation bounds the mean size
+	Upper float64 `json:"upper"` // upper confidence bound on the expectation of Mean, for independent queries
 	Alpha float64 `json:"alpha"` // failure probability of Upper
 }
 

@@ -107,7 +107,8 @@ func TestBetaBinomial(t *testing.T) {
 	}
 }
 
-// exchangeabilityOf evaluates sets of queries with the label 0, and returns the comparison of their misses.
+// exchangeabilityOf evaluates the sets of queries whose label is 0. It returns the first Exchangeability of the
+// evaluation.
 func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability {
 	t.Helper()
 	e := p.Evaluator(0.05)
@@ -123,8 +124,8 @@ func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability
 	return v.Exchangeability[0]
 }
 
-// The test simulates clean sets of exchangeable examples. The number of misses must have the expected mean. At most a
-// tenth of the p-values may be at most 0.1, up to four standard errors.
+// The test simulates clean sets of exchangeable examples. The number of misses must have the expected mean. The share
+// of p-values up to 0.1 must be at most 0.1 plus four standard errors.
 func TestExchangeabilityHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	const runs, n, queries = 2000, 60, 40
@@ -156,7 +157,7 @@ func TestExchangeabilityHolds(t *testing.T) {
 			}
 		}
 	}
-	if math.Abs(mean) > 0.3 { // the standard deviation of a run is 3.4
+	if math.Abs(mean) > 0.3 { // the misses of one run have the standard deviation 3.4
 		t.Errorf("the mean number of misses is off by %v", mean)
 	}
 	for _, name := range []string{"too many", "too few", "two sides"} {
@@ -206,7 +207,7 @@ func TestExchangeabilityOwnRange(t *testing.T) {
 			smallBefore += 1. / runs
 		}
 	}
-	if math.Abs(mean) > 0.3 { // the standard deviation of a run is 3.4
+	if math.Abs(mean) > 0.3 { // the misses of one run have the standard deviation 3.4
 		t.Errorf("the mean number of misses is off by %v", mean)
 	}
 	limit := 0.1 + 4*math.Sqrt(0.09/runs)
@@ -237,8 +238,9 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// Suppose that a class has the probability p at a clean input. B_W(p) must be at least the largest probability with
-// which an attack can put this class into a set. It must not be far above that probability.
+// Suppose that a score of a class reaches the threshold with probability p at a clean input. An attack can raise the
+// probability that the set contains this class, up to a maximum. B_W(p) must be at least this maximum, and on average
+// not far above it.
 func TestSizeWeights(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 20}, {Rule: Weights, Draws: 1, CalibrationDraws: 16, Degree: 8}, {Rule: Count, Draws: 8, CalibrationDraws: 30}, {Rule: RCP1},

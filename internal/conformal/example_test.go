@@ -8,7 +8,7 @@ import (
 )
 
 // The sets miss the true class with probability at most 0.1, for every attack within the L2 radius 0.25. Calibration
-// sees 5 noisy scores of the true class of each of 19 examples.
+// uses 19 examples, and 5 noisy scores of the true class for each example.
 func ExampleNewDesign() {
 	design, err := conformal.NewDesign(conformal.Params{
 		Rule: conformal.Count, Scorer: conformal.NewScorer(conformal.THR), Miss: 0.1, Guarantee: conformal.Marginal,
@@ -77,7 +77,8 @@ func ExampleScorer_Scores() {
 	// Output: [-0.625 -0.25 -0.875]
 }
 
-// The example computes the coverage and the sizes of sets of queries whose true classes are known.
+// The true classes of four queries are known. The example computes how many of their sets contain the true class, and
+// the sizes of these sets.
 func ExamplePredictor_Evaluator() {
 	p := conformal.Predictor{Labels: 3}
 	e := p.Evaluator(0.05)

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Exchangeability compares the number of misses of one Cell with its distribution for exchangeable examples and
-// queries. Let S_i be the same numbers as in the comment on the method thresholds.rank. Suppose that the threshold is
-// the k-th smallest S_i of n examples, and that a query misses exactly if its own number S is below the threshold. Then
-// the number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied. This follows
-// from the beta distribution of the coverage (Vovk 2012).
+// Exchangeability describes the number of misses of one Cell. It compares this number with the distribution that it
+// would have for exchangeable examples and queries. Let S_i be the same numbers as in the comment on the method
+// thresholds.rank. Suppose that the threshold is the k-th smallest S_i of n examples, and that a query misses exactly
+// if its own number S is below the threshold. Then the number of misses of N queries is BetaBin(N; k, n+1−k), or
+// stochastically smaller if scores are tied. This follows from the beta distribution of the coverage (Vovk 2012).
 //
 // With Design.OwnRange the number of misses is at most BetaBin(N; k+2, n−1−k), even if every query outside the range of
 // the calibration data misses. Proof: given the calibration data, a query is inside the range with a probability that
@@ -73,8 +73,8 @@ func (v *Evaluation) TooManyMisses() (p float64, known bool) {
 	return min(1, least*float64(len(v.Exchangeability))), len(v.Exchangeability) > 0
 }
 
-// The method 'unenlarged' reports whether the rule treats a query like a calibration example. Then misses have the
-// distribution that Exchangeability states.
+// The method 'unenlarged' reports whether the rule treats a query like a calibration example. If so, the number of
+// misses has the distribution in the comment on the type Exchangeability.
 func (d *Design) unenlarged() bool {
 	same := d.M == d.QueryM && d.T == d.QueryT || d.M == 1 && d.QueryM == 1
 	return same && d.Attack.queries() == 1 && d.Rule != BinCP && !d.OwnRange
@@ -94,7 +94,7 @@ func compareMisses(queries, misses, k, n int64) Exchangeability {
 	return x
 }
 
-// The constant 'suspicious' is the p-value below which the field Meaning reports a violated assumption.
+// If a p-value is below the constant 'suspicious', the field Meaning reports a violated assumption.
 const suspicious = 0.01
 
 func (x Exchangeability) meaning() string {
@@ -116,7 +116,7 @@ func (x Exchangeability) meaning() string {
 //
 //	P(X = j) = C(n,j)·B(j+a, n−j+b)/B(a, b).
 //
-// The sum begins with j = x. Each further term is the previous term times the ratio of the two.
+// The code sums P(X = j) from j = x. It multiplies each term by P(X = j+1)/P(X = j) to get the next term.
 func betaBinomialTail(n, x, a, b int64) float64 {
 	if x <= 0 {
 		return 1

@@ -6,10 +6,11 @@ import "github.com/rscert/rscert/internal/choice"
 type Guarantee string
 
 const (
-	// Marginal means that P(Y ∉ C(X′)) is at most the level a, over calibration examples and queries together.
+	// Marginal means that P(Y ∉ C(X′)) is at most the level a. In this probability, the calibration examples and the
+	// query are both random.
 	Marginal Guarantee = "marginal"
-	// Training means that P(Y ∉ C(X′)) given the calibration examples is at most the level a, with probability at least
-	// 1 − δ over these examples.
+	// Training is about the probability P(Y ∉ C(X′) | calibration examples). This conditional probability is at most
+	// the level a for all but a share δ of the possible sets of calibration examples.
 	Training Guarantee = "training"
 	// Label means that P(Y ∉ C(X′) | Y = y) is at most the level a for every class y. It uses one threshold per class.
 	Label Guarantee = "label"

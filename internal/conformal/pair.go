@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// maxCells limits the work of one proof.
+// maxCells is the maximum number of cells that one proof visits.
 const maxCells = 1 << 21
 
 // A pairClaim is the inequality P(Bin(m, p) ≥ t) ≤ (H∘g)^Q(p) for all p in [0, 1], with H(p) = P(Bin(m′, p) ≥ t′). If
@@ -31,8 +31,8 @@ const (
 	refuted
 )
 
-// The method 'lower' returns the inequality for the end where p is close to 0. It follows from P(Bin(m, p) ≥ t) ≤
-// C(m,t)·p^t and H(g) ≥ P(Bin(m′, g) = t′).
+// The method 'lower' returns the inequality for the end where p is close to 0. The inequality implies the claim there,
+// because P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and H(g) ≥ P(Bin(m′, g) = t′).
 func (c pairClaim) lower() end {
 	return end{
 		law: c.law, shift: c.shift,
@@ -41,8 +41,8 @@ func (c pairClaim) lower() end {
 }
 
 // The method 'upper' returns the inequality for the end where p is close to 1. It concerns the complements u = 1−p and
-// v = 1−g(p). It follows from 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤ Q·(1−H) ≤
-// Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
+// v = 1−g(p). The inequality implies the claim there, because 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤
+// Q·(1−H) ≤ Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
 func (c pairClaim) upper() end {
 	return end{
 		law: c.law, shift: c.shift,
@@ -82,7 +82,7 @@ func (c pairClaim) span() (from, to float64, ok bool) {
 func (c pairClaim) refutedCoarsely() bool {
 	const reach = 5
 	from, to := -reach-c.shift/2, reach+1.5*c.shift
-	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws)))) // tails rise within a few 1/√m
+	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws)))) // a tail rises within a width of a few 1/√m
 	for i := range points + 1 {
 		if c.fails(from + (to-from)*float64(i)/float64(points)) {
 			return true
@@ -128,8 +128,8 @@ func (c pairClaim) holds(l, r float64) bool {
 	return binomial.Tail(c.m, c.m-c.t+1, c.low(-r)).Lower >= c.missCeiling(l)
 }
 
-// The method 'fails' reports whether the inequality is false at z by more than rounding. Only the choice of a pair
-// depends on this result, not the proof of the pair.
+// The method 'fails' reports whether the inequality is false at z by more than rounding. A wrong result can lead to a
+// worse pair, but not to a false proof.
 func (c pairClaim) fails(z float64) bool {
 	b := binomial.Tail(c.m, c.t, c.low(z)).Lower
 	h := math.Pow(binomial.Tail(c.draws, c.need, c.high(z-c.shift)).Upper, float64(c.queries))

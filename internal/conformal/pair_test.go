@@ -27,8 +27,8 @@ func TestBestPairs(t *testing.T) {
 	}
 }
 
-// holdsOnGrid compares the two sides of the claim's inequality at many points, including the far ends. It uses
-// logarithms of gonum's incomplete beta function, or of the first terms of the tails.
+// holdsOnGrid compares the logarithms of the two sides of the claim's inequality at many points, including the far
+// ends. It computes tails by gonum's incomplete beta function, and replaces a tiny tail by its first term.
 func holdsOnGrid(c pairClaim) bool {
 	for z := -25.0; z <= 25; z += 0.01 {
 		p, _ := c.law.CDF(z)
@@ -53,14 +53,14 @@ func logTail(n, k int64, p float64) float64 {
 	case p >= 1:
 		return 0
 	}
-	if a*math.Log(p) < -300 { // the logarithm of the first term, to which the other terms add little
+	if a*math.Log(p) < -300 { // the other terms of a tiny tail add little to its first term
 		return -math.Log(a+b) - mathext.Lbeta(a+1, b) + a*math.Log(p) + (b-1)*math.Log1p(-p)
 	}
 	return math.Log(mathext.RegIncBeta(a, b, p))
 }
 
-// For every proved pair, the inequality in the comment on the type 'pairClaim' must hold at every point of a grid. A
-// pair for which this inequality holds with a margin must be proved.
+// For every proved pair, the inequality in the comment on the type 'pairClaim' must hold at every point of a grid. For
+// every refuted pair, this inequality must fail at a point of the grid. Few pairs may be neither proved nor refuted.
 func TestProofsOfPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[verdict]int{}
@@ -83,7 +83,7 @@ func TestProofsOfPairs(t *testing.T) {
 	}
 }
 
-// A pair with a larger t′ or a smaller t than the best pair is refuted.
+// The best pair must be proved. The pair with the same t and the next larger t′ must not be proved.
 func TestBestPairsAreTight(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		for _, draws := range []int64{5, 20, 64} {
@@ -121,8 +121,8 @@ func TestPairsAtTheLimits(t *testing.T) {
 	}
 }
 
-// The inequality in the comment on the type 'end' must hold at the number that the method 'start' returns, and below it
-// at the points of a grid. The interval that the method 'span' returns must reach both ends.
+// The inequality in the comment on the type 'end' must hold at the number that the method 'start' returns, and on a
+// grid of smaller numbers. The interval that the method 'span' returns must reach both ends.
 func TestEnds(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		for _, c := range []pairClaim{
@@ -153,7 +153,8 @@ func TestEnds(t *testing.T) {
 }
 
 // A cell may count as proved only if the inequality in the comment on the type 'pairClaim' holds in the whole cell. The
-// pairs in this test violate the inequality at moderate z, so in many cells it holds at one end only.
+// pairs in this test violate the inequality at moderate z. So many cells contain points where the inequality holds, and
+// points where it fails.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}
@@ -231,7 +232,7 @@ func TestEndIsItsFormula(t *testing.T) {
 	}
 }
 
-// hazardLimit returns a limit up to which k·λ(x) ≤ k′·λ(x+ρ), for λ = f/F.
+// The inequality k·λ(x) ≤ k′·λ(x+ρ), where λ = f/F, must hold for all x with x+ρ up to the result of hazardLimit.
 func TestHazardLimit(t *testing.T) {
 	for _, l := range law.Additives() {
 		hazard := func(x float64) float64 {

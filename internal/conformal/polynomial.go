@@ -74,7 +74,7 @@ func (b polynomial) mean(c float64) float64 {
 	return ((1-2*c)*float64(b[b.degree()]) + 2*c*sum/float64(len(b))) / unitWeight
 }
 
-// The method 'elevated' returns the weights of degree m ≥ d of the same polynomial, rounded down:
+// The method 'elevated' represents the same polynomial with the degree m ≥ d. It returns the new weights, rounded down:
 //
 //	w_m(N) = Σ_k w_d(k)·C(N,k)·C(m−N,d−k)/C(m,d),
 //
@@ -99,8 +99,8 @@ func (b polynomial) elevated(m int64) polynomial {
 	return e
 }
 
-// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. The bound exceeds the maximum by at most about
-// the tolerance, unless the search reaches its limit of work (maxSearch) first.
+// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. Apart from rounding, the bound exceeds the
+// maximum by at most the tolerance. If the search reaches maxSearch first, the bound may be larger.
 func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
@@ -110,9 +110,9 @@ func (b polynomial) valid(g target) bool {
 	return b.trivial(g) || b.search(g, func(bound, seen float64) bool { return bound <= 0 || seen > 0 }) <= 0
 }
 
-// The method 'trivial' reports whether there is no attack, Q = 1, the degree is m′, and each weight w(k) is at most 1{k
-// ≥ t′}. Then B_w ≤ H, because B_v = H for the weights v(k) = 1{k ≥ t′}. A search cannot prove an inequality between
-// equal functions.
+// The method 'trivial' reports whether four conditions hold: there is no attack, Q = 1, the degree is m′, and w(k) ≤
+// 1{k ≥ t′} for every k. Then B_w ≤ H, because B_v = H for the weights v(k) = 1{k ≥ t′}. A search could not prove B_w ≤
+// H if both sides are equal.
 func (b polynomial) trivial(g target) bool {
 	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
 		return false
@@ -125,7 +125,7 @@ func (b polynomial) trivial(g target) bool {
 	return true
 }
 
-// maxSearch limits the work of one search.
+// maxSearch is the maximum number of cells that one search halves.
 const maxSearch = 1 << 19
 
 // search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
@@ -159,7 +159,7 @@ type cell struct{ l, r, bound float64 }
 type search struct {
 	polynomial
 	target
-	seen    float64 // largest difference at a point; apart from rounding, a lower bound on the maximum
+	seen    float64 // largest difference found at a point; apart from rounding, the maximum is not smaller
 	scratch []float64
 	cells   cells
 }

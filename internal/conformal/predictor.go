@@ -132,10 +132,10 @@ const (
 	Out
 )
 
-// Decide returns the verdict on every class after 'drawn' draws, of which there are at most m′. The result 'decided' is
-// true if no class is Undecided. Decide reuses the memory of dst. A class is in the set once t′ scores reach its
-// threshold, and outside the set once too few draws remain. So a query that stops once all classes are decided has the
-// same set as after all m′ draws.
+// Decide returns the verdict on every class. The argument 'drawn' is the number of draws so far, at most m′. The result
+// 'decided' is true if no class is Undecided. Decide reuses the memory of dst. A class is in the set once t′ scores
+// reach its threshold, and outside the set once too few draws remain for t′ such scores. So a query may stop once all
+// classes are decided, because further draws would not change its set.
 func (p *Predictor) Decide(dst []Verdict, counts []int64, drawn int64) (verdicts []Verdict, decided bool) {
 	dst = slices.Grow(dst[:0], len(counts))[:len(counts)]
 	decided = true

@@ -32,7 +32,7 @@ func (d *Design) chooseRCP1(p Params) error {
 		d.Weights, d.Degree = step(1, 1).weights(), 1
 		return nil
 	}
-	const tolerance = 1e-10 // the slack lowers the rank of the threshold only if (n+1)(1−β) is this close to an integer
+	const tolerance = 1e-10 // of the slack; such a small slack rarely changes the rank of the threshold
 	b, slack, err := slackened(newPolynomial(tangentWeights(d.target(), d.Miss)), d.target(), tolerance)
 	if err != nil {
 		return fmt.Errorf("rule %s: %w", RCP1, err)

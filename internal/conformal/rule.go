@@ -6,9 +6,11 @@ import "github.com/rscert/rscert/internal/choice"
 type Rule string
 
 const (
-	// Auto is Count if a proved pair exists for the numbers of draws, otherwise Weights.
+	// Auto is Clean if there is no noise. Otherwise it is Count if the numbers of draws suit Count and have a proved
+	// pair, or else Weights (see chooseAuto).
 	Auto Rule = "auto"
-	// Count uses w = 1{N ≥ t}, so the threshold is an order statistic of one number per example (count.go).
+	// Count uses the weights w = 1{N ≥ t}. Then each example has one number, and the threshold is an order statistic of
+	// these numbers (count.go).
 	Count Rule = "count"
 	// Weights takes w from a linear program (weights.go). This rule also works with one draw per query.
 	Weights Rule = "weights"

@@ -15,13 +15,13 @@ import (
 // leastWeight limits the absolute value of weights.
 const leastWeight = 1 << 20
 
-// slackTolerance limits by how much the subtracted slack may exceed the least possible slack.
+// slackTolerance is the tolerance that bestWeights passes to the function 'slackened'.
 const slackTolerance = 1e-7
 
-// A population is a simple law of the probability p among examples: π = (1−2c)δ₁ + 2c·Unif. For small c, most examples
-// have p = 1. The linear program maximises ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if
-// the field 'goal' is 1−a, proposeWeights chooses the c for which the maximum equals 1−a. With a larger c, the mean of
-// B_w could not reach 1−a. If 'goal' is 0, c does not change.
+// A population is a simple model of the examples: their probability p has the distribution π = (1−2c)δ₁ + 2c·Unif. For
+// small c, most examples have p = 1. The linear program maximises ∫B_w dπ, the mean of B_w over the examples. At the
+// threshold, this mean is 1−a. So if the field 'goal' is 1−a, proposeWeights chooses c so that the maximum equals 1−a.
+// With a larger c, the mean could not reach 1−a. If 'goal' is 0, c does not change.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
@@ -31,7 +31,8 @@ func calibrationPopulation(miss float64) population { return population{math.Min
 // and the function 'slackened' makes any proposal valid. So an error of the linear program can only lower the weights.
 // If the linear program fails, the result is a line, the tangent of g (tangentWeights).
 //
-// Without an attack, B_w = H is best, and bestWeights returns these weights if the degree allows it.
+// Without an attack and with Q = 1, B_w = H is best. Then bestWeights returns the weights of H, if m′ is at most the
+// degree.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
 	if g.shift == 0 && g.queries == 1 && g.draws <= int64(degree) {
 		return step(g.need, g.draws), 0, nil
@@ -51,9 +52,9 @@ func bestWeights(g target, degree int, pop population) (best polynomial, slack f
 	return best, slack, err
 }
 
-// proposeWeights proposes weights and returns the c of the population. The maximum v(c) of ∫B_w dπ is convex in c,
-// because it is the maximum of lines w(d) − 2c(w(d) − mean w). So Newton's method approaches the c with v(c) = goal
-// from below after its first step.
+// proposeWeights returns proposed weights, and the c of the population that it used. The maximum v(c) of ∫B_w dπ is
+// convex in c, because it is the maximum of lines w(d) − 2c(w(d) − mean w). So after its first step, Newton's method
+// approaches the solution c of v(c) = goal from below.
 func proposeWeights(g target, degree int, pop population) (w []float64, c float64, err error) {
 	const steps = 4
 	p := newProgram(g, degree)
@@ -85,9 +86,9 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// The function 'slackened' returns the weights b minus a slack, and the slack. The returned weights are valid. The
-// slack exceeds the least possible slack by about twice the tolerance. Because of this margin, the method 'valid' can
-// later prove the result more easily. The slack is never negative.
+// The function 'slackened' subtracts a slack from the weights b, which makes them valid. It returns the new weights and
+// the slack. The slack exceeds the least possible slack by about twice the tolerance. Because of this margin, the
+// method 'valid' can later prove the result more easily. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*unitWeight {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/unitWeight, -leastWeight)
@@ -110,7 +111,7 @@ func (r row) excess(x []float64) float64 {
 	return sum
 }
 
-// The function 'peaks' returns the rows at local maxima of the excess that are above a tolerance.
+// The function 'peaks' returns each row where the excess has a local maximum and is above a tolerance.
 func peaks(rows []row, x []float64) []row {
 	const tolerance = 1e-7
 	var found []row
@@ -156,7 +157,7 @@ func newProgram(g target, degree int) *program {
 // exchange method for semi-infinite programs. The point p = 1 stays, because it bounds the objective.
 func (p *program) maximise(c float64) ([]float64, error) {
 	const rounds = 15
-	costs := make([]float64, p.degree+1) // of −∫B_w dπ
+	costs := make([]float64, p.degree+1) // the coefficients of −∫B_w dπ
 	costs[0] = 1
 	for i := 1; i <= p.degree; i++ {
 		costs[i] = -((1 - 2*c) + 2*c*float64(p.degree-i+1)/float64(p.degree+1))
@@ -225,7 +226,8 @@ func (p *program) weights(x []float64) []float64 {
 	return w
 }
 
-// chooseWeights finds weights for t′ of m′ draws. If t′ is not given, chooseWeights takes t′ ≈ m′·F(−ρ/2).
+// chooseWeights chooses the numbers of draws, t′ and the weights. If the caller does not give t′, chooseWeights takes
+// t′ ≈ m′·F(−ρ/2).
 func (d *Design) chooseWeights(p Params) error {
 	d.Rule = Weights
 	d.QueryM = max(1, p.Draws)

@@ -25,15 +25,16 @@ func TestWeightsReference(t *testing.T) {
 			t.Errorf("degree %d: %v with slack %v, want %v", degree, got, slack, want)
 		}
 	}
-	// The best line of degree 1 touches g at 1−c, which is the mean of π. So its ∫B_w dπ is g(0.95) = Φ(Φ⁻¹(0.95) − 1).
+	// For degree 1, the best B_w is a line that touches g at 1−c, the mean of π. So ∫B_w dπ is g(0.95) = Φ(Φ⁻¹(0.95) −
+	// 1).
 	w, err := newProgram(g, 1).maximise(0.05)
 	if got := newPolynomial(w).mean(0.05); err != nil || math.Abs(got-0.7405) > 1e-4 {
 		t.Errorf("degree 1: %v (%v), want 0.7405", got, err)
 	}
 }
 
-// Let c be the number for which the maximum of ∫B_w dπ is 1−a. It rises with the degree, because better weights allow
-// more examples with a small p. For degree 1 the best weights are the line of RCP1, and c is 1−β.
+// proposeWeights must choose c so that the maximum of ∫B_w dπ is 1−a. This c must rise with the degree, because better
+// weights allow more examples with a small p. For degree 1, the best weights are the line of RCP1, and c must be 1−β.
 func TestOperatingPoint(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)
@@ -155,7 +156,8 @@ func TestElevation(t *testing.T) {
 	}
 }
 
-// The method 'high' must return an upper bound on the polynomial that is within rounding errors of the polynomial.
+// The method 'high' must return an upper bound on the polynomial. The bound may exceed the polynomial only by rounding
+// errors.
 func TestPolynomialBound(t *testing.T) {
 	b := newPolynomial([]float64{-0.5, 0.125, 0.25, 0.5, 0.625, 0.75})
 	for i := range 1000 {
@@ -167,7 +169,8 @@ func TestPolynomialBound(t *testing.T) {
 	}
 }
 
-// RCP1 excludes classes only if n+1 ≥ 1/(1−β). The map holds the least such n for each miss probability.
+// RCP1 excludes classes only if n+1 ≥ 1/(1−β), where n is the number of calibration examples. For each miss
+// probability, the map holds the least n that satisfies this inequality.
 func TestRCP1NeedsExamples(t *testing.T) {
 	for miss, want := range map[float64]int{0.1: 88, 0.05: 244, 0.01: 2272} {
 		d, err := NewDesign(Params{

@@ -17,7 +17,7 @@ type Evaluated struct {
 	// Conditions are the conditions that the guarantees of all sets share. The radius is the least radius of all sets.
 	// Sound is true only if all sets are sound.
 	Conditions
-	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // for sets with a label; absent without labels
+	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // of the labelled sets, if there are any
 }
 
 // Evaluate reads a sets.jsonl file and computes figures of its sets. Each confidence interval fails with probability at
@@ -73,7 +73,7 @@ func (e *Evaluated) WhyUnsound() string {
 	return "the lines say that they are not sound"
 }
 
-// Statement says in words what the sets promise, and for which noise.
+// Statement says in words what the sets guarantee. For idealised noise, it also says that the noise is idealised.
 func (e *Evaluated) Statement() string {
 	if !e.Sound {
 		return "nothing is promised under attack: " + e.WhyUnsound()
@@ -82,7 +82,7 @@ func (e *Evaluated) Statement() string {
 	return d.Claim() + proviso(e.Arithmetic, false)
 }
 
-// design returns the numbers of the rule, without weights.
+// design returns a Design with the numbers of the rule. The weights are missing.
 func (c Conditions) design() conformal.Design {
 	return conformal.Design{
 		Rule: c.Rule, Shift: c.Shift, Miss: c.Miss, Guarantee: c.Guarantee, Delta: c.Delta, Poisoned: c.Poisoned,
@@ -91,9 +91,10 @@ func (c Conditions) design() conformal.Design {
 	}
 }
 
-// predictorOf returns the predictor of sets, without its thresholds and weights. If rounding to the lattice of the
-// calibration examples moved an input, the thresholds get no ranks. The reason is that only a query can be off this
-// lattice. So even if queries and examples are exchangeable, the sets may miss the class more often than the ranks say.
+// predictorOf returns the Predictor that made the sets, but its thresholds and weights are missing. If an input was
+// moved by rounding to the lattice of the calibration examples, the thresholds get no ranks. The reason is that only a
+// query can be off this lattice. So even if queries and examples are exchangeable, the sets may miss the class more
+// often than the ranks say.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
 	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}
@@ -124,8 +125,8 @@ type cell struct {
 	group string
 }
 
-// cell returns the cell of the threshold that the numbers N and K of a line describe. The result 'known' is false if
-// the line does not identify the threshold.
+// The numbers N and K of a line describe one threshold. cell returns the cell of this threshold. The result 'known' is
+// false if the line does not identify the threshold.
 func (s Set) cell() (at cell, known bool) {
 	switch {
 	case s.Guarantee == conformal.Label && s.Label == nil:

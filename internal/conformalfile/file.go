@@ -34,7 +34,7 @@ type File struct {
 	// Sound is false if the sets have no guarantee under attack. In this case Why holds the reason.
 	Sound bool   `json:"sound"`
 	Why   string `json:"why,omitempty"`
-	// Arithmetic is the arithmetic of the noise for which the guarantee holds.
+	// Arithmetic says whether the guarantee holds for the noise that the computer added, or only for idealised noise.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	// Temperature is the temperature of the softmax that turned logits into probabilities.
 	Temperature float64 `json:"temperature"`
@@ -56,8 +56,8 @@ type Calibration struct {
 	RunID  string `json:"run_id,omitempty"` // ID of this run
 	Scores string `json:"scores,omitempty"` // file of scores that belongs to no run
 	SHA256 string `json:"sha256,omitempty"` // SHA-256 of this file
-	// Examples is a digest of the scores in this file. It depends neither on the compression of the file nor on the
-	// order of the scores.
+	// Examples is a digest of the scores in the file of scores. It depends neither on the compression of that file nor
+	// on the order of the scores.
 	Examples string          `json:"examples_sha256,omitempty"`
 	Data     *runfolder.Data `json:"data,omitempty"`  // nil for a file of scores
 	Group    string          `json:"group,omitempty"` // column with the groups
@@ -80,8 +80,8 @@ func ClassifierOf(run runfolder.Run) *Classifier {
 	return &Classifier{run.Model, run.Parameters.Smoothing, run.Parameters.Conditions, run.Noise, run.Runtime}
 }
 
-// Run returns a description of the classifier and the calibration data in the form of run.json. It has no
-// certification.
+// Run returns a description of the classifier and the calibration data in the form of run.json. The description
+// contains no certification.
 func (f *File) Run() runfolder.Run {
 	c := f.Classifier
 	r := runfolder.Run{
@@ -94,7 +94,7 @@ func (f *File) Run() runfolder.Run {
 	return r
 }
 
-// IncludesAll reports whether every set contains every class, because there are too few calibration examples.
+// IncludesAll reports whether every set contains every class. This happens if there are too few calibration examples.
 func (f *File) IncludesAll() bool {
 	for _, c := range f.Predictor.Cells {
 		if !math.IsInf(float64(c.Tau), -1) {
@@ -104,7 +104,8 @@ func (f *File) IncludesAll() bool {
 	return true
 }
 
-// Statement says in words what the sets guarantee, and for which noise. It has no full stop.
+// Statement says in words what the sets guarantee. For idealised noise, it also says that the noise is idealised. The
+// text has no full stop.
 func (f *File) Statement() string {
 	if !f.Predictor.Sound {
 		return f.Predictor.Statement
@@ -112,9 +113,9 @@ func (f *File) Statement() string {
 	return f.Predictor.Statement + proviso(f.Arithmetic, f.Classifier == nil)
 }
 
-// proviso returns the end of a sentence about prediction sets. This text names the additional conditions of idealised
-// arithmetic. For exact arithmetic it is empty. The argument 'elsewhere' is true if the scores come from a file that
-// names no run.
+// proviso returns the text that Statement adds to the guarantee. For idealised arithmetic, the text names the
+// additional conditions. For exact arithmetic it is empty. The argument 'elsewhere' is true if the scores come from a
+// file that names no run.
 func proviso(a certify.Arithmetic, elsewhere bool) string {
 	switch {
 	case a == certify.Exact:

@@ -153,7 +153,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// A file with two columns of one name must be refused, even if the groups are in another column.
+// If two columns of a file have the same name, the file must be refused, even if the groups are in another column.
 func TestReadGroups(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"id,kind\n0,a\n1,b\n", ""},
@@ -168,7 +168,7 @@ func TestReadGroups(t *testing.T) {
 	}
 }
 
-// line is a line of sets.jsonl.
+// The constant 'line' is a valid line of sets.jsonl.
 const line = `{"index":1,"label":1,"set":[0,1],"size":2,"counts":[6,9,0],"draws":15,"predictor":"a","rule":"count","sigma":0.5,` +
 	`"norm":"l2","radius":0.5,"rho":1,"miss":0.05,"guarantee":"marginal","sound":true,"arithmetic":"exact",` +
 	`"m":20,"t":14,"query_m":20,"query_t":6,"n":500,"k":25}`
@@ -210,7 +210,7 @@ func TestReadSets(t *testing.T) {
 		`"draws":15`:             `"draws":15,"certified_counts":[1]`,
 		`"counts":[6,9,0]`:       `"counts":[]`,
 		`[6,9,0],"draws":15`:     `[6,9,1],"draws":15`, // class 2 is undecided
-		`"counts":[6,9,0],`:      `"counts":[6,9,6],`,  // class 2 is in
+		`"counts":[6,9,0],`:      `"counts":[6,9,6],`,  // the counts put class 2 into the set
 		`"counts":[6,9,0],"dr`:   `"counts":[0,9,0],"dr`,
 		`[6,9,0],`:               `[6,16,0],`,
 		`,9,0],`:                 `,9,-1],`,
@@ -218,7 +218,7 @@ func TestReadSets(t *testing.T) {
 		`"draws":15,"p`:          `"draws":15,"certified_counts":[6,21,0],"p`,
 		`"sound":true`:           `"sound":true,"replayed_seed":7`,
 		`"guarantee":"marginal"`: `"guarantee":"none"`,
-		`"radius":0.5,`:          `"radius":0.75,`, // rho·sigma is 0.5
+		`"radius":0.5,`:          `"radius":0.75,`, // above rho·sigma, which is 0.5
 		`"norm":"l2","`:          `"norm":"l1","`,
 		`"rule":"count",`:        `"rule":"clean",`,
 	} {
@@ -281,7 +281,8 @@ func TestReadSets(t *testing.T) {
 	}
 }
 
-// The test compares the figures of a file with figures counted by hand. A class without labelled inputs has no test.
+// The test compares the figures of a file with figures counted by hand. A class without labelled inputs must have no
+// test of exchangeability.
 func TestEvaluate(t *testing.T) {
 	text := ""
 	for i, c := range []string{
@@ -332,7 +333,7 @@ func FuzzReadSets(f *testing.F) {
 	f.Add(line)
 	f.Add(strings.Replace(line, `"guarantee":"marginal"`, `"guarantee":"label"`, 1))
 	f.Fuzz(func(t *testing.T, text string) {
-		// The bound from certified counts takes seconds.
+		// Texts with certified counts are skipped, because a bound computed from such counts takes seconds.
 		if len(text) < 1<<12 && !strings.Contains(strings.ToLower(text), "certified_counts") {
 			_, _ = Evaluate(writeSets(t, text), .05)
 		}

@@ -32,15 +32,15 @@ type Set struct {
 	// as there are draws (Draws).
 	Counts []int64 `json:"counts"`
 	Draws  int64   `json:"draws"`
-	// CertifiedCounts are the counts of M draws for the certified size. They are absent if no certified size was
-	// requested.
+	// CertifiedCounts holds, for each class, how many of its scores in M draws reach the class's threshold. The
+	// certified size is computed from these counts. They are absent if no certified size was requested.
 	CertifiedCounts []int64 `json:"certified_counts,omitempty"`
 	Moved           float64 `json:"moved,omitempty"` // distance by which rounding to the lattice moved the input, rounded up
 
 	Conditions
 }
 
-// Conditions are the conditions of the guarantee of a set.
+// Conditions lists what the guarantee of a set depends on.
 type Conditions struct {
 	Predictor string         `json:"predictor"` // ID of the predictor's file
 	Rule      conformal.Rule `json:"rule"`
@@ -233,7 +233,7 @@ func (s Set) validate() error {
 	return s.Conditions.validate()
 }
 
-// checkCounts returns an error if the set is not the set of classes that the counts determine.
+// checkCounts returns an error if the counts are impossible, or if they do not determine the classes in the field Set.
 func (s Set) checkCounts() error {
 	p := &conformal.Predictor{Labels: len(s.Counts)}
 	p.QueryM, p.QueryT = s.QueryM, s.QueryT
@@ -305,7 +305,7 @@ func (s Set) sameConditions(first Set) error {
 	return nil
 }
 
-// condition is a named value of Conditions.
+// condition is the name and the value of one field of Conditions.
 type condition struct {
 	name  string
 	value any

@@ -268,7 +268,8 @@ func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	return append(data, "PAR1"...)
 }
 
-// TestParquet opens files like the files of Hugging Face's datasets, with any number of row groups.
+// TestParquet opens Parquet files in the form that Hugging Face's datasets use, with one or several row groups. It also
+// checks the errors for files that do not fit this form.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
 	folder, _ := rows(t, mustOpen(t, "testdata/images"))
@@ -329,8 +330,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestShards opens the files of the test split, in order. It also checks that folders which may hold several splits are
-// refused.
+// TestShards checks that Open reads only the files of the test split, in the order of their names. It also checks that
+// folders which may hold several splits are refused.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()
 	image := testFile(t, "images/bee/b.png")
@@ -352,7 +353,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestArchivesChange checks that an archive that changes after Open gives errors, not other data.
+// TestArchivesChange changes archives after Open. Reading an example must then give an error, not other data.
 func TestArchivesChange(t *testing.T) {
 	image := testFile(t, "images/bee/b.png")
 	for name, data := range map[string][]byte{

@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page). Each entry also
-// gives the number of classes, and the key under which another file in the same folder keeps the class names. Without
-// Options.LabelColumn, rscert uses the first of these keys that a batch has.
+// pickledLabels lists the keys of the labels in CIFAR's pickled batches (Krizhevsky's page). Each entry also gives the
+// number of classes, and the key of the class names in another file of the same folder. Without Options.LabelColumn,
+// rscert uses the first key of labels that a batch has.
 var pickledLabels = []struct {
 	key, format string
 	classes     int
@@ -215,7 +215,7 @@ func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	return fmt.Errorf("%s: has data but no labels, fine_labels or coarse_labels", b.path)
 }
 
-// The method 'cells' returns the labels as written, from a list or an array.
+// The method 'cells' returns the labels in v, which must be a list or an array. It also sets the field 'labelAt' of d.
 func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells []cell, err error) {
 	var labels []int
 	switch v := v.(type) {
@@ -264,8 +264,8 @@ func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, 
 	return nil, nil
 }
 
-// readPickledNames reads a file of class names and returns the names under the given key. For the key "" it takes the
-// first key of pickledLabels that the file has.
+// readPickledNames reads a file of class names and returns the names under the given key. If the key is empty, it tries
+// the keys of class names in pickledLabels, and uses the first one that the file has.
 func readPickledNames(ctx context.Context, path string, file contents, key string) (names []string, err error) {
 	d, err := readPickle(ctx, path, file)
 	if err != nil {

@@ -27,7 +27,7 @@ func pickled(t testing.TB, name string) []byte {
 }
 
 // The function 'pythons' returns the names of the files in testdata/pickle that hold the given content. Several
-// versions of Python wrote these files, each by several protocols.
+// versions of Python wrote these files, and each version used several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")
@@ -57,7 +57,8 @@ func checkPickled(t *testing.T, d *Dataset, format string, want []int) {
 	}
 }
 
-// TestPickles checks that the files written by Python 2 and 3, NumPy 1 and 2, and protocols 2 to 5 give the same data.
+// TestPickles opens files that Python 2 and 3 wrote, with NumPy 1 and 2, in the protocols 2 to 5. All files with the
+// same content must give the same data.
 func TestPickles(t *testing.T) {
 	record := func(label byte, i int) []byte {
 		b := []byte{label}

@@ -99,8 +99,8 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
-// modelNames returns the names in Options.ModelClasses. It returns nil if the numbers of the classes come from
-// ClassNames or FirstLabel, or if ModelClasses is empty.
+// modelNames returns the names in Options.ModelClasses. It returns nil if ModelClasses is empty, or if ClassNames or
+// FirstLabel determines the numbers of the classes.
 func (o Options) modelNames() *classNames {
 	if o.ClassNames != "" || o.FirstLabel != 0 || len(o.ModelClasses) == 0 {
 		return nil
@@ -112,8 +112,8 @@ func (o Options) modelNames() *classNames {
 	return newClassNames("the model", classes)
 }
 
-// If the labels of d are numbers, renumber replaces each label by the model's class that has this label. It changes
-// nothing unless the model's file holds all labels of d.
+// If the labels of d are numbers, renumber looks up each label in Options.ModelClasses. It replaces the label by the
+// number of the model's class that has this label. If this fails for any label, renumber changes nothing.
 func (d *Dataset) renumber(opt Options) {
 	names := opt.modelNames()
 	if names == nil || d.names != nil || d.folders > 0 {
@@ -131,7 +131,7 @@ func (d *Dataset) renumber(opt Options) {
 	d.addNote("classes in the order of the model")
 }
 
-// ByModel reports whether the numbers of the labels come from Options.ModelClasses.
+// ByModel reports whether Options.ModelClasses determined the class of each label.
 func (d *Dataset) ByModel(opt Options) bool { return d.byName && opt.modelNames() != nil }
 
 // label returns the class with this name. It returns an error if several classes share the name, for example "crane" in

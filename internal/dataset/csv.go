@@ -69,7 +69,7 @@ type csvTable struct {
 	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
-	odd    []bool    // odd[i]: row i has a number that is not a usual spelling of its value (isNamed)
+	odd    []bool    // odd[i]: for some number of row i, isNamed is false
 	cells  []cells   // cells of each watched column
 }
 
@@ -166,7 +166,8 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
 	}
-	// The factor 2 allows for growing slices: while a slice is copied to a larger slice, both slices are in memory.
+	// The constants are the numbers of bytes for a row, a value and a cell. The factor 2 allows for growing slices:
+	// while a slice is copied to a larger slice, both slices are in memory.
 	const rowSize, valueSize, cellSize = 2 * 9, 2 * 4, 2 * 20
 	t.limit -= rowSize + valueSize*int64(len(record)) + cellSize*int64(len(t.watched))
 	odd := false
@@ -197,8 +198,8 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	return nil
 }
 
-// addValue adds a value and its miss, the bound on |number in the file − value|. The table stores no misses until a
-// miss differs from 0.
+// addValue adds a value and its miss, which is an upper bound on |number in the file − value|. The field 'misses' stays
+// nil until a miss differs from 0.
 func (t *csvTable) addValue(value, miss float32) {
 	if t.misses == nil && miss != 0 {
 		t.misses = make([]float32, len(t.values), cap(t.values))
@@ -302,7 +303,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 }
 
 // The method 'scaled' reports whether all values are bytes and at least one is above 1. It returns an error if a value
-// is not finite. Only a watched column can contain such a value.
+// is not finite. Such a value can only be in a watched column, because the method 'add' refuses it in all other
+// columns.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

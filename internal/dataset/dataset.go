@@ -50,7 +50,7 @@ type Dataset struct {
 	// labelColumn describes the column of a CSV table that holds the labels. It is empty for other data.
 	labelColumn string
 	columns     []string    // names of the value columns, from the header
-	cropped     bool        // Resize and Crop are done
+	cropped     bool        // the options Resize and Crop are already applied
 	names       *classNames // names of the model's classes; nil if they are not given
 	byName      bool        // the labels are written as names
 	root        string      // folder that contains the class folders
@@ -58,9 +58,9 @@ type Dataset struct {
 	warnings    []warning.Warning
 	// The function 'values' fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
-	// The function 'roundings' fills dst with a bound on |number in the file − value| for each value of example i, in
-	// any order. The result 'named' says whether every number is a usual spelling of its float32 (isNamed). The field
-	// roundings is nil if the file holds float32 or bytes.
+	// The function 'roundings' fills dst with bounds on |number in the file − value|, one for each value of example i.
+	// The order of these bounds does not matter. The result 'named' says whether every number is a usual spelling of
+	// its float32 (isNamed). The field roundings is nil if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
 	labelAt func(i int) string
@@ -111,12 +111,12 @@ func (d *Dataset) dropLabels() {
 	d.addNote("without labels")
 }
 
-// The function 'unplaced' is the function labelAt for data without labels. Errors never contain its result, because
-// only data with labels can have a wrong label.
+// The function 'unplaced' is the value of the field labelAt for data without labels. Errors never contain its result,
+// because only data with labels can have a wrong label.
 func unplaced(int) string { return "no label" }
 
-// checkExample returns an error if the memory is too small for one example and for the intermediate forms of the
-// example during reading.
+// checkExample returns an error if the memory is too small to read one example. Reading needs memory for the example
+// and for its intermediate forms.
 func checkExample(shape []int) error {
 	const bytes = 32 // bytes per value: its form in the file, its float64, its offset and its float32
 	size := int64(1)
@@ -180,8 +180,8 @@ func (d *Dataset) size() int {
 	return n
 }
 
-// Columns returns the names of an example's values, in their order. It returns nil unless the data are a table with a
-// header.
+// Columns returns a name for each value of an example, in the order of the values. It returns nil unless the data are a
+// table with a header.
 func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
 
 // LabelColumn describes the column of a CSV table that holds the labels, such as "the last column (y)". It is empty for

@@ -102,7 +102,7 @@ func npz(t testing.TB, method uint16, members ...any) []byte {
 	return b.Bytes()
 }
 
-// pixels returns n bytes that take all values.
+// pixels returns n bytes. From n = 256 on, each of the 256 byte values occurs among them.
 func pixels(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -196,8 +196,8 @@ func TestImageFolder(t *testing.T) {
 	compareImages(t, d)
 }
 
-// Open must enlarge colour planes in the same way as libjpeg. The package image/jpeg only repeats samples, and such
-// results would be far outside the tolerance of this test.
+// Open must enlarge colour planes in the same way as libjpeg. The package image/jpeg only repeats samples, and its
+// values would be far outside the tolerance of this test.
 func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }

@@ -164,8 +164,9 @@ func TestChangedAfterOpen(t *testing.T) {
 						}
 					}
 				}
-				// If the open file was replaced or removed, its descriptor still reads the old content. An image's
-				// file is opened again at each read.
+				// The variable 'kept' is true if reading must still give the old data. If an open file was replaced or
+				// removed, its descriptor still reads the old content. But an image's file is opened again at each
+				// read.
 				kept := s.held || format != "images" && (change == "replaced" || change == "removed")
 				if kept != (failed == 0) {
 					t.Errorf("%d examples failed", failed)
@@ -383,7 +384,8 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			})
 			t.Logf("%d kB of file, %d MiB at most", len(c.data)>>10, peak>>20)
-			// The reader collects a line in a slice. Whenever the slice is full, its capacity doubles.
+			// Long lines may take more memory: the reader collects a line in a slice, and whenever the slice is full,
+			// its capacity doubles.
 			most := uint64(48 << 20)
 			if strings.Contains(c.want, "a line") {
 				most = 400 << 20
@@ -395,7 +397,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// textBatch makes a batch of white images in the form that Python 3 writes with protocol 2: bytes as text.
+// textBatch makes a batch of white images in the form that Python 3 writes with protocol 2. In this form, text stands
+// for the bytes of the images.
 func textBatch(images int) []byte {
 	n := images * cifarPixels
 	number := func(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
@@ -463,7 +466,8 @@ func TestLyingArchive(t *testing.T) {
 	}
 }
 
-// Names of files, names of arrays and fields are printed on one line, without control characters.
+// Errors must print the names of files and arrays, and the fields of CSV files, on one line and without control
+// characters.
 func TestErrorsArePrintable(t *testing.T) {
 	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb")
 	long := strings.Repeat("\x1b]0;x\a", 5000)
@@ -497,7 +501,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// The picture's header states a size that differs from its pixels.
+// An image file that is longer than maxImageFile must be refused, even if its picture is small.
 func TestImageTooLongForItsPixels(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a/1.png")

@@ -101,7 +101,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	return d, err
 }
 
-// ownLabels returns the error for a file that holds its own labels although Options.Labels is given.
+// ownLabels returns the error for a file that holds its own labels if Options.Labels is given too.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
@@ -184,8 +184,8 @@ func openArchives(ctx context.Context, path string, opt Options) (*Dataset, erro
 	return nil, nil
 }
 
-// cifarIn returns the path of CIFAR's test batch in a folder or in torchvision's subfolders, in the binary or the
-// Python version. It returns "" if there is none.
+// cifarIn looks for CIFAR's test batch, in its binary or Python version. It looks in a folder and in the subfolders
+// that torchvision creates there. It returns the path of the batch, or "" if there is none.
 func cifarIn(path string) (string, error) {
 	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python"} {
 		for _, name := range []string{"test_batch.bin", "test.bin", "test_batch", "test"} {
@@ -212,11 +212,11 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // any folder may also hold JSON files
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // any folder may hold JSON files
 			continue
 		}
 		for _, r := range remedies {
-			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // images are supported in folders
+			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // a folder may hold images
 				return &r
 			}
 		}
@@ -228,8 +228,9 @@ func remedyInFolder(dir string) *remedy {
 }
 
 // splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test" if there is
-// one, otherwise the split "validation" if there is one, and otherwise the only split there is. The name of a file
-// begins with its split, up to "-", "_" or ".". An example is test-00000-of-00003.parquet (Hugging Face).
+// one, otherwise the split "validation" ("val", "valid") if there is one, and otherwise the only split there is. The
+// name of a file begins with its split, up to "-", "_" or ".". An example is test-00000-of-00003.parquet (Hugging
+// Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

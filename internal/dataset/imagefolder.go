@@ -19,11 +19,11 @@ import (
 )
 
 // openImages reads a folder with one subfolder of images for every class, or a folder of images with a file of labels.
-// If Options.Labels is NoLabels, the folder may also hold images alone.
+// If Options.Labels is NoLabels, openImages also reads a folder of images without a file of labels.
 //
-// Options.ClassNames gives the numbers of the classes. Without ClassNames, the labels are the folder names if all
-// folder names are numbers. Otherwise the folders are numbered in the order of their names (bytewise, like Python's
-// sorted).
+// If Options.ClassNames is set, this file gives each class its number. Without ClassNames, the names of the folders are
+// the labels if all these names are numbers. Otherwise the folders are numbered in the order of their names (bytewise,
+// like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" && !opt.unlabelled() {
 		return openFlatImages(ctx, root, opt)
@@ -81,7 +81,8 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 // splitNames lists usual names of folders that hold a part of a dataset.
 var splitNames = []string{"test", "validation", "val", "valid", "dev", "train", "training", "testing"}
 
-// refuseSplits returns an error if all folders are parts of a dataset, such as train and test, and not classes.
+// refuseSplits returns an error if the names of all folders are in splitNames. These folders are parts of a dataset,
+// for example train and test, and not classes.
 func refuseSplits(root string, folders []string) error {
 	first, at := "", len(splitNames)
 	for _, folder := range folders {
@@ -100,8 +101,8 @@ func refuseSplits(root string, folders []string) error {
 		root, strings.Join(folders, ", "), param.Data, quote.Name(filepath.Join(root, first)))
 }
 
-// numbering lists the classes with their numbers, for messages. It lists up to ten classes completely. If there are
-// more, it lists the first three and the last.
+// The function 'numbering' lists the classes with their numbers, for messages. It lists up to ten classes completely.
+// If there are more, it lists the first three and the last.
 func numbering(folders []string) string {
 	var list []string
 	for k, name := range folders {
@@ -175,7 +176,7 @@ func imagesIn(dir string) (files []string, err error) {
 // classOrder holds the numbers of the class folders.
 type classOrder struct {
 	labels    []int // label of each folder
-	counted   int   // number of folders if the labels follow from their order; 0 if their names give the labels
+	counted   int   // number of folders if the order of the folders gives the labels; otherwise 0
 	ambiguity *param.Text
 }
 
@@ -217,8 +218,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	return o, nil
 }
 
-// The function 'unnatural' returns the first two neighbouring names that are not in the order of the numbers at their
-// ends, for example class10 before class2. It returns "" if there are no such neighbours.
+// The function 'unnatural' looks for two neighbouring names that differ only in the number at the end. It returns the
+// first pair whose numbers descend, for example class10 and class2. If it finds no pair, it returns "".
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")

@@ -28,12 +28,12 @@ import (
 type encoded struct {
 	name  string
 	label int
-	// open opens the bytes of the image and returns their number as size.
+	// The function 'open' returns a reader of the encoded image, and the length of the encoded image in bytes.
 	open func() (r io.ReadCloser, size int64, err error)
 
-	width, height int               // of the upright image
+	width, height int               // size of the upright image in pixels
 	orientation   int               // Exif orientation of the stored image, 1 to 8
-	grey, deep    bool              // deep means more than 8 bits per channel
+	grey, deep    bool              // 'deep' means more than 8 bits per channel
 	size          int64             // size of the file
 	digest        [sha256.Size]byte // digest of the file
 }
@@ -308,7 +308,7 @@ func rgb(img image.Image, x, y int) (r, g, b float32) {
 	case color.CMYK:
 		r, g, b := color.CMYKToRGB(c.C, c.M, c.Y, c.K)
 		return unit[r], unit[g], unit[b]
-	default: // the other formats are opaque, for example RGBA64
+	default: // here the image is opaque: the PNG decoder returns RGBA64 only for opaque images
 		r, g, b, _ := c.RGBA()
 		return float32(r) / 65535, float32(g) / 65535, float32(b) / 65535
 	}

@@ -53,7 +53,8 @@ func compareLevels(t *testing.T, what string, values []float32, levels []int) {
 	}
 }
 
-// TestImageFormats compares every level of BMP and WebP (lossy, lossless, with transparency) with Pillow.
+// TestImageFormats decodes BMP and WebP images (lossy, lossless, with transparency). Every value must equal Pillow's
+// value.
 func TestImageFormats(t *testing.T) {
 	want := readPillow(t).Formats
 	n := 0
@@ -78,7 +79,8 @@ func TestImageFormats(t *testing.T) {
 	}
 }
 
-// TestResize compares every level with Pillow's resize and torchvision's crop, for images in a folder and for arrays.
+// TestResize resizes and crops images in a folder and in arrays. Every value must equal the value from Pillow's resize
+// and torchvision's crop.
 func TestResize(t *testing.T) {
 	for _, c := range readPillow(t).Resize {
 		what := fmt.Sprintf("resize %s %s crop %d", c.Resize, c.Interpolation, c.Crop)
@@ -163,7 +165,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// TestDeepImages checks that Bytes is false for images of 16 bits per channel.
+// TestDeepImages checks that an image of 16 bits per channel is on the lattice k/65535.
 func TestDeepImages(t *testing.T) {
 	dir := t.TempDir()
 	m := image.NewGray16(image.Rect(0, 0, 2, 1))
@@ -175,9 +177,9 @@ func TestDeepImages(t *testing.T) {
 	}
 }
 
-// TestPhotographs compares decoded and resized photographs with Pillow's results, if RSCERT_PILLOW names a folder of
-// photographs. Pillow's results must be in the same folder as each photograph: NAME.png and
-// NAME.SIZE.INTERPOLATION.png.
+// TestPhotographs resizes photographs and compares the results with Pillow's results, if RSCERT_PILLOW names a folder
+// of photographs. In this folder, NAME.png is a photograph, and NAME.SIZE.INTERPOLATION.png is the photograph as
+// resized by Pillow.
 func TestPhotographs(t *testing.T) {
 	dir := os.Getenv("RSCERT_PILLOW")
 	if dir == "" {

@@ -26,14 +26,14 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2) and
-// of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg, it alternates the
-// direction of rounding, and it repeats samples if the image is very narrow or if the plane has another subsampling
-// ratio.
+// enlarge returns a colour plane at the image's resolution, [H,W]. In a 4:2:2 image, the plane has half the image's
+// width. In a 4:2:0 image, it has half the width and half the height. In these images, enlarge interpolates with the
+// weights ¾ and ¼ in each direction that is halved. Like libjpeg, it alternates the direction of rounding. Also like
+// libjpeg, it repeats samples if the image is very narrow or has another subsampling ratio.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)
-	half := (w + 1) / 2 // samples per line
+	half := (w + 1) / 2 // samples per line of the plane
 	ratio := img.SubsampleRatio
 	if half <= 2 || ratio != image.YCbCrSubsampleRatio420 && ratio != image.YCbCrSubsampleRatio422 {
 		for y := range h {
@@ -43,7 +43,7 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 		}
 		return out
 	}
-	column := make([]int, half) // samples multiplied by 4 in 4:2:0, by 1 in 4:2:2
+	column := make([]int, half) // the samples of one line; in 4:2:0 they are multiplied by 4
 	for y := range h {
 		scale, down, up := enlargeColumn(column, img, plane, y)
 		for x := range w {

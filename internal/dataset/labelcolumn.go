@@ -22,7 +22,7 @@ import (
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
 
-// indexNames lists the usual names of a column that counts the rows, for example in pandas.
+// indexNames lists the usual names of a column that counts the rows. For example, pandas writes such a column.
 var indexNames = []string{"", "unnamed: 0", "index", "idx", "id"}
 
 func named(header string, names []string) bool {
@@ -30,8 +30,8 @@ func named(header string, names []string) bool {
 }
 
 // isHeader reports whether the first line names the columns. In a header either no field is a number, or the numbers
-// count the columns, as in headers that pandas writes. So an example whose label is damaged or is a name does not count
-// as a header.
+// count the columns, as in headers that pandas writes. So an example does not count as a header, even if its label is
+// damaged or is a name.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -124,8 +124,8 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
-// notOtherColumns lists the other columns that sound like labels, for messages. It returns "" if there are no such
-// columns.
+// notOtherColumns returns text for messages, such as ", not of fine_label". The text lists all columns that sound like
+// labels, except the given column. If there are no such columns, the text is empty.
 func notOtherColumns(header []string, column int) string {
 	var others []string
 	for k, name := range header {
@@ -139,7 +139,8 @@ func notOtherColumns(header []string, column int) string {
 	return ", not of " + strings.Join(others, ", ")
 }
 
-// soundsLikeLabels reports whether one of the words in a column's name is a usual name of a column of labels.
+// soundsLikeLabels reports whether one of the words in a column's name is in labelNames. Words of one letter do not
+// count.
 func soundsLikeLabels(name string) bool {
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(words, func(word string) bool { return len(word) > 1 && named(word, labelNames) })
@@ -228,7 +229,8 @@ func (t *csvTable) columnName(k int) string {
 	return name
 }
 
-// takeOtherLabels takes the labels from the file Options.Labels.
+// takeOtherLabels takes the labels from the file Options.Labels. If Options.Labels is NoLabels, it sets placeholder
+// labels.
 func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	if t.opt.unlabelled() {
 		d.labels, d.labelAt = make([]int, t.rows()), unplaced
@@ -268,8 +270,9 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && t.rows() > 1
 }
 
-// A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order. So in such a table,
-// a first column that counts the rows may hold labels.
+// If the first column of a table without a header counts the rows, and there are more than fewRows rows, guess takes
+// the column for an index and returns an error. In a smaller table, the column may hold labels, because the table may
+// hold one example of each class, labelled 0, 1, 2, … in order.
 const fewRows = 10
 
 // guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last column.
@@ -305,14 +308,15 @@ type candidate struct {
 	whole    bool  // all cells are whole numbers, at least 0
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of the cell that the field 'damaged' is about
-	dense    bool  // at least two values occur, and none is missing from 0 to 'top' or from 1 to 'top'
+	dense    bool  // every value from 0 or 1 to 'top' occurs, and at least two values occur
 	top      int
 	distinct int
 }
 
 // The method 'rivals' reports whether the last column, c, looks at least as much like labels as the first column does.
-// If there are enough rows, labels have no gaps (dense) and take far fewer values than a pixel. If the last column
-// belongs to an image, it may take all values of a byte.
+// The last column may also be a pixel of an image. If there are enough rows, two things distinguish labels from a
+// pixel. Labels have no gaps (the field 'dense'), and labels take few values, but a pixel may take all values of a
+// byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has 256 values, about 20 times as many as there are labels of 10 classes
 	if !c.whole || c.distinct < 2 {
@@ -379,8 +383,9 @@ type cellList []cell
 func (l cellList) len() int      { return len(l) }
 func (l cellList) at(i int) cell { return l[i] }
 
-// setLabels sets d.labels from labels as written. The labels count as names if Options.ClassNames has all of them, and
-// otherwise as numbers. The caller must set d.labelAt before the call.
+// setLabels sets d.labels from the labels as the data spell them. The labels count as names if the list of class names
+// contains all of them, and otherwise as numbers. The list is Options.ClassNames or Options.ModelClasses. The caller
+// must set d.labelAt before the call.
 func (d *Dataset) setLabels(labels writtenLabels, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

@@ -89,7 +89,8 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestColumns checks that Columns returns the names of the values, but not the names of labels and indices.
+// TestColumns checks that the method Columns returns the names of the columns that hold values. It must omit the
+// columns of labels and indices.
 func TestColumns(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},
@@ -134,9 +135,9 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
-// TestLabelsFromOne checks data whose labels run from 1 to the number of classes. CheckLabels refuses such labels, and
-// Warnings warns of them even before the number of classes is known. The error and the warning spell the parameter's
-// name as the front end does.
+// TestLabelsFromOne checks data whose labels run from 1 to the number of classes. The method CheckLabels must refuse
+// these labels. The method Warnings must return a warning about them, although it does not know the number of classes.
+// The error and the warning must name the parameter in the spelling of the command line.
 func TestLabelsFromOne(t *testing.T) {
 	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()
@@ -193,8 +194,8 @@ func TestClassNames(t *testing.T) {
 	}
 }
 
-// TestClassFolders numbers folders by the model's names, and checks that fewer folders than classes of the model are
-// refused.
+// TestClassFolders checks the numbers of class folders, without and with a file of class names. Without this file,
+// CheckLabels must return an error if the model has more classes than there are folders.
 func TestClassFolders(t *testing.T) {
 	dir := t.TempDir()
 	png := testFile(t, "images/ant/b.png")
@@ -234,7 +235,8 @@ func TestClassFolders(t *testing.T) {
 	}
 }
 
-// TestFlatFolder opens images with labels in a table or in lines, including ImageNet's validation layout.
+// TestFlatFolder opens folders of images with a file of labels. This file is a table, or it has one label per line, as
+// in ImageNet's validation data.
 func TestFlatFolder(t *testing.T) {
 	png := testFile(t, "images/ant/b.png")
 	names := "n01440764 tench\nn01443537 goldfish\n"
@@ -327,7 +329,7 @@ func testFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// The note names the other columns that sound like labels.
+// The note must name all columns that sound like labels, except the column that holds the labels.
 func TestNotOtherColumns(t *testing.T) {
 	header := []string{"label", "weight", "fine_label", "labelled", "y_true", "class-name", "yield"}
 	for column, want := range map[int]string{0: ", not of fine_label, class-name", 2: ", not of label, class-name", 1: ", not of label, fine_label, class-name"} {

@@ -29,17 +29,17 @@ const (
 // On the lattices k/255 and k/65535, the values in the file are rounded lattice points, and each value determines its
 // k. The certificate concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model
 // receives values computed from k, never the values in the file. So the rounding in the file does not reduce the
-// radius. A certificate can also be stated for the distance between the float32 vectors of two such files. To state it,
-// subtract FileRounding from the radius. FileRounding bounds the rounding of both files.
+// radius. A certificate can also concern the distance between two float32 vectors as such files store them. The radius
+// must then be reduced by FileRounding, which covers the rounding of both vectors.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
 	Low, High float32  // smallest and largest value
 	exponent  int      // for BinaryLattice: Step = 2^exponent
 	rounding  float64  // bound on |value in the file − Step·k|
-	// Rounded means that the file holds float64 numbers that are not float32 numbers. These numbers count as points of
-	// k/255 or k/65535 if the nearest float32 numbers are such points, because k is then known. The numbers count as
-	// points of k/2ᵉ only if every number is a usual spelling of its float32 (isNamed).
+	// Rounded means that the file holds float64 numbers that are not float32 numbers. Such data can still be on a
+	// lattice. For k/255 and k/65535, it suffices that the nearest float32 numbers are on the lattice, because they
+	// determine k. For k/2ᵉ, every number must also be a usual spelling of its float32 (isNamed).
 	Rounded bool
 }
 
@@ -57,7 +57,7 @@ func (l Lattice) String() string {
 	}
 }
 
-// ParseLattice returns the lattice that String describes, without a range.
+// ParseLattice parses the output of Lattice.String. It does not set Low and High.
 func ParseLattice(text string) (Lattice, error) {
 	known := []Lattice{{Kind: NoLattice}, {Kind: ByteLattice, Step: big.NewRat(1, 255)}, {Kind: WordLattice, Step: big.NewRat(1, 65535)}}
 	for _, l := range known {
@@ -73,7 +73,8 @@ func ParseLattice(text string) (Lattice, error) {
 	return l, nil
 }
 
-// Index returns k for a value x = Step·k, up to the file's rounding. It panics for NoLattice.
+// Index returns k for a value x on the lattice. Because of the file's rounding, x may differ slightly from Step·k.
+// Index panics for NoLattice.
 func (l Lattice) Index(x float32) int {
 	switch l.Kind {
 	case ByteLattice:
@@ -100,9 +101,10 @@ func (l Lattice) Nearest(x float32) int {
 	}
 }
 
-// FileRounding bounds the effect of the file's rounding on a distance. Let x, x′ be vectors of n values as this file
-// rounds them, and p, p′ the lattice points of x, x′. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n
-// times the rounding of one value, rounded up. It returns 0 if the values in the file are lattice points.
+// FileRounding bounds the effect of the file's rounding on a distance. Let p and p′ be vectors of n lattice values, and
+// let x and x′ be the same vectors after this file's rounding. Then ‖x − x′‖₂ − ‖p − p′‖₂ is at most 2√n times the
+// rounding of one value. FileRounding returns this bound, rounded up. It returns 0 if the values in the file are
+// lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -110,9 +112,10 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding returns an upper bound, in the norm L2 or L1, on the distance between n float64 numbers in the file
-// and the nearest float32 numbers between Low and High. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and
-// n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, the bound is 0.
+// ReadingRounding bounds the effect of converting a vector of n float64 numbers to float32. It returns an upper bound
+// on the distance between the two vectors, in the norm L2 or L1, if all numbers are between Low and High. The bound is
+// √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, the
+// bound is 0.
 func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0
@@ -140,23 +143,24 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	return r.lattice(), err
 }
 
-// LatticeAs returns the given lattice with the range of these data. It also reports whether all values lie on the
-// lattice. A lattice of kind NoLattice holds all values.
+// LatticeAs returns the lattice l with Low, High and Rounded of these data. It also reports whether all values lie on
+// the lattice. For the kind NoLattice, it reports true.
 func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, error) {
 	r, err := d.recognise(ctx)
 	l.Low, l.High, l.Rounded = r.low, r.high, r.missed > 0
 	return l, r.on(l), err
 }
 
-// LatticeChanges is the maximum number of examples of a dataset that can change its lattice. An example changes the
-// lattice if the lattice of the other examples differs from the lattice of all examples. This happens in four cases. In
-// each case, only one example of a dataset can change the lattice. First, all other examples lie on k/255, but this
+// LatticeChanges is an upper limit on the number of examples that change the lattice of a dataset. An example changes
+// the lattice if the lattice of the other examples differs from the lattice of all examples. This happens in four
+// cases. In a given dataset, each case applies to at most one example. First, all other examples lie on k/255, but this
 // example does not. Second, all other examples lie on k/65535, but this example does not. Third, on k/2ᵉ, only this
 // example needs the finest step or has odd spellings. Fourth, only this example has a value that is too many steps from
 // 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two examples changes the lattice.
 const LatticeChanges = 4
 
-// recognise reads all values, unless they are bytes.
+// recognise adds all values to a recogniser and returns this recogniser. For bytes it reads no values, because their
+// lattice is known.
 func (d *Dataset) recognise(ctx context.Context) (r recogniser, err error) {
 	if d.bytes {
 		return recogniser{seen: true, high: 1, notZero: true, exponent: lowestBit(float32(1) / 255)}, ctx.Err()

@@ -55,7 +55,7 @@ func TestBytesInFloats(t *testing.T) {
 			t.Errorf("%s: misses by %g, and %g is said", name, worst, l.rounding)
 		}
 	}
-	// The rounding is 3.3e-6 for CIFAR and 2.3e-5 for ImageNet.
+	// FileRounding must be 3.3e-6 for the size of CIFAR images and 2.3e-5 for the size of ImageNet images.
 	l := latticeOf(float32(1) / 255)
 	if a, b := l.FileRounding(3072), l.FileRounding(150528); math.Abs(a-3.3e-6) > 1e-8 || math.Abs(b-2.3e-5) > 2e-7 {
 		t.Errorf("rounding in the file costs %g and %g", a, b)
@@ -159,8 +159,8 @@ func TestLatticeOfDatasets(t *testing.T) {
 	}
 }
 
-// A single example can change the lattice of a dataset. So the examples are not exchangeable with a query that is not
-// on the lattice of the examples. In every dataset, at most LatticeChanges examples may change the lattice.
+// An example changes the lattice of a dataset if the dataset without this example has another lattice. In every
+// dataset, at most LatticeChanges examples may change the lattice.
 func TestLatticeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	kinds := []func() float32{

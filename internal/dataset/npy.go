@@ -31,7 +31,7 @@ func (a *array) elementAt(e int) string {
 }
 
 // parseNPY parses the header of a .npy file at the beginning of r. The argument 'length' is the length of the whole
-// file. The data must fill the file after the header exactly.
+// file. parseNPY returns an error unless the header and the data together have this length.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	h, err := npy.ReadHeader(r)
 	if err == nil {
@@ -294,8 +294,8 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	return labels, a.labelAt, err
 }
 
-// npyLabelsFor returns the path of the labels that belong to a file of inputs. The inputs are x.npy, …_x.npy, x_….npy,
-// …images….npy, or a file whose name is in arrayNames. The labels are in the same folder.
+// npyLabelsFor returns the path of the labels that belong to a file of inputs. It knows inputs named …_x.npy, x_….npy
+// or …images….npy, and the names in arrayNames. The labels must be in the same folder.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]
@@ -356,8 +356,9 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return d, nil
 }
 
-// arrayNames lists pairs of names of inputs and labels, in the order of search: rscert's own names, then names in
-// Keras, MedMNIST, scikit-learn and Hugging Face, and other usual names. Test data come first.
+// Each entry of arrayNames is the name of the inputs and the name of the labels. The entries are tried in this order:
+// rscert's own names, names of test data, names of data without parts, and names of validation data. The names are
+// usual in Keras, MedMNIST, scikit-learn, Hugging Face and elsewhere.
 var arrayNames = [][2]string{
 	{"x", "y"}, {"x_test", "y_test"}, {"X_test", "y_test"}, {"test_images", "test_labels"}, {"test_data", "test_labels"},
 	{"images_test", "labels_test"}, {"X", "y"}, {"X", "Y"}, {"images", "labels"}, {"data", "target"}, {"data", "labels"}, {"data", "label"},

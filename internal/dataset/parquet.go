@@ -24,9 +24,9 @@ func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error
 	return openParquets(ctx, []string{path}, opt)
 }
 
-// openParquets reads the Parquet files of a Hugging Face dataset. These files have a column of images, as {bytes, path}
-// or bytes, and a column of labels, as numbers or names. If a file names its classes (ClassLabel), Options.ClassNames
-// determines the order of these classes. The images stay in the files.
+// openParquets reads the Parquet files of a Hugging Face dataset. These files have a column of images and a column of
+// labels. An image is stored as bytes, or as a struct {bytes, path}. A label is a number or a name. If the files name
+// their classes (ClassLabel), Options.ClassNames can give these classes another order. The images stay in the files.
 func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -77,7 +77,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	return d, nil
 }
 
-// noteBefore returns the current note followed by a comma, or "" if there is no note.
+// noteBefore returns d.note followed by a comma, so that more text can follow it. If d.note is empty, it returns "".
 func (d *Dataset) noteBefore() string {
 	if d.note == "" {
 		return ""
@@ -112,12 +112,12 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 // parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // can end Open, but not later reads
+	ctx  context.Context // for reads during Open; later reads of images do not use it
 	file *table.Parquet
 
-	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none
+	image, imagePath, label int      // numbers of the leaf columns; imagePath is −1 if no column has paths
 	classes                 []string // names of a ClassLabel
-	labels                  string   // the column of the labels, for messages
+	labels                  string   // name of the column of labels, with more text for messages
 
 	images []encoded
 	cells  []cell

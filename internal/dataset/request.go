@@ -42,14 +42,15 @@ func (l Lattice) Holds(values []float32) bool {
 	return r.on(l)
 }
 
-// maxRequestPixels limits an image of a request, because a small file can hold a large image.
+// maxRequestPixels is the maximum number of pixels of an image in a request. Without this limit, a small file could
+// claim much memory.
 const maxRequestPixels = 1 << 24
 
 // The variable 'decoding' is a lock that limits memory: the program decodes only one image of a request at a time.
 var decoding = make(chan struct{}, 1)
 
-// DecodeImage reads an image in the same way as Open reads an image of a folder, with the Resize and Crop of opt. It
-// returns the image's values in the given shape [C,H,W].
+// DecodeImage decodes, resizes and crops an image in the same way as Open does with an image of a folder. It returns
+// the image's values in the given shape [C,H,W].
 func DecodeImage(ctx context.Context, data []byte, shape []int, opt Options) ([]float32, error) {
 	select {
 	case decoding <- struct{}{}:

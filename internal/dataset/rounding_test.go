@@ -108,7 +108,8 @@ func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	}
 }
 
-// Float64 numbers and decimals that spell a float32 or a byte stay on their lattice.
+// Usual spellings of lattice points, as float64 numbers or decimals, must count as lattice points. Numbers next to
+// these spellings must not.
 func TestFloat64OnALattice(t *testing.T) {
 	var bytes, words, powers []float64
 	for k := range 256 {

@@ -91,7 +91,7 @@ type tarSample struct {
 // maxLabelMember is the maximum size of a member that holds a label, in bytes.
 const maxLabelMember = 1 << 20
 
-// read reads an archive and appends its examples, each joined from its members.
+// The method 'read' reads an archive, joins members with the same key into examples, and appends these examples to s.
 func (s *tarSamples) read(ctx context.Context, archive string, file contents) error {
 	section := io.NewSectionReader(file, 0, file.size())
 	r := tar.NewReader(struct {
@@ -135,7 +135,8 @@ func (s *tarSamples) read(ctx context.Context, archive string, file contents) er
 	return s.join(archive, keys, samples)
 }
 
-// join appends the complete examples. It refuses an image without a label and a label without an image.
+// The method 'join' appends each example that has an image and a label. It returns an error if an example has only one
+// of them.
 func (s *tarSamples) join(archive string, keys []string, samples map[string]*tarSample) error {
 	for _, key := range keys {
 		switch sample := samples[key]; {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestUnlabelled reads data without labels and data with labels, and checks that every label is −1.
+// TestUnlabelled reads data with the option NoLabels, and checks that the labels are −1. Some of the data have labels.
 func TestUnlabelled(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {

@@ -21,7 +21,8 @@ func webpRGB(dst []float32, img *image.YCbCr) {
 	}
 }
 
-// webpColour interpolates a plane of half the width and height at the pixel x, y of the image.
+// webpColour returns the colour of the image's pixel x, y. It interpolates a plane of half the image's width and
+// height.
 func webpColour(plane []uint8, stride, w, h, x, y int) int {
 	column, line := x/2, y/2
 	nextLine := line + 2*(y%2) - 1

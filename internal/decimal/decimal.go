@@ -24,7 +24,7 @@ func Float(r *big.Rat) float64 {
 	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
 }
 
-// Down returns the largest float64 whose decimal is at most r.
+// Down returns the largest float64 x with Of(x) ≤ r.
 func Down(r *big.Rat) float64 {
 	x := Float(r)
 	for Of(x).Cmp(r) > 0 {
@@ -33,7 +33,7 @@ func Down(r *big.Rat) float64 {
 	return x
 }
 
-// Up returns the smallest float64 whose decimal is at least r.
+// Up returns the smallest float64 x with Of(x) ≥ r. If there is none, it returns the largest float64.
 func Up(r *big.Rat) float64 {
 	x := Float(r)
 	for Of(x).Cmp(r) < 0 && x < math.MaxFloat64 {
@@ -42,9 +42,9 @@ func Up(r *big.Rat) float64 {
 	return x
 }
 
-// Sum returns the exact sum of the decimals that xs stand for.
+// Sum returns the exact sum of Of(x) over all x in xs.
 func Sum(xs []float64) *big.Rat {
-	sums := map[power]*wide{} // sums of the digits, by the power of ten that multiplies them
+	sums := map[power]*wide{} // for each power of ten, the sum of the integers that it multiplies
 	var text [32]byte
 	for _, x := range xs {
 		digits, p := split(strconv.AppendFloat(text[:0], x, 'e', -1, 64))
@@ -114,8 +114,8 @@ func (w *wide) integer() *big.Int {
 	return n.Add(n.Lsh(n, 64), new(big.Int).SetUint64(w.low))
 }
 
-// MeanDown returns sum/n for n > 0. It rounds down, so that no average is overstated. If the sum exceeds the largest
-// float64 because a term stands for +∞, the result stands for +∞ too.
+// MeanDown returns sum/n for n > 0. It rounds down, so that no average is overstated. If the sum is as large as the
+// largest float64, a term stands for +∞. MeanDown then returns the largest float64, which also stands for +∞.
 func MeanDown(sum *big.Rat, n int) float64 {
 	if Float(sum) == math.MaxFloat64 {
 		return math.MaxFloat64

@@ -33,7 +33,7 @@ func TestMeanDown(t *testing.T) {
 	}
 }
 
-// Sum must equal the sum that adds one term after another.
+// Sum must return the same value as a loop that adds Of(x) for each term x.
 func TestSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

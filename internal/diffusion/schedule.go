@@ -107,7 +107,7 @@ func read(path string) (s Schedule, err error) {
 func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 
 // ErrBeyond means that the input has more noise than every timestep of the schedule, or less noise than every timestep.
-// An error of Timestep wraps ErrBeyond.
+// In this case, Timestep returns an error that wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
 // Timestep returns the t for which Noise(t) is nearest to the argument 'noise'. This argument is the standard deviation

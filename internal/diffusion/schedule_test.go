@@ -67,7 +67,7 @@ func TestFile(t *testing.T) {
 	if got := s.Noise(2); got != 2 {
 		t.Errorf("noise %v, want 2", got)
 	}
-	// 1.5 is equally near to 1 and to 2.
+	// Timestep 1 has the noise 1 and timestep 2 has the noise 2, so the noise 1.5 is equally near to both.
 	for noise, want := range map[float64]int{1.4: 1, 1.5: 1, 1.6: 2} {
 		if got, err := s.Timestep(noise); got != want || err != nil {
 			t.Errorf("noise %v is of timestep %d, want %d (%v)", noise, got, want, err)

@@ -66,7 +66,8 @@ func Resolve(path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 }
 
-// ofProcess reports whether a path names an open file of a process, as the target of /dev/stdout does.
+// ofProcess reports whether a path may name an open file of a process. For example, /dev/stdout is a link to such a
+// path, /proc/self/fd/1.
 func ofProcess(path string) bool {
 	return strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/fd/")
 }
@@ -84,8 +85,8 @@ func writeInto(path string, data []byte, flag int) error {
 // newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// replace writes the file at path anew. If there is an earlier file, the caller passes the FileInfo of that file, and
-// the new file gets the same mode and owner. If the caller passes nil, the new file gets newMode.
+// The function 'replace' writes a new file to path. If a file exists there, the caller passes the FileInfo of the
+// existing file, and the new file gets the same mode and owner. If the caller passes nil, the new file gets newMode.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))

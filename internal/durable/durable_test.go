@@ -156,8 +156,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestOpenFile writes to an open file through its name in /proc. /dev/stdout leads to such a name. The earlier data in
-// the file must stay.
+// TestOpenFile writes to an open file through a path such as /dev/fd/3, and through a link to this path. /dev/stdout is
+// a link to a similar path. The earlier data in the file must stay.
 func TestOpenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	f, err := os.Create(path)

@@ -10,7 +10,7 @@ import "github.com/rscert/rscert/internal/smoothing"
 // statement about an unknown clean input needs the Allowance.
 func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
 
-// allowance returns the Allowance for inputs with this number of values.
+// The method 'allowance' returns the bound that the method Allowance describes, for inputs with this number of values.
 func (n *noise) allowance(dimensions int) float64 {
 	if n.quantise == nil {
 		return 0

@@ -10,21 +10,20 @@ const (
 	chanceLevel  = 0.05 // above this p-value, the accuracy may be chance
 	uselessLevel = 0.05 // below this p-value, the accuracy is too low for a useful model
 	baseLevel    = 0.001
-	fewAnswers   = 10 // if there are fewer answers, they may all be equal by chance
+	fewAnswers   = 10 // if there are fewer answers, equal answers are no sign of a mistake
 )
 
 // judgeAccuracy tests the accuracy of the answers against chance, for m classes. The tests are exact binomial tests of
 // the number k of right answers among n:
 //
-//   - The accuracy may be chance if P(Bin(n, 1/m) ≥ k) > 0.05.
+//   - The accuracy may be chance if P(Bin(n, 1/m) ≥ k) > 0.05 and not all answers are right.
 //   - The accuracy is too low for a useful model if P(Bin(n, u) ≤ k) < 0.05, where u = 1/m + (1 − 1/m)/4 is a quarter
 //     of the way from chance to 1.
 //
-// If both hold, the set-up is suspect. If only the first holds, there are too few examples to decide. Suppose now that
-// more than a tenth of the labels differ from the most frequent label. Then the set-up is also suspect in two other
-// cases. In the first case, there are at least ten answers and all of them are equal. In the second case, always
-// answering the most frequent label would be right more often than the model (McNemar's exact test, p-value below
-// 0.001).
+// If both hold, the set-up is suspect. If only the first holds, there are too few examples to decide. If more than a
+// tenth of the labels differ from the most frequent label, the set-up is also suspect in two other cases. In the first
+// case, there are at least ten answers and all of them are equal. In the second case, a classifier that always answers
+// the most frequent label would be right more often than the model (McNemar's exact test, p-value below 0.001).
 func judgeAccuracy(predicted, labels []int, m int) Finding {
 	n, right := len(predicted), 0
 	for i, k := range predicted {

@@ -42,7 +42,7 @@ func TestJudgeConstantAnswers(t *testing.T) {
 	if got := judgeAccuracy(predicted, labels, 2); got.Outcome != Fine {
 		t.Errorf("all right: %s", got.Outcome)
 	}
-	for i := range 5 { // 15 of 20 are right, which is not chance by the binomial test: P(Bin(20, 1/2) ≥ 15) = 0.0207
+	for i := range 5 { // 15 of 20 answers are right; the binomial test rejects chance, as P(Bin(20, 1/2) ≥ 15) = 0.0207
 		labels[i] = 1
 	}
 	if got := judgeAccuracy(predicted, labels, 2); got.Outcome != Suspect {

@@ -10,9 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// chooseSeed chooses the seed of the noise. Each experiment draws its own seed. The reason is that certificates are
-// valid only if nobody chose the model by results under the same noise. For example, if a model was chosen by its
-// certified accuracy at seed 1, certificates at seed 1 are not valid.
+// chooseSeed chooses the seed of the noise. Each experiment draws its own seed, unless the spec fixes one. The reason
+// is that certificates are valid only if the noise is new: results under the same noise must not have influenced the
+// choice of the model. For example, if a model was chosen by its certified accuracy at seed 1, certificates at seed 1
+// are not valid.
 func (e *Experiment) chooseSeed() error {
 	s := &e.Spec
 	if s.FixedSeed != nil {

@@ -102,8 +102,8 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	return nil
 }
 
-// checkRecorded returns an error unless the columns in the record of a run have the same names as c, the columns of the
-// data.
+// checkRecorded compares the columns c of the data with the recorded columns of a run. It returns an error unless both
+// have the same names in the same order.
 func (c columns) checkRecorded(of []spec.SigmaColumn, data string) error {
 	if len(of) != len(c.names) {
 		return spec.BadInputf("%s: has %d columns, and the run has a σ for %d", data, len(c.names), len(of))

@@ -39,8 +39,8 @@ func (e *Experiment) parallel() int {
 	return len(e.models())
 }
 
-// Sampler returns a sampler of the model on all devices. The sampler reruns samples of the experiment's first example
-// in other batches and compares the outputs. The caller sets N0, Progress and Lost.
+// Sampler returns a sampler of the model on all devices. For one example, the sampler reruns samples in other batches
+// and compares the outputs (ComparesFirst). The caller sets N0, Progress and Lost.
 func (e *Experiment) Sampler() smoothing.Sampler {
 	s := smoothing.Sampler{
 		Classifier: e.model, Seed: e.Spec.Seed, Workers: e.threads, Compare: ComparesFirst(e.Spec.Conditions, e.data.Len()),
@@ -51,9 +51,9 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 	return s
 }
 
-// ComparesFirst returns a function that chooses the example whose samples are rerun in other batches to compare the
-// outputs. It chooses the first example of the whole experiment, even if the experiment is a shard. Every run therefore
-// makes this comparison once, even if it is split into shards.
+// ComparesFirst returns a function that decides whether the sampler reruns samples of an example in other batches and
+// compares the outputs. The function returns true only for the first example of the whole experiment, even if this
+// experiment is only a shard. So a run that is split into shards makes this comparison only once.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

@@ -36,7 +36,7 @@ func (c Console) Warnf(code warning.Code, format string, args ...any) {
 // Notef sends a note. The arguments may name parameters, as in param.Textf.
 func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, args...)) }
 
-// longSilence is the time of silent work after which the user wants to know what rscert does.
+// longSilence is the longest time that rscert works without telling the user what it does.
 const longSilence = 2 * time.Second
 
 // afterSeconds sends a note unless the caller stops the timer within longSilence.
@@ -60,7 +60,7 @@ type Experiment struct {
 	data      *dataset.Dataset
 	noise     *noise
 	other     *graph.Arrangement // arrangement of the values in the other layout; nil: the layout does not matter
-	onHost    error              // error that kept a device from making the noise, or nil
+	onHost    error              // reason why a device cannot make the noise, so that the host makes it; or nil
 	threads   int
 	positions []int // positions of the examples in the data
 
@@ -144,8 +144,8 @@ func (e *Experiment) open(ctx context.Context) error {
 }
 
 // openData opens the data, or the requests. The model's file may list the labels of its classes in order. If the user
-// names no classes, openData numbers the classes in this order. Otherwise openData removes the list from the spec,
-// because run.json records the spec.
+// names no classes, openData numbers the classes in this order. If openData does not use this order, it removes the
+// list from the spec, so that run.json does not record the list.
 func (e *Experiment) openData(ctx context.Context) (err error) {
 	if e.Spec.Requests != nil {
 		e.data, err = e.requests()
@@ -239,8 +239,8 @@ func (e *Experiment) chooseExamples() error {
 	return spec.BadInputf("%s %s: has none of the %d examples", param.Shard, e.Spec.Shard, len(whole.Positions(e.data.Len())))
 }
 
-// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If the user named the file,
-// errors are InputErrors.
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If the caller names the library's
+// file, all errors are InputErrors.
 func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
 	path, err := ortlib.FindFor(device.Build(), named)
 	var library *onnx.Runtime

@@ -28,7 +28,7 @@ const (
 	AspectAccuracy Aspect = "accuracy" // accuracy without noise, compared with chance
 )
 
-// code returns the code of the warnings about an aspect.
+// The method 'code' returns the warning code for problems of this aspect.
 func (a Aspect) code() warning.Code {
 	switch a {
 	case AspectLayout:

@@ -11,10 +11,11 @@ import (
 )
 
 // givesBytes reports whether the model receives the data's bytes, 255·x. (The model's graph rounds and clamps them.)
-// The model receives bytes if its input has an integer type, the data are bytes, and no mean or std is given. The
-// float32 nearest to k/255, divided by the float64 nearest to 1/255, gives k. Without mean and std, data that are not
-// bytes are an error for a model with uint8 inputs. For a model with inputs of another integer type, the graph rounds
-// such data without scaling them.
+// The model receives bytes if its input has an integer type, the data are bytes, and no mean or std is given. If the
+// input type is uint8, data on the lattice k/255 count as bytes too. The float32 nearest to k/255, divided by the
+// float64 nearest to 1/255, gives k. Suppose that the data are not bytes, and no mean or std is given. If the input
+// type is uint8, givesBytes returns an error. If it is another integer type, the model's graph rounds the data without
+// scaling them.
 func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {
 	intake := e.model.Intake()
 	if intake == graph.Floats || len(mean) > 0 || len(std) > 0 {
@@ -34,7 +35,7 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
 }
 
-// BytesGiven is the text that run.json lists among the changes if the model receives bytes.
+// BytesGiven is an entry in run.json's list of changes. It means that the model receives bytes.
 const BytesGiven = "values are given as 255·x"
 
 // The method 'changes' lists the edits of the model's graph and the changes of the model's inputs, for run.json.

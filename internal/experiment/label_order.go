@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// orderLevel is the p-value below which judgeOrder reports another order of the labels.
+// orderLevel is the significance level of the four tests of judgeOrder together.
 const orderLevel = 0.001
 
 // A relabelling maps labels of the data to classes of the model. Labels that are not in the map stay as they are.
@@ -111,7 +111,8 @@ func agreement(predicted, labels []int, r relabelling) (before, after int) {
 	return before, after
 }
 
-// The function 'halves' divides the examples into two halves. Each half has every other example of each label.
+// The function 'halves' divides the examples into two halves. The examples of each label go to the two halves
+// alternately.
 func halves(labels []int) (first, second []int) {
 	seen := map[int]int{}
 	for i, label := range labels {

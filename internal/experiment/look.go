@@ -25,7 +25,7 @@ type Look struct {
 	// provider.
 	Float32 *float64 `json:"clean_accuracy_f32,omitempty"`
 	Differ  *int     `json:"differ_from_f32,omitempty"`
-	// Findings judges whether model, data and noise fit each other.
+	// Findings holds the judgements of Look about the set-up.
 	Findings []Finding `json:"-"`
 	// Low and High are the range of the data. If this range is unknown, they are the range of the examples that Look
 	// reads.
@@ -138,8 +138,8 @@ func (e *Experiment) lookInputs() (x looked, err error) {
 	return x, nil
 }
 
-// classify returns the votes for n inputs of d values each. If the time limit passes, it returns only the votes for the
-// inputs that it has classified so far. These are at least one batch.
+// classify returns the model's votes for n inputs of d values each. It stops after the time limit, but not before the
+// end of the first batch. It then returns fewer than n votes.
 func classify(ctx context.Context, model *onnx.Model, n, d int, limit time.Duration, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)
@@ -178,7 +178,8 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// If there are fewer than fewExamples examples, chance alone may explain a low accuracy under noise.
+// fewExamples is the smallest number of examples for a warning about a low accuracy under noise. With fewer examples,
+// chance alone may explain a low accuracy.
 const fewExamples = 20
 
 // percent formats an accuracy on the examples of l.

@@ -32,7 +32,7 @@ type noise struct {
 	quantise *smoothing.Quantiser // nil if the data are on a lattice
 	low      float64              // lowest value of quantised data
 	high     float64
-	rounds   bool // inputs off the lattice move to lattice points
+	rounds   bool // inputs off the lattice are rounded to lattice points
 
 	// These fields are for noise with a scale for each column. For such noise, the field 'lattice' is nil.
 	columns *smoothing.ColumnNoise
@@ -143,10 +143,11 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// The method 'reading' returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
-// an example. This amount is the distance between the example's values and the values in the data file, plus the
-// largest distance by which the conversion can move a perturbed example. For data on a lattice, the result is 0,
-// because float32 determines their values exactly.
+// The method 'reading' returns how much the conversion of float64 numbers to float32 reduces every radius of an
+// example. This amount is the sum of two distances. The first is the distance between the example's values and the
+// numbers in the data file. The second is the largest distance that the conversion can move a perturbed example. If the
+// field 'rounds' is set, only the first distance counts. For data on a lattice, the result is 0, because the float32
+// numbers determine the lattice points.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
@@ -247,8 +248,8 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// The function 'channels' returns the values of mean or std for the channels. Without values it returns the argument
-// 'absent'. Otherwise it returns an error unless there is one value, or one value per channel.
+// The function 'channels' checks the values of mean or std and returns them. There must be one value for all channels,
+// or one value per channel. If no values are given, the function returns the argument 'absent' as the only value.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil

@@ -94,8 +94,7 @@ func byteLattice(low, high float32) dataset.Lattice {
 	return dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), Low: low, High: high}
 }
 
-// The noise at the model's input must have the standard deviation σ/std and must come from the given stream. Each
-// sample has its own noise.
+// The noise at the model's input must have the mean 0 and the standard deviation σ/std.
 func TestInputHasItsNoise(t *testing.T) {
 	const sigma, samples = 0.3, 20000
 	std := []float64{0.5, 4}

@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// If the noise's standard deviation is outside these limits, float32 loses the noise, or the noise is infinite.
+// These are the limits of the noise's standard deviation at the model's input. Below minScale, the noise is lost in
+// float32. Above maxScale, the noise may become infinite.
 const minScale, maxScale = 1e-30, 1e30
 
 // normalisation computes (x − mean)/std for each value of the model's input, for noise in floats. Noise on a

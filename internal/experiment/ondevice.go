@@ -10,8 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placeNoise makes the models generate the noise if the spec asks for it. If one model cannot generate noise, or if the
-// bits of its noise differ from the host's noise, the host generates all noise. The error 'why' then gives the reason.
+// placeNoise decides whether the models or the host generate the noise. The models generate only noise on a lattice.
+// They generate it if the spec asks for it. They also generate it if the spec leaves the choice open and the first
+// device has its own memory. If one model cannot generate noise, or generates other bits than the host, the host
+// generates the noise of all models. The error 'why' then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -75,7 +77,8 @@ func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint6
 	return smoothing.CompareNoise(ctx, m, seed, indices, examples)
 }
 
-// checksAtOnce is the maximum number of batches that a device runs simultaneously.
+// checksAtOnce is the maximum number of checks that startNoise runs at the same time. A device runs at most this number
+// of batches simultaneously.
 const checksAtOnce = 2
 
 // noiseOn returns the side that makes the noise, host or device.

@@ -9,11 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Perturbed returns the noisy inputs for the values of a perturbed example. It also returns the distance of these
-// values from the unperturbed example x, rounded up, in the norm of the run's radii. If the data are on a lattice, the
-// values are rounded to the lattice of the noise, and the distance is between lattice points. If the data are on no
-// lattice, Perturbed measures the distance from the numbers in the data file, before their conversion to float32. The
-// experiment must have noise on a lattice.
+// Perturbed returns the noisy inputs for the values of a perturbed example. It also returns an upper bound on the
+// distance between these values and the unperturbed example x, in the norm of the run's radii. If the lattice of the
+// noise contains the data, Perturbed first rounds the values and x to this lattice. Otherwise it measures the distance
+// from the numbers in the data file, before their conversion to float32. The noise of the experiment must be on a
+// lattice.
 func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
 	if !e.noise.onLattice() {
 		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")
@@ -42,7 +42,7 @@ func (n *noise) points(values []float32) []int32 {
 	step, _ := n.step.Float64()
 	points := make([]int32, len(values))
 	for d, v := range values {
-		if n.data.Holds(values[d : d+1]) { // the value may be a rounded lattice point
+		if n.data.Holds(values[d : d+1]) { // v is a lattice point of the data, perhaps rounded to float32
 			points[d] = toInt32(n.refined * n.data.Index(v))
 		} else {
 			points[d] = toInt32(int(math.RoundToEven(float64(v) / step)))
@@ -51,7 +51,7 @@ func (n *noise) points(values []float32) []int32 {
 	return points
 }
 
-// arrange writes integers in the order of the model's input.
+// arrange copies the points to dst, in the order of the model's input.
 func (n *noise) arrange(dst, points []int32) {
 	for d := range dst {
 		from := d
@@ -62,7 +62,8 @@ func (n *noise) arrange(dst, points []int32) {
 	}
 }
 
-// length returns the norm of a vector of d coordinates, rounded up. The result is 0 only for the zero vector.
+// length returns the norm of a vector, rounded up. The vector has d coordinates, which the function 'coordinate'
+// returns. The result is 0 only for the zero vector.
 func (n *noise) length(d int, coordinate func(int) float64) float64 {
 	norm, sum := n.law.Norm(), 0.
 	for i := range d {

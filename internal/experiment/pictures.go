@@ -65,8 +65,8 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	return p.noise.plain(p.run.Parameters.Law.Law(), p.run.Parameters.Sigma)
 }
 
-// Draw makes two images of an example from the run's data set: without noise, and with noise of the run's law and seed.
-// It clips values to [0,1].
+// Draw makes two images of an example from the run's data set. The first image has no noise. The second image has noise
+// of the run's law and seed. Draw clips values to [0,1].
 func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 	if index < 0 || index >= p.data.Len() {
 		return nil, nil, spec.BadInputf("example %d: the data set has %d", index, p.data.Len())
@@ -100,7 +100,7 @@ func drawRGB(values []float32, shape []int) image.Image {
 	return picture
 }
 
-// The method 'plain' prepares noise in the units of the data, without normalisation.
+// The method 'plain' prepares the noise for values in the units of the data, not for normalised values.
 func (n *noise) plain(l law.Law, sigma float64) error {
 	n.channel = func(int) int { return 0 }
 	return n.prepare(l, sigma, []float64{0}, []float64{1})
@@ -124,9 +124,9 @@ func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Strea
 	return err
 }
 
-// DrawAttacked makes an image of an example, the change that an attack made to it, and the attacked example, side by
-// side. Grey means no change. DrawAttacked scales the changes so that the largest change becomes black or white. It
-// clips values to [0,1]. The shape must be Drawable.
+// DrawAttacked makes one image from three pictures, side by side: the example, the change that an attack made, and the
+// attacked example. Grey means no change. DrawAttacked scales the changes so that the largest change becomes black or
+// white. It clips values to [0,1]. The shape must be Drawable.
 func DrawAttacked(example, attacked []float32, shape []int) image.Image {
 	most := float32(0)
 	for i, v := range example {

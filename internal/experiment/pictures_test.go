@@ -53,7 +53,7 @@ func TestPictures(t *testing.T) {
 				squares, n = squares+d*d, n+1
 			}
 		}
-		// The root mean square of the noise of about 20 pixels must be within a factor of two of σ.
+		// The noise is measured at about 20 pixels. Its root mean square must be between σ/2 and 2σ.
 		if s := math.Sqrt(squares / n); n < 10 || s < 0.05 || s > 0.2 {
 			t.Errorf("%s: the noise of %v pixels has standard deviation %v, want about 0.1", kind, n, s)
 		}

@@ -18,12 +18,13 @@ type reading struct {
 	feed normalisation
 }
 
-// readingLevel is the p-value below which a reading counts as better, with Bonferroni's correction for all readings.
+// readingLevel is the level of the test whether a reading is better. The p-value of each reading is first multiplied by
+// the number of readings (Bonferroni's correction).
 const readingLevel = 0.001
 
-// judgeReadings tries the other layout and, if more than a twentieth of the answers are wrong, other scales and orders
-// of the values. The set-up is suspect if clearly more answers are right under one of these readings, by McNemar's
-// exact test.
+// judgeReadings tries the other layout. If more than a twentieth of the answers are wrong, it also tries other scales
+// and orders of the values. The set-up is suspect if clearly more answers are right under one of these readings (see
+// the function 'better').
 func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale Finding, err error) {
 	text, matters := e.layoutText()
 	layout, scale = Finding{AspectLayout, Fine, text}, e.judgeRange(x)
@@ -60,8 +61,9 @@ func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale
 	return layout, scale, err
 }
 
-// judgeBytes compares the answers to values in [0,1] with the answers to whole numbers from 0 to 255. If the answers do
-// not tell which values the model was fitted to, the set-up is suspect only if most answers are wrong.
+// judgeBytes runs the model on values in [0,1] and on whole numbers from 0 to 255, and compares how many answers are
+// right. If neither kind of values is clearly better, the set-up is suspect if most answers to values in [0,1] are
+// wrong.
 func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Time) (Finding, error) {
 	asBytes := reading{feed: e.normalised(e.noise.Arrangement, e.noise.mean, []float64{1 / 255.})}
 	answers, err := e.answers(ctx, x, asBytes, deadline)
@@ -113,8 +115,8 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// The function 'better' reports whether clearly more answers are right under a reading. The argument 'readings' is the
-// number of readings that are tested.
+// The function 'better' reports whether clearly more answers are right under a reading, by McNemar's exact test. The
+// argument 'readings' is the number of readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
 	for i, k := range answers {
@@ -192,7 +194,7 @@ var usualScales = []struct {
 // The method 'readings' lists other scales of the data, and other orders of an image's channels, rows and columns.
 func (e *Experiment) readings(x looked) []reading {
 	if e.noise.bytes || e.denoiser != nil || e.Spec.Scaled() {
-		return nil // the model takes bytes, a denoiser prepares its inputs, or each column has its own scale
+		return nil // nothing to try: the model takes bytes, has a denoiser, or each column has its own σ
 	}
 	a, mean, std := e.noise.Arrangement, e.noise.mean, e.noise.std
 	var all []reading
@@ -216,7 +218,7 @@ func (e *Experiment) readings(x looked) []reading {
 	return append(all, e.imageReadings()...)
 }
 
-// The function 'commas' writes numbers as a parameter takes them: 0.5,0.25.
+// The function 'commas' writes numbers in the form of a parameter's value, for example 0.5,0.25.
 func commas(numbers []float64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
 }

@@ -10,10 +10,12 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Request returns the example for the values of a request, in the order of the data. Values that are not finite, or
-// outside the range of the noise, are InputErrors. If the argument 'round' is false, values off the lattice are
-// InputErrors, too. If it is true, such values move to the nearest lattice points, and the example's Quantisation
-// bounds the distance.
+// Request returns an example with the values of a request. The values are in the order of the data. Request returns an
+// InputError for a value that is not finite. If the lattice of the noise contains the run's data, the argument 'round'
+// says what happens to values off the lattice of the data. If 'round' is false, Request returns an InputError for such
+// values. If 'round' is true, Request moves them to the nearest lattice points as far as mayRound allows it, and the
+// example's Quantisation bounds the distance. If values are then still outside the range of the noise, Request returns
+// an InputError.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise
 	for d, x := range values {
@@ -36,10 +38,10 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 	return Example{Index: index, Label: certify.UnknownLabel, Input: input, Quantisation: quantisation}, nil
 }
 
-// mayRound returns an error if values off the lattice must not be moved to lattice points. If the argument 'round' is
-// false, no value may be moved. Otherwise every value may be moved if the lattice is that of bytes or of 16-bit
-// integers: values below 0 move to 0, and values above 1 move to 1. On other lattices, only values in the range of the
-// noise may be moved.
+// mayRound returns an error if Request must not move the values to lattice points. If the argument 'round' is false,
+// Request must move no value. If 'round' is true and the lattice is k/255 or k/65535, Request may move every value:
+// values below 0 move to 0, and values above 1 move to 1. On other lattices, Request may move values only if they are
+// in the range of the data.
 func (e *Experiment) mayRound(values []float32, round bool) error {
 	data := e.noise.data
 	if !round {
@@ -57,7 +59,8 @@ func (e *Experiment) mayRound(values []float32, round bool) error {
 	return nil
 }
 
-// The method 'requests' returns a data set that has the shape and the range of the inputs in requests.
+// The method 'requests' returns a data set for an experiment whose inputs come in requests. The data set has the shape
+// and the range of these inputs.
 func (e *Experiment) requests() (*dataset.Dataset, error) {
 	r := e.Spec.Requests
 	low, high := float32(0), float32(1)

@@ -58,8 +58,8 @@ func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, wo
 	})
 }
 
-// runAlone makes each worker run the model on the given number of batches, like a program whose inputs are ready in
-// memory.
+// runAlone makes each worker run the model on the given number of batches. The inputs are in memory, so the workers do
+// nothing else.
 func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int) error {
 	var wait sync.WaitGroup
 	failed := make(chan error, workers)
@@ -82,15 +82,15 @@ func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int)
 	return <-failed
 }
 
-// A benchModel is a model together with an input for it.
+// A benchModel describes a model: its file, the shape of its input, and the σ of the noise.
 type benchModel struct {
 	name, file string
 	shape      []int
 	sigma      float64
 }
 
-// benchModels lists a bundled model, a VNN-COMP 2021 model, and the models of scripts/bench_models.py in
-// $RSCERT_BENCH_MODELS.
+// benchModels lists a bundled model, a VNN-COMP 2021 model, and the models that scripts/bench_models.py wrote to the
+// folder $RSCERT_BENCH_MODELS.
 func benchModels() []benchModel {
 	made := os.Getenv("RSCERT_BENCH_MODELS")
 	return []benchModel{
@@ -102,7 +102,8 @@ func benchModels() []benchModel {
 	}
 }
 
-// open loads the model, and makes an input of bytes on the lattice. It skips the benchmark if the model is missing.
+// open loads the model, and makes an input whose values are bytes divided by 255. It skips the benchmark if the model
+// is missing.
 func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Input) {
 	bytes, err := os.ReadFile(m.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +135,7 @@ func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Inpu
 	return model, input
 }
 
-// BenchmarkSampling draws samples from real models on the CPU in the same way as 'certify'. An op is one sample. The
+// BenchmarkSampling runs real models on noisy inputs on the CPU, in the same way as 'certify'. An op is one sample. The
 // metric '%outside-ort' is the share of the workers' time outside ONNX Runtime: noise, votes, scheduling and waiting.
 func BenchmarkSampling(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
@@ -152,10 +153,10 @@ func BenchmarkSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone. Both variants have the same number of
-// inputs and of parallel single-threaded calls. An op is one round with both variants, each of a second or more. The
-// metric 'ratio' is the time of ONNX Runtime alone, divided by the time of sampling. The metric is the median over
-// rounds, because other programs on the machine disturb the median less than the mean.
+// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone. Both variants run the model on the
+// same number of inputs, and make the same number of single-threaded calls in parallel. In each op, each variant runs
+// once, for a second or more. The metric 'ratio' is the time of ONNX Runtime alone, divided by the time of sampling. It
+// is the median over all ops, because other programs on the machine disturb the median less than the mean.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {
@@ -166,7 +167,7 @@ func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 				b.Fatal(err)
 			}
 			batches := max(8, int(time.Second/time.Since(started)))
-			n := int64(batches*workers*model.Batch()) - 1 // with the input without noise, all batches are full
+			n := int64(batches*workers*model.Batch()) - 1 // the input without noise fills the last batch
 			var ratios []float64
 			fastest := time.Duration(1 << 62)
 			b.ResetTimer()

@@ -185,8 +185,8 @@ func suspects(findings []Finding) (aspects []Aspect) {
 	return aspects
 }
 
-// Look must find each of these mistakes (docs/first-model.md lists them). The field 'wants' is the aspect that must be
-// suspect.
+// TestWrongSetups makes the mistakes that docs/first-model.md lists, and checks that Look finds each of them. The field
+// 'wants' is the aspect that Look must call suspect.
 func TestWrongSetups(t *testing.T) {
 	digits := readImages(t, bundled+"mnist", 200, dataset.Options{})
 	keras := exportImages(t, "keras")

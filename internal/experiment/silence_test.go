@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// A note appears only if work without any output takes long.
+// TestAfterSeconds checks that afterSeconds sends its note if the caller stops the timer after 3 seconds, and no note
+// if the caller stops it after 1 second.
 func TestAfterSeconds(t *testing.T) {
 	for work, want := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,8 @@ type split struct {
 	data   dataset.Lattice
 }
 
-// prepareSplit does the work of prepare for the law Splitting. The data and all inputs must be on a lattice.
+// prepareSplit does the work of the method 'prepare' if the law is Splitting. The data and all inputs must be on a
+// lattice.
 func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 	switch {
 	case n.data.Kind == dataset.NoLattice:
@@ -45,8 +46,8 @@ func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 // onLattice reports whether the inputs stay on a lattice under the noise.
 func (n *noise) onLattice() bool { return n.lattice != nil || n.split != nil }
 
-// place returns the noisy inputs of an example that is a point of the lattice. The integers that give this point are in
-// the order of the model's input.
+// place returns the noisy inputs of an example that is a lattice point. The argument 'integers' gives this point in
+// steps of the lattice, in the order of the model's input.
 func (n *noise) place(integers []int32) (smoothing.Input, error) {
 	if n.split == nil {
 		return n.lattice.Input(integers, n.channel)

@@ -8,14 +8,15 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The set-up is probably wrong if the width of the data's range exceeds muchSpan·σ, or if absolute values at the
-// model's input exceed muchInput.
+// The set-up is probably wrong if the range of the data is wider than muchSpan·σ, or if the model's input gets values
+// above muchInput or below −muchInput.
 const (
 	muchSpan  = 200
 	muchInput = 50
 )
 
-// rangeMistake looks for mistakes in the range of the data, σ, mean and std.
+// rangeMistake reports whether σ, mean or std probably do not fit the range of the data. It also returns a text that
+// says why.
 func (e *Experiment) rangeMistake() (text param.Text, wrong bool) {
 	if e.Spec.Noise == spec.Float || e.Spec.Scaled() {
 		return text, false // the range of the data is unknown
@@ -36,8 +37,8 @@ func (e *Experiment) rangeMistake() (text param.Text, wrong bool) {
 		data.Low, data.High, symbol, e.Spec.Sigma, symbol, param.SigmaScale), true
 }
 
-// maybeFittedToBytes reports whether the model may have been fitted to whole numbers from 0 to 255. rscert scales such
-// data to [0,1]. Models of scikit-learn are fitted to raw columns.
+// maybeFittedToBytes reports whether the model may have been fitted to whole numbers from 0 to 255. Models of
+// scikit-learn are often fitted to raw bytes, but rscert scales bytes to [0,1].
 func (e *Experiment) maybeFittedToBytes() bool {
 	return e.noise.data.Kind == dataset.ByteLattice && e.file.Learned() && len(e.Spec.Std) == 0 && e.Spec.Noise != spec.Float && !e.Spec.Scaled()
 }

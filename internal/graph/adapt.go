@@ -10,8 +10,9 @@ import (
 )
 
 // This file rewrites users' models into the form that the rest of the package expects. In this form a model has one
-// input of rows of floats and one tensor of scores. Every edit adds a deterministic function before or after the model.
-// This function is then part of the certified classifier. Model.Changes records every edit.
+// input, whose rows hold floats, and one tensor of scores. An edit adds deterministic nodes before or after the model's
+// own nodes, or removes a ZipMap node. The certified classifier is the edited model. Adaptation.Changes records every
+// edit.
 
 // Intake says how rscert converts the values that it passes to a model's input.
 type Intake int
@@ -33,9 +34,9 @@ type Adaptation struct {
 }
 
 // adapt edits the model's graph, and notes the labels of its classes. It removes ZipMap nodes, so that the output is a
-// tensor and not a list of maps. It also joins one-column inputs, and rounds values for integer inputs. The argument
-// 'info' describes the file. The argument 'columns' lists the names of the data's columns; it is nil if the columns are
-// unnamed.
+// tensor and not a list of maps. If each input is one column of a table, adapt joins the inputs into one. If an input
+// takes integers, adapt adds nodes that round the values. The argument 'info' describes the file. The argument
+// 'columns' lists the names of the data's columns; it is nil if the columns are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.noteLabels(classLabels(m.Graph))

@@ -13,8 +13,8 @@ import (
 type Builder struct {
 	// Nodes lists the nodes added so far, each after the nodes that compute its inputs.
 	Nodes []*onnxpb.NodeProto
-	// Initializers lists the constants added so far, if NewInitializing returned the builder. Other builders turn
-	// constants into nodes, because before IR version 4 each initializer would also have to be an input.
+	// Initializers lists the constants added so far, if NewInitializing made the builder. A builder made by NewBuilder
+	// turns each constant into a node: before IR version 4, an initializer would also have to be an input.
 	Initializers []*onnxpb.TensorProto
 	name         func() string
 	initializing bool

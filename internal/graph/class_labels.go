@@ -43,9 +43,9 @@ func classLabels(g *onnxpb.GraphProto) (labels []string) {
 	return nil
 }
 
-// labelsBehind returns the labels among which an output chooses. Either the node that computes the output lists the
-// labels, or this node picks from a list of labels (ArrayFeatureExtractor). Nodes that only change the type or the
-// shape may follow.
+// labelsBehind finds the node that chooses a label for an output, and returns all labels that this node can choose. The
+// node lists the labels in an attribute or, if it is an ArrayFeatureExtractor, takes them from an initializer. Between
+// this node and the output there may be nodes that only change the type or the shape.
 func labelsBehind(g *onnxpb.GraphProto, producers map[string]*onnxpb.NodeProto, name string) []string {
 	for range len(g.Node) { // a graph that is not valid may have a cycle
 		n := producers[name]
@@ -113,7 +113,7 @@ func stringsOf(a *onnxpb.AttributeProto) []string {
 	return unknownStrings(a, field)
 }
 
-// unknownStrings returns the strings in a field of the message. This field is missing in rscert's onnx.proto.
+// unknownStrings returns the strings in a field of the message. It is for fields that rscert's onnx.proto omits.
 func unknownStrings(m proto.Message, field protowire.Number) (texts []string) {
 	for rest := []byte(m.ProtoReflect().GetUnknown()); len(rest) > 0; {
 		number, wire, n := protowire.ConsumeField(rest)

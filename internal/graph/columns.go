@@ -30,9 +30,9 @@ func oneColumnEach(inputs []TensorInfo) bool {
 	return true
 }
 
-// joinColumns replaces D inputs of one column each by one input [N,D]. It matches inputs to the data's columns by name
-// or, if the columns have no names, by their order in the graph. A Split node in front of the inputs passes each input
-// its column, converted to the input's type.
+// joinColumns replaces D inputs of one column each by one input [N,D]. It matches the old inputs with the data's
+// columns by name. If the columns have no names, it takes the inputs in the order of the graph. The added nodes split
+// the new input into columns, and convert each column to the type and shape of the old input.
 func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, columns []string) error {
 	order, err := orderOf(inputs, columns)
 	if err != nil {

@@ -60,10 +60,9 @@ func readContract(info *Info, output string) (Contract, error) {
 }
 
 // batchSize returns the value of Contract.Batch. An input of one dimension has no batch dimension. In any other input,
-// the first dimension is the batch dimension if its size is free. If its size is fixed, it is the batch dimension if
-// the output has at least two dimensions, and the first size of the output is free or equal to the input's. If the
-// output's shape is unknown, the first size of the input counts as the batch size if it is 1 or if the input has four
-// dimensions.
+// the first dimension is the batch dimension if its size is free. Suppose that this size is fixed at n. If the output
+// has two or more dimensions, and its first size is n or free, n is the batch size. If the output's shape is unknown, n
+// counts as the batch size if n is 1 or the input has four dimensions.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -77,7 +76,7 @@ func batchSize(input, output TensorInfo) int {
 		}
 		return NoBatch
 	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
-		return 1 // a batch of one sample with one number as output
+		return 1 // the input is a batch of one sample, and the output is one number
 	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
 		return first.Size
 	}
@@ -94,7 +93,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // drop outputs of one number per sample, such as a loss, if one output is left
+	if len(candidates) > 1 { // leave out outputs of one number per sample, such as a loss
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}

@@ -210,8 +210,8 @@ func agree(a, b []Dim, channels int) bool {
 	return true
 }
 
-// learnsVariance reports whether a diffusion model's output has twice the image's channels. The second half of the
-// channels then holds the variance of the diffusion step.
+// learnsVariance reports whether a diffusion model's output has twice as many channels as its image. The second half of
+// the channels then holds the variance of the diffusion step.
 func (j *join) learnsVariance(out TensorInfo) bool {
 	return j.Kind.Diffusion() && !out.Unknown && len(out.Shape) >= 3 && j.channels() > 0 && out.Shape[1].Size == 2*j.channels() &&
 		agree(out.Shape, j.input.Shape, 2)

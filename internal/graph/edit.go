@@ -12,11 +12,11 @@ import (
 
 // This file edits graphs in place.
 
-// batchName is the name given to a batch dimension that had a fixed size.
+// batchName is the name that freeSizes gives to the batch dimension.
 const batchName = "rscert_batch"
 
 // freeSizes declares that the batch dimension of the graph's input and outputs may have any size. The argument 'size'
-// is the size that the graph has declared so far.
+// is the fixed batch size that the graph declares before this edit.
 func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 	for _, v := range slices.Concat(g.Input, g.Output) {
 		if v.GetName() != input && !slices.Contains(g.Output, v) {
@@ -42,8 +42,8 @@ func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
 	dropValueInfo(g)
 }
 
-// FeedFloat32 makes the graph's input and output float32. Nodes inside the graph convert them to and from the model's
-// own type. Inner values keep their names.
+// FeedFloat32 changes the type of the graph's input and output to float32. Added nodes convert the input from float32
+// to its old type, and the output from its old type to float32. Inner values keep their names.
 func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	e := newEditor(g)
 	in, out = input, output
@@ -85,7 +85,7 @@ func KeepOutput(g *onnxpb.GraphProto, output string) {
 // editor adds nodes to a graph.
 type editor struct {
 	graph     *onnxpb.GraphProto
-	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes, by the name of their value
+	constants map[string]*onnxpb.TensorProto // the graph's constants by name, from initializers and Constant nodes
 	producers map[string]*onnxpb.NodeProto
 	names     int
 	*Builder  // nodes to insert in front of all others
@@ -102,8 +102,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// The method 'finish' inserts the added nodes before the graph's own nodes. The added nodes depend only on the graph's
-// input and on constants, so finish also moves the Constant nodes ahead of them.
+// The method 'finish' puts the added nodes in front of the graph's own nodes. It puts the graph's Constant nodes in
+// front of the added nodes, because the added nodes may use these constants.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {

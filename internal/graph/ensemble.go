@@ -65,10 +65,10 @@ type EnsembleMember struct {
 	Outputs OutputKind // logits or probabilities
 }
 
-// EnsembleDigest returns the SHA-256 that identifies the graph of an ensemble. The digest is taken over a list of
-// lines. The first line gives the kind of average. A line "DIGEST OUTPUTS" follows for each member, in order. Each line
-// ends with a newline. The first line also holds a version number. This number changes if a later version of rscert
-// joins the same members in another way.
+// EnsembleDigest returns the SHA-256 that identifies the graph of an ensemble. It is the digest of a text in which
+// every line ends with a newline. The first line gives a version number and the kind of average. The version number
+// changes if a later version of rscert joins the same members in another way. Each further line describes one member,
+// in the order of the members: its SHA-256, two spaces, and the kind of its outputs.
 func EnsembleDigest(a Average, members []EnsembleMember) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "rscert ensemble 1: mean of %s\n", a)
@@ -84,8 +84,8 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
 // The members must take the same input and have the same number of classes. The argument 'names' holds the names of the
-// members' files. If a member does not fit, the error gives the name of its file and the reason. Join also returns the
-// digest and the kind of outputs of each member.
+// members' files. If a member does not fit, the error gives the name of its file and the reason. For each member, Join
+// also returns the digest and the kind of the outputs.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {
 	j := &joint{Ensemble: e, names: names}
 	j.prefix = "ensemble."
@@ -133,7 +133,7 @@ type joint struct {
 	opset     int64  // version of ONNX's operators
 }
 
-// The method 'add' checks the next member.
+// The method 'add' checks the next member and records it.
 func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 	info, err := describe(m)
 	if err != nil {
@@ -165,8 +165,8 @@ func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 	return nil
 }
 
-// The method 'match' checks that a member takes the same input as the earlier members and has the same number of
-// classes.
+// The method 'match' checks that a member takes the same input as the earlier members, and that it has as many classes
+// as they have.
 func (j *joint) match(c Contract) error {
 	first := j.contracts[0]
 	// Compare the input with the inputs of all earlier members. The first member alone does not suffice, because it may
@@ -263,14 +263,14 @@ func (j *joint) input(name string) *onnxpb.ValueInfoProto {
 		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: shape}}}}
 }
 
-// The method 'scores' turns a member's scores into a float32 value of shape [N, 1, m], of the kind that the ensemble
-// averages.
+// The method 'scores' adds nodes that convert a member's scores to the kind that the ensemble averages, logits or
+// probabilities. The result is a float32 value of shape [N, 1, m].
 func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	m := classesOf(j.contracts[0].Output)
 	value = out.Cast(value, Float32)
 	if kind == Logits && j.Average == AverageProbabilities {
 		value = out.Op("Reshape", value, out.Ints(-1, int64(m)))
-		if m == 1 { // the only score is the logit of the second of two classes
+		if m == 1 { // one score means two classes; the score is the logit of the second class
 			value = out.Op("Sigmoid", value)
 		} else {
 			value = out.Node("Softmax", []string{value}, IntAttribute("axis", 1))

@@ -23,16 +23,16 @@ import (
 )
 
 // This file reads external data. A model's file may store a tensor in another file and refer to it by name (onnx.proto,
-// TensorProto.external_data). rscert reads the other file itself, so ONNX Runtime never gets such a tensor. Otherwise
-// ONNX Runtime would read the file a second time, and the file might have changed by then. If the model is in memory,
-// ONNX Runtime would look for the file in the working directory.
+// TensorProto.external_data). rscert reads the other file itself, and gives ONNX Runtime the tensor's data. If ONNX
+// Runtime read the file a second time, it might get other data, because the file may have changed. And for a model in
+// memory, ONNX Runtime would look for the file in the working directory.
 
 // externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
 
-// smallWeight is a size in bytes. Sessions use weights of this size or more in place, without a copy. Smaller weights
-// are copied into the graph, because some of them hold shapes. Graph edits and ONNX Runtime's shape inference read the
-// weights that hold shapes.
+// smallWeight is the smallest size, in bytes, of a weight that sessions use in place, without a copy. Smaller weights
+// are copied into the graph, because some of them hold shapes, and the code that edits graphs or infers shapes reads
+// shapes only in the graph.
 const smallWeight = 1 << 10
 
 // externalFile is a file in a model's folder that holds external data.
@@ -47,8 +47,8 @@ type place struct {
 	offset, size int64
 }
 
-// readExternal reads the files that the model names. It replaces each external tensor by a tensor that either holds the
-// data or points at a weight.
+// readExternal reads the files that the model names. It changes each external tensor of the model: the tensor then
+// either holds its data or points at a weight.
 func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externalFile, weights Weights, err error) {
 	external, err := externalTensors(m)
 	switch {
@@ -64,7 +64,9 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	left := r.room // bytes left for the tensors; files have their own limit, because tensors can share bytes of a file
+	// The variable 'left' is the number of bytes that the tensors may still take. The field 'room' limits only the
+	// files, but tensors can share the bytes of a file.
+	left := r.room
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
@@ -92,7 +94,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 		if f, err = readExternalFile(r.root, e.file, &r.room); err != nil {
 			return e.wrong("%w", err)
 		}
-		r.files[e.file] = f // this also keeps the memory of f.block alive
+		r.files[e.file] = f // the memory of f.block stays allocated while the map holds f
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
 		return e.wrong("its %d bytes from byte %d on are not in '%s', which has %d bytes", e.size, e.offset, quote.Name(e.file), size)

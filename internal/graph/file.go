@@ -92,7 +92,8 @@ func readBuiltin(name string) (*File, error) {
 	return Parse(model, hex.EncodeToString(sum[:]), "")
 }
 
-// maxModel is the largest size of an ONNX file in bytes. It is the largest size of a protocol buffers message.
+// maxModel is the largest size of an ONNX file in bytes. An ONNX file is one protocol buffers message, and no message
+// can be larger.
 const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")

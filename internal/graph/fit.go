@@ -37,7 +37,7 @@ type Arrangement struct {
 	size     int
 }
 
-// Arrange copies the example's values, in the model's order, to the argument 'in'.
+// Arrange copies the example's values to the argument 'in', in the order of the model's input.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -48,9 +48,8 @@ func (a Arrangement) Arrange(in, example []float32) {
 	}
 }
 
-// Reindexed returns an arrangement for images [C,H,W] of the given shape. The function 'from' maps coordinates to
-// coordinates. Suppose that the arrangement 'a' takes a value of the input from the coordinates p. The returned
-// arrangement then takes this value from the coordinates from(p).
+// Reindexed returns an arrangement for images [C,H,W] of the given shape. Where the arrangement 'a' copies the value at
+// the coordinates p of an image, the new arrangement copies the value at the coordinates from(p).
 func (a Arrangement) Reindexed(shape []int, from func(c, row, column int) (int, int, int)) Arrangement {
 	h, w := shape[1], shape[2]
 	perm := make([]int, a.size)

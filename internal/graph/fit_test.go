@@ -57,7 +57,8 @@ func TestFit(t *testing.T) {
 		if !slices.Equal(got, k.want) || Product(sample) != len(got) {
 			t.Errorf("%s from %s %v: %v, want %v", k.input, k.data, k.layout, got, k.want)
 		}
-		if len(sizes(k.data)) == 3 || len(dims(k.input)) == 3 { // one of the two shapes gives the number of channels
+		// The channels are known only if one of the two shapes has a dimension of channels.
+		if len(sizes(k.data)) == 3 || len(dims(k.input)) == 3 {
 			for j := range got {
 				if int(got[j])/100 != a.Channel(j) {
 					t.Errorf("%s from %s %v: value %d is of channel %d, not %d", k.input, k.data, k.layout, j, int(got[j])/100, a.Channel(j))

@@ -9,8 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Floats returns the elements of a tensor of real numbers that the model stores, in its file or in another file. The
-// result ok is false if the tensor has another element type, or if the number of its elements does not fit its shape.
+// Floats returns the elements of a constant tensor of floats. The elements may be in the model's file or in another
+// file. The result 'ok' is false if the tensor's elements are not floats, or if the number of elements does not fit the
+// tensor's shape.
 func (f *File) Floats(t *onnxpb.TensorProto) (values []float64, ok bool) {
 	data := t.RawData
 	if w, external := weightOf(f.Weights, t); external {

@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// A model can store numbers of each type in fields, in bytes or in another file.
+// TestFloats reads tensors whose numbers are in a typed field, in raw bytes or in another file. It also checks that
+// Floats refuses wrong types and wrong numbers of elements.
 func TestFloats(t *testing.T) {
 	want := []float64{1.5, -2, 0.0625}
 	var singles, doubles, halves []byte

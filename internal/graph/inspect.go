@@ -99,7 +99,7 @@ func (t TensorInfo) shape() string {
 	return "[" + strings.Join(dims, ",") + "]"
 }
 
-// Info describes the contents that a model's file declares.
+// Info describes a model as its file declares it.
 type Info struct {
 	Inputs  []TensorInfo // inputs without an initializer
 	Outputs []TensorInfo

@@ -200,8 +200,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// tryRebatch follows the batch through a graph and assumes the same shape for all values. Even if the graph is damaged,
-// the search must end, and applying the edits that the search finds must not crash.
+// tryRebatch calls rebatch with the same shape for all values, and applies the edits that rebatch returns. Even if the
+// graph is damaged, rebatch must end, and Apply must not crash.
 func tryRebatch(m *onnxpb.ModelProto, c Contract) {
 	shapes, ints := map[string][]int64{c.Input.Name: {1, 2, 3, 4}}, make(map[string][]int64)
 	for _, n := range m.Graph.Node {

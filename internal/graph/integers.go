@@ -29,7 +29,7 @@ func (t ElemType) feedable() bool {
 	return integer || t.IsFloat()
 }
 
-// intakeOf returns the intake for an input of type t.
+// intakeOf says how rscert converts the values for an input of type t.
 func intakeOf(t ElemType) Intake {
 	switch _, integer := integerRanges[t]; {
 	case t == ElemType(onnxpb.TensorProto_UINT8):
@@ -94,8 +94,9 @@ func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	return nil
 }
 
-// lookedUp returns the name of the constant table whose rows a Gather node selects by the input's values, or "" if
-// there is no such node. Nodes between the input and the Gather node may only change the shape or the type.
+// lookedUp looks for a Gather node that uses the input's values to select rows of a constant table. It returns the name
+// of the table, or "" if no node does this. Nodes between the input and the Gather node may only change the shape or
+// the type.
 func lookedUp(g *onnxpb.GraphProto, input string) string {
 	constants := constantsOf(g.Initializer, g.Node)
 	same := map[string]bool{input: true}

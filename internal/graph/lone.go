@@ -9,8 +9,9 @@ import (
 // SplitLone appends nodes that turn one number into two scores: the logits [0, z], or the probabilities [1−p, p]. The
 // nodes multiply by constants and add constants, in float32. For a logit z, the nodes compute 0·z + 0 and 1·z + 0. For
 // a probability p, the nodes compute −p + 1 and p + 0. The rounding of 1−p to float32 does not change which score is
-// larger. If p ≠ ½, the two scores differ, because 1−p is exact for p ≥ ½ and is at least ½ for p < ½. If the scores
-// are equal, the class is 0. An infinite logit gives a NaN score, and a sample with a NaN score has no class.
+// larger. If p > ½, the computed 1−p is exact, so it is below p. If p < ½, the computed 1−p is at least ½, so it is
+// above p. If the scores are equal, the class is 0. An infinite logit gives a NaN score, and a sample with a NaN score
+// has no class.
 func SplitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores string) {
 	e := newEditor(g)
 	slope, offset := []float32{0, 1}, []float32{0, 0}

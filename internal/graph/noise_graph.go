@@ -31,15 +31,15 @@ import (
 // graph also avoids ArgMax, because on CUDA the library cuDNN decides which of several equal scores ArgMax takes and
 // how ArgMax treats NaN.
 
-// noiseOpset is the oldest operator set of a model that can get noise. From operator set 7 on, operators broadcast
-// their operands by themselves.
+// The nodes for noise and votes need operator set noiseOpset or a newer one. From operator set 7 on, operators
+// broadcast their operands by themselves.
 const noiseOpset = 7
 
 // maxRank limits the number of classes so that their ranks are exact in float32 (see AddVotes).
 const maxRank = 1 << 24
 
-// NoiseNames holds the names of the inputs of a graph that makes noise, and the name of its output, the votes. The
-// graph computes T noisy rows of D coordinates from any number E of examples.
+// NoiseNames holds the names of a graph's inputs and output after AddNoise and AddVotes. The graph computes T noisy
+// rows of D coordinates from any number E of examples.
 type NoiseNames struct {
 	Places  string // int32 [E, D]; the lattice points of the examples
 	Example string // int32 [T]; the index of the row's example, less than E
@@ -48,7 +48,7 @@ type NoiseNames struct {
 	Votes   string // int32 [T, 1]; m − class for a model of m classes, or 0 for no class
 }
 
-// Around describes the graph of a model to which noise and votes are added.
+// Around describes a model's graph. AddNoise and AddVotes add nodes to this graph.
 type Around struct {
 	graph   *onnxpb.GraphProto
 	opset   int64

@@ -120,7 +120,7 @@ func joinOpsets(least int64, models ...*onnxpb.ModelProto) ([]*onnxpb.OperatorSe
 	return all, nil
 }
 
-// importsOf returns the versions of the operator sets that a model's graph imports, by domain.
+// A model's graph imports operator sets. importsOf maps the domain of each set to the imported version.
 func importsOf(m *onnxpb.ModelProto) map[string]int64 {
 	versions := make(map[string]int64)
 	for _, o := range m.OpsetImport {

@@ -38,8 +38,8 @@ var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", 
 var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
-// The list 'classifiers' holds operators of scikit-learn's classifiers. They usually output the probabilities of all
-// classes, but some nodes output other scores.
+// The list 'classifiers' holds operators of scikit-learn's classifiers. These operators usually output the
+// probabilities of all classes, but some nodes output other scores.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
 // TellOutputs derives the kind of the model's scores from the node that computes them and from the argument 'scores'.
@@ -76,8 +76,8 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 const rowSumSlack = 4e-3
 
 // RowsLookLike reports whether any score is negative and whether every row of m scores sums to 1. It also returns the
-// number of rows that it examined. It skips rows with NaN, because they say nothing about the other rows. A score of −∞
-// counts as negative. Some models give this logit to masked classes.
+// number of rows that it examined. It skips rows with NaN, because a row with NaN says nothing about the other rows. A
+// score of −∞ counts as negative. Some models give masked classes the logit −∞.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {

@@ -30,9 +30,9 @@ import (
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
 // position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no
 // position for a softmax or a sum over the batch, and none for a matrix product that sums over the batch. It also
-// returns none for a scale that is computed from the whole tensor. The result of an operator without a rule has no
-// position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries
-// all choices and drops the choices that a later rule refuses.
+// returns no position for a scale that is computed from the whole tensor. The result of an operator without a rule has
+// no position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search
+// tries all choices and drops the choices that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Under two conditions, every node then computes the
 // same values for a batch as for each sample alone. First, sizes that contain the batch must be free. Second, sizes
@@ -79,10 +79,11 @@ func (e Edits) FixSizes() bool {
 	return false
 }
 
-// An edit describes the changes to one node. The field 'rank' is the number of dimensions of the repeated inputs.
+// An edit describes the changes to one node. It can repeat inputs of the node. Then the field 'rank' is the number of
+// dimensions of these inputs.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // new sizes: input 1 of Reshape or Expand; input 3 of Resize, with the batch for target[0]
+	target    []int64 // new sizes for Reshape, Expand or Resize; for Resize, the batch size replaces target[0]
 	repeats   []int   // indices of inputs that are repeated along dimension dim, once per sample
 	dim, rank int
 	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node
@@ -94,7 +95,7 @@ type Facts struct {
 	Ints   map[string][]int64 // vectors that are parameters of nodes, by name of the value
 }
 
-// rebatch proves that the samples of a batch are independent. It also finds the edits after which the graph accepts
+// rebatch proves that the samples of a batch are independent. It also finds the edits that make the graph accept
 // batches of any size. The batch dimension is the first dimension of the input. The argument 'known' describes a run
 // with a batch of n. If the proof fails, the error names the node at which it fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (Edits, error) {
@@ -113,7 +114,7 @@ func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (
 	return nil, fmt.Errorf("%s may let inputs of a batch see each other", nodeName(node))
 }
 
-// nodeName returns a node's operator and name for an error.
+// nodeName returns a node's operator and name for an error message.
 func nodeName(n *onnxpb.NodeProto) string {
 	name := n.GetName()
 	if name == "" && len(n.Output) > 0 {
@@ -124,7 +125,7 @@ func nodeName(n *onnxpb.NodeProto) string {
 
 // sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but some converters to
 // float16 write nodes in another order. ONNX Runtime accepts such files, because it sorts the nodes by itself. If a
-// cycle prevents sorting, sortNodes names a node of the cycle.
+// cycle prevents sorting, sortNodes returns false and the name of a node that is in the cycle or depends on it.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	users, missing := dependencies(g)
 	order := &nodeHeap{}

@@ -13,7 +13,7 @@ type rule func(*rebatching, *onnxpb.NodeProto) []option
 
 var rules = make(map[opKey]rule)
 
-func init() { // init fills 'rules', so that one line can list all operators of a rule
+func init() { // init fills 'rules'; one line lists all operators that share a rule
 	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[opKey{domain, name}] = rule
@@ -118,8 +118,8 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 
 // sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result. The
 // argument 'rank' is the number of the result's dimensions, and the argument 'dim' is the dimension that holds the
-// batch. Broadcasting aligns the last dimension of input k with the last dimension of the result. Input k must depend
-// on the model's input, or have size 1 along the batch.
+// batch. Broadcasting aligns the last dimension of input k with the last dimension of the result. The answer is true if
+// input k depends on the model's input, has size 1 in the batch dimension, or lacks this dimension.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -133,7 +133,8 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's indices count across the batch
+	// A node with a second output is refused: in MaxPool, this output numbers the elements of the whole batch.
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 {
 		return nil
 	}
 	return to(at)
@@ -151,7 +152,8 @@ func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
 // matrices.
 func (r *rebatching) matMul(n *onnxpb.NodeProto) []option { return r.product(n, 0, 1) }
 
-// The rule matMulInteger is for a product whose zero points are constants, one per tensor.
+// The rule matMulInteger is for a matrix product of integers. Each zero point must be absent or a constant of one
+// number.
 func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 2, 3) {
 		return nil
@@ -159,7 +161,8 @@ func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 1)
 }
 
-// The rule qLinearMatMul is for a product of inputs 0 and 3 whose scales and zero points are constants.
+// The rule qLinearMatMul is for a matrix product of inputs 0 and 3. Each scale and each zero point must be a constant
+// of one number.
 func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
 		return nil
@@ -268,9 +271,10 @@ func sizeBefore(sizes []int64, at position) int64 {
 }
 
 // The rule 'reshape' divides the row of values into new dimensions. One of the new dimensions must hold the whole
-// batch. The size of this dimension must be outer·batch·inner for whole numbers outer and inner. The indices that ran
-// slower than the batch must still run slower. If several dimensions qualify, the search first tries dimensions that
-// hold the batch alone. It tries the last dimension last, because most operators sum over the last dimension.
+// batch. The size of this dimension must be outer·batch·inner, where 'outer' and 'inner' are whole numbers. The indices
+// that ran slower than the batch must still run slower. If several dimensions qualify, the search first tries
+// dimensions that hold the batch alone. It tries the last dimension last, because most operators sum over the last
+// dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
@@ -452,7 +456,7 @@ func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 }
 
 // The method 'sliced' returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
-// whatever the size of the axis.
+// even if the axis gets another size.
 func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
 	starts, ok1 := r.parameter(n, 1, "starts")
 	ends, ok2 := r.parameter(n, 2, "ends")
@@ -509,8 +513,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports the operator 'as_strided' on
-// adjacent values as a Gather of all values. This Gather acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. Then the Gather acts as a Reshape. PyTorch
+// exports such a Gather for its operator 'as_strided', if the operator takes adjacent values.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -588,7 +592,7 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !present(n, 3) { // resize by scales; even a scale of 1.5 leaves a batch of one sample at size 1
+	if !present(n, 3) { // the batch's scale must be 1; a scale of 1.5 would keep a batch of one sample, but not of two
 		scales := 2
 		if r.opset < 11 {
 			scales = 1
@@ -647,7 +651,7 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 // The rule 'recurrent' is for sequences [time, batch, …] that all have the same length. Its edit repeats a constant
 // initial state for every sample.
 func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
-	const lengths, firstState, lastState = 4, 5, 6 // inputs
+	const lengths, firstState, lastState = 4, 5, 6 // indices of inputs
 	at, fed := r.position(n, 0)
 	if !fed || at.dim != 1 || attribute(n, "layout").GetI() != 0 || present(n, lengths) {
 		return nil
@@ -682,7 +686,7 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 			return nil
 		case k == mask && n.Input[k] != "" && (fed || !r.sameForAll(n, k, 0, 4)):
 			return nil
-		case k > mask && n.Input[k] != "": // past keys and values
+		case k > mask && n.Input[k] != "": // past keys and values are refused
 			return nil
 		}
 	}
@@ -694,7 +698,7 @@ func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	for k := range n.Input {
 		at, fed := r.position(n, k)
 		switch op := n.GetOpType(); {
-		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the selected columns
+		case !fed && op == "ArrayFeatureExtractor" && k == 1: // this input selects columns; it may be a constant
 		case !fed || at != (position{0, 1, 1}) || r.rank(n, k) != 2:
 			return nil
 		}
@@ -702,8 +706,8 @@ func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	return to(position{0, 1, 1})
 }
 
-// The rule qLinearBinary is for operators that are elementwise in inputs 0 and 3 and whose scales and zero points are
-// constants.
+// The rule qLinearBinary is for operators that are elementwise in inputs 0 and 3. Each scale and each zero point must
+// be a constant of one number.
 func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 	if !present(n, 3) || !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
 		return nil
@@ -716,7 +720,8 @@ func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	parts := &onnxpb.NodeProto{Output: n.Output, Attribute: n.Attribute}
 	for k := 2; k < len(n.Input); k += 3 {
-		if !r.fed(n.Input[k]) || !r.wholeTensor(n, k+1, k+2) { // a constant part would have to be repeated
+		// A constant part is refused, because it would have to be repeated for every sample.
+		if !r.fed(n.Input[k]) || !r.wholeTensor(n, k+1, k+2) {
 			return nil
 		}
 		parts.Input = append(parts.Input, n.Input[k])

@@ -13,7 +13,7 @@ import (
 // model's file fixes. The caller performs the run.
 
 // Prove proves that a model's scores for one input of a batch do not depend on the other inputs (see rebatch.go). It
-// returns the edits after which the model accepts batches of any size. The argument 'shape' is the shape of the model's
+// returns the edits that make the model accept batches of any size. The argument 'shape' is the shape of the model's
 // input for a batch of n. The function 'run' gets a model with additional int64 outputs. It runs this model on an input
 // of the given shape and returns each of these outputs as one vector.
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
@@ -26,10 +26,10 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	return rebatch(m, input, output, n, known)
 }
 
-// Learn runs the graph with Shape nodes behind all values that the graph's output needs. It returns the shapes of these
-// values. It also returns the integer vectors that are parameters of nodes. The map 'parameters' lists, by operator,
-// the inputs that hold such vectors. The map 'given' holds the shapes of the graph's inputs. The function 'run' gets a
-// model with additional int64 outputs, runs it, and returns each of these outputs as one vector.
+// Learn finds the shapes of all values that the graph's output needs. For this purpose it adds Shape nodes to a copy of
+// the graph and runs the copy. It also returns the integer vectors that are parameters of nodes. The map 'parameters'
+// lists, by operator, the inputs that hold such vectors. The map 'given' holds the shapes of the graph's inputs. The
+// function 'run' gets a model with additional int64 outputs, runs it, and returns each of these outputs as one vector.
 func Learn(m *onnxpb.ModelProto, output string, given map[string][]int64, parameters map[string][]int,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known Facts, err error) {
@@ -60,7 +60,7 @@ func Learn(m *onnxpb.ModelProto, output string, given map[string][]int64, parame
 	return Facts{shapes, ints}, nil
 }
 
-// The map 'parameters' lists, by operator, the inputs that hold axes or indices.
+// The map 'parameters' lists, by operator, the inputs that hold axes, indices or paddings.
 var parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Gather": {1}, "Pad": {1}, "CumSum": {1},
 	"ReduceMean": {1}, "ReduceSum": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1},
@@ -89,7 +89,7 @@ func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, 
 	return values, asked
 }
 
-// addOutputs adds the shapes of the values to the graph's outputs. It also adds the requested vectors, converted to
+// addOutputs adds outputs to the graph: the shape of each value in 'values', and each vector in 'asked', converted to
 // int64.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)

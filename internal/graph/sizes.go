@@ -20,12 +20,11 @@ import (
 // any amount of memory.
 //
 // The check follows the shapes of constants through the operators that exporters usually apply to constants. It also
-// follows the integers from which shapes are made. The check does not bound shapes that are computed by other
-// operators.
+// follows integers that later become shapes. The check does not bound shapes that are computed by other operators.
 
 // maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. It also limits
-// the size of each single result whose sizes are constants. It equals the largest size of a model's file, because a
-// file could not store a larger constant.
+// the size of every other single result, as far as the check knows this size. It equals the largest size of a model's
+// file, because a file could not store a larger constant.
 const maxConstants = maxModel
 
 // The check computes the elements of a value only if the value has at most maxFollowed elements.
@@ -36,14 +35,15 @@ type knownValue struct {
 	dims    []int64
 	numbers []float64 // the elements, if the check follows them
 	width   int64     // size of an element in bytes
-	whole   bool      // the value depends only on constants, and 'dims' is its exact shape
+	whole   bool      // the value depends only on constants, and 'dims' gives the exact number of elements
 }
 
 func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }
 
 func (v knownValue) bytes() int64 { return saturatedProduct([]int64{v.elements(), v.width}) }
 
-// saturatedProduct multiplies sizes. A negative size counts as 0.
+// saturatedProduct multiplies sizes. If the product exceeds math.MaxInt64, it returns math.MaxInt64. A negative size
+// counts as 0.
 func saturatedProduct(sizes []int64) int64 {
 	if slices.ContainsFunc(sizes, func(n int64) bool { return n <= 0 }) {
 		return 0
@@ -61,8 +61,8 @@ func saturatedProduct(sizes []int64) int64 {
 
 const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
 
-// checkSizes refuses a model with a tensor that declares more elements than it holds. It also refuses a model whose
-// nodes compute constants of more bytes in total than the argument 'limit'.
+// checkSizes refuses a model with a tensor that declares more elements than it holds. It also refuses a model if the
+// constants that its nodes compute take more than 'limit' bytes in total.
 func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {
@@ -101,7 +101,7 @@ func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 		}
 		_, _, tag := protowire.ConsumeTag(rest)
 		value := rest[tag:n]
-		if wire == protowire.BytesType { // packed
+		if wire == protowire.BytesType { // a packed list of sizes
 			value, _ = protowire.ConsumeBytes(value)
 		}
 		for number == field && len(value) > 0 {

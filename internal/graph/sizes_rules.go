@@ -234,8 +234,8 @@ func shapeNumbers(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole && len(n.Attribute) == 0
 }
 
-// reshapedSize describes the result of Reshape, which has as many elements as the input. If the target shape has a free
-// or a copied size, the result counts as a vector.
+// reshapedSize describes the result of Reshape, which has as many elements as the input. If a target size is −1 (free)
+// or 0 (copied from the input), the result counts as a vector.
 func reshapedSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	v.dims = sizesOf(in[1].numbers)
@@ -269,8 +269,8 @@ func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// sameSize describes the results of operators that keep the number of elements. It does not track how Transpose and
-// Squeeze change the shape. After these operators only the product of the sizes is right.
+// sameSize describes the results of operators that keep the number of elements. For Squeeze it drops every size of 1,
+// and for Flatten it keeps the input's shape. After these two operators only the product of the sizes is right.
 func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	switch n.GetOpType() {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// constants returns a model with the constants and nodes that the function 'build' adds.
+// The function 'constants' returns a model with the constants and nodes that the function 'build' adds.
 func constants(build func(b *Builder)) *onnxpb.ModelProto {
 	b := NewInitializing(Numbered("c"))
 	build(b)
@@ -20,8 +20,8 @@ func constants(build func(b *Builder)) *onnxpb.ModelProto {
 	return m
 }
 
-// TestCheckSizes checks models of a few hundred bytes that compute constants of more or less than 64 MiB. It covers the
-// operators that ONNX offers for large constants.
+// TestCheckSizes checks models of a few hundred bytes that compute constants. checkSizes must refuse constants of more
+// than 64 MiB, and accept smaller constants. The test covers the operators that ONNX offers for large constants.
 func TestCheckSizes(t *testing.T) {
 	const limit = 64 << 20
 	scalar := func(b *Builder, v int64) string { return b.Op("Squeeze", b.Ints(v)) }

@@ -62,7 +62,7 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // also if a function takes the nodes from its caller
+	if err == nil && len(all) == 0 { // in a function, attributes that come from the caller are empty
 		err = errors.New("without nodes")
 	}
 	return all, err

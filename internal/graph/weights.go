@@ -58,7 +58,7 @@ func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 
 var errChanges = errors.New("the file changes while it is read")
 
-// A weight holds the data of an initializer in a block. The graph then contains a tensor without data. The tensor's
+// A weight holds the data of an initializer in a block. The initializer in the graph has no data of its own. Its
 // external file name is the weight's key.
 type weight struct {
 	block *block

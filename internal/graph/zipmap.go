@@ -11,9 +11,9 @@ import (
 
 const machineLearning = "ai.onnx.ml"
 
-// unwrapZipMaps removes ZipMap nodes. A ZipMap node turns a tensor of probabilities [N,m] into a list of dictionaries.
-// This list is an output of the graph. The method unwrapZipMaps makes the tensor the output and gives it the output's
-// name.
+// If the result of a ZipMap node is an output of the graph, unwrapZipMaps replaces the node by an Identity node. A
+// ZipMap node turns a tensor of probabilities [N,m] into a list of dictionaries. The Identity node outputs the tensor
+// itself, under the name of the list.
 func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 	g := m.Graph
 	for i, n := range g.Node {

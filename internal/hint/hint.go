@@ -26,7 +26,7 @@ func (e *Error) Unwrap() error { return e.err }
 // Hint returns text that says what to do about the error.
 func (e *Error) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint returns the text of Hint with parameter names spelled by s.
+// SpellHint returns the same text as Hint, but the function s spells the parameter names.
 func (e *Error) SpellHint(s param.Spelling) string { return e.hint.Spell(s) }
 
 // New returns an error with a hint.
@@ -41,7 +41,7 @@ func Add(err error, format string, args ...any) error {
 // Of returns the outermost hint of err. The result ok is false if err has no hint.
 func Of(err error) (hint string, ok bool) { return Spelled(err, param.Plain) }
 
-// Spelled does the same as the function Of, with parameter names spelled by s.
+// Spelled does the same as the function Of, but the function s spells the parameter names.
 func Spelled(err error, s param.Spelling) (hint string, ok bool) {
 	var h Hinted
 	if !errors.As(err, &h) {

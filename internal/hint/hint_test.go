@@ -14,7 +14,8 @@ type typed struct{ error }
 
 func (typed) Hint() string { return "own" }
 
-// The caller chooses how a hint spells parameters, even if other errors wrap the error with the hint.
+// TestSpelled checks that the caller chooses how a hint spells parameters. This must also work if another error wraps
+// the error that has the hint.
 func TestSpelled(t *testing.T) {
 	err := fmt.Errorf("run: %w", Add(fs.ErrNotExist, "go on with %s", param.Resume))
 	for want, spelling := range map[string]param.Spelling{

@@ -23,7 +23,7 @@ func (gaussian) Norm() Norm { return L2 }
 
 // CDF returns Φ(z) = ½ erfc(−z/√2).
 //
-// Go's Erfc is a translation of the function erfc of FreeBSD. For |x| < 28 the error of Erfc is at most one unit in the
+// Go's Erfc is FreeBSD's function erfc, translated into Go. For |x| < 28 the error of Erfc is at most one unit in the
 // last place, and relErr allows for four units. The argument x = −z/√2 has a relative error of 2·unit. erfc magnifies
 // this error by |x·erfc'(x)/erfc(x)| ≤ 2x² + 1 = z² + 1.
 func (gaussian) CDF(z float64) (p, relErr float64) {
@@ -37,7 +37,7 @@ func (gaussian) Density(z float64) float64 { return math.Exp(-z*z/2 - halfLogTwo
 // halfLogTwoPi is ½ ln 2π, OEIS A075700.
 const halfLogTwoPi = 0.91893853320467274178
 
-// Slope returns φ(z+s)/φ(z) = exp(−s(z + s/2)).
+// Slope returns φ(z+s)/φ(z) = exp(−s(z + s/2)), where s is the argument 'shift'.
 func (gaussian) Slope(z, shift float64) float64 { return math.Exp(-shift * (shift/2 + z)) }
 
 // Peak finds the maximum of Φ(z+L) − r·Φ(z) by calculus, where L is the margin. The derivative φ(z+L) − rφ(z) vanishes
@@ -46,8 +46,8 @@ func (gaussian) Slope(z, shift float64) float64 { return math.Exp(-shift * (shif
 func (g gaussian) Peak(margin, r float64) float64 {
 	t := math.Log(r) / margin
 	z1, z2 := margin/2-t, -margin/2-t
-	// The computed z1 and z2 are within 4·unit·(margin+t) of their exact values. An error in z changes Φ(z) by a
-	// relative error of at most |z|+1 times the error in z.
+	// The computed z1 and z2 are within 4·unit·(margin+t) of their exact values. If z is off by e, the relative error
+	// of Φ(z) is at most (|z|+1)·e.
 	v1, e1 := g.CDF(z1)
 	v2, e2 := g.CDF(z2)
 	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)

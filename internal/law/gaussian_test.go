@@ -82,7 +82,7 @@ func TestNormalCDFErrorBound(t *testing.T) {
 }
 
 // TestNormalCDFError recomputes the error bound that CDF returns, in units of 2⁻⁵³. Four units in the last place of
-// Erfc are up to eight such units, and the argument's error gives 4·(z² + 1) units.
+// Erfc are at most 8·2⁻⁵³, and the argument's error adds 4·(z² + 1)·2⁻⁵³.
 func TestNormalCDFError(t *testing.T) {
 	for _, z := range []float64{-8, -1, 0, 0.5, 3} {
 		if _, relErr := Gaussian.CDF(z); relErr != 2*(4+2*(z*z+1))*0x1p-53 {
@@ -91,8 +91,9 @@ func TestNormalCDFError(t *testing.T) {
 	}
 }
 
-// Peak must exceed its formula by the largest possible rounding error. Each argument z of Φ is off by up to
-// 4·unit·(margin + ln(r)/margin), and Φ magnifies this error by |z| + 1. The computation of Φ adds its own error.
+// TestGaussianPeakAllowsForRoundings checks that Peak adds the largest possible rounding error to the value of its
+// formula. Each argument z of Φ is off by up to 4·unit·(margin + ln(r)/margin), and Φ magnifies this error by |z| + 1.
+// The function CDF, which computes Φ, has a further error.
 func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
 		shift := math.Log(tt.r) / tt.margin

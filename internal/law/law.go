@@ -1,8 +1,8 @@
 // Package law defines the kinds of noise, which are called laws. A law defines the norm in which its noise certifies.
-// An additive law also gives the radius, and the probability masses from which lattice noise is drawn.
+// An additive law also computes radii, and the probability masses of its noise on a lattice.
 //
-// A new law needs one file with a type that implements Additive, and one entry in Laws. Parsing, help, the words in
-// reports and the lists in tests use Laws. The law Splitting is not additive, because its noise is not random.
+// A new law needs one file with a type that implements Additive, and one entry in Laws. Commands, help, reports and
+// tests take the laws from Laws. The law Splitting is not additive, because its noise is not random.
 package law
 
 import (
@@ -93,8 +93,8 @@ type Theorem interface {
 	Margin(radius, scale float64) float64
 }
 
-// Linear returns the theorem radius = factor·scale·margin. The factor follows from the property of all additive laws
-// (see Additive). It is ½ for Additive.Second and 1/(2·max f) for Additive.First.
+// Linear returns the theorem radius = factor·scale·margin. The factor is ½ for Additive.Second, and 1/(2·max f) for
+// Additive.First. Both factors follow from the property of additive laws that the comment of Additive states.
 func Linear(factor float64, formula string) Theorem { return linear{factor, formula} }
 
 type linear struct {
@@ -118,7 +118,7 @@ type Ratios struct {
 
 // Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³ of
 // the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the ratio
-// k/2. Certified radii allow for four roundings (Theorem), and the rounding of this scale is one of the four.
+// k/2. Certified radii allow for four roundings (see Theorem). One of them is the rounding of the scale to float64.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio
@@ -138,8 +138,8 @@ func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }
 
-// Refine returns the smallest whole number by which the step must be divided to make the ratio at least Fine. The
-// result 'ok' is false if the ratio is outside (0, Greatest + 1), or if the divisor would exceed math.MaxInt16.
+// Refine returns the smallest divisor of the step that makes the ratio at least Fine. The divisor is a whole number.
+// The result 'ok' is false if the ratio is outside (0, Greatest + 1), or if the divisor would exceed math.MaxInt16.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false
@@ -173,7 +173,7 @@ func (n Name) Law() Law {
 	panic("no law of noise is called " + string(n))
 }
 
-// Additive returns the additive law of a parsed name, or an error if the law is not additive.
+// Additive returns the law with this name, or an error if the law is not additive. It panics if no law has the name.
 func (n Name) Additive() (Additive, error) {
 	if l, ok := n.Law().(Additive); ok {
 		return l, nil
@@ -181,7 +181,7 @@ func (n Name) Additive() (Additive, error) {
 	return nil, fmt.Errorf("law %s has no distribution: its noise is not random", n)
 }
 
-// Deterministic reports whether the noise of a parsed name is not random, so that its certificates hold with
+// Deterministic reports whether the law with this name has noise that is not random. Then its certificates hold with
 // certainty.
 func (n Name) Deterministic() bool { return n == Of(Splitting) }
 
@@ -219,7 +219,7 @@ func Choices() choice.List[Name] {
 }
 
 // Each calls the function 'say' for every law and joins the texts that this function returns. If there are several
-// laws, the name of the law precedes each text.
+// laws, each text begins with the name of its law.
 func Each(say func(Law) string) string { return join(Laws, say) }
 
 // EachAdditive does the same as Each for the additive laws.

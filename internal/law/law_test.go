@@ -29,7 +29,8 @@ func integral(g func(x float64) float64) float64 {
 	return sum
 }
 
-// The functions F, f, Q and f(z+s)/f(z) of a law must agree with each other, and log f must be concave.
+// The methods CDF, Density, Quantile and Slope of a law must agree with each other, and the density must be
+// log-concave.
 func TestFunctionsAgree(t *testing.T) {
 	for _, l := range all() {
 		for z := -7.05; z < 7; z += 0.1 {
@@ -64,8 +65,8 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// The test compares Peak with the maximum that a search finds. Peak must not be below this maximum, and may exceed the
-// maximum only slightly.
+// The test searches for the maximum of F(z+margin) − r·F(z). Peak must not be below this maximum, and may exceed it
+// only slightly.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {
@@ -105,11 +106,11 @@ func TestTheorems(t *testing.T) {
 	}
 }
 
-// Along a unit direction of the norm, the probability p of an event must not change faster than f(Q(p)). Along a
-// coordinate axis, the probability of a half line changes exactly at this rate. Along the diagonal (1, 1), the critical
-// event is {ε₁ + ε₂ ≥ c}. The diagonal has the length √2 in L2 and the length 2 in L1. Along the diagonal, the
-// probability of this event may thus change at most √2 or 2 times as fast as f(Q(p)). The law's norm must be L2 if the
-// factor √2 is never exceeded, and L1 otherwise.
+// If the input moves in a direction whose length is 1 in the law's norm, the probability p of an event must not change
+// faster than f(Q(p)). The test moves the input in the direction (1, 1) and uses the events {ε₁ + ε₂ ≥ c}. The
+// direction has the length √2 in L2 and the length 2 in L1. So p may change at most √2 times as fast as f(Q(p)) if the
+// law's norm is L2, and at most twice as fast if the norm is L1. The law's norm must be L2 if the test finds no event
+// with a factor above √2. Otherwise the norm must be L1.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -137,7 +138,7 @@ func TestMassesAreOfTheLaw(t *testing.T) {
 			r, _ := ratio.Float64()
 			move := 0.0
 			if l == law.Uniform && ratio.IsInt() {
-				move = 0.5 // the masses are those of noise that is moved by half a step
+				move = 0.5 // Masses moves the noise by half a step
 			}
 			sum := 0.0
 			first, masses := l.Masses(ratio)
@@ -198,8 +199,8 @@ func TestLaplaceMassesAreJustBelow(t *testing.T) {
 }
 
 // If W = 2λ/step is whole, each of the W integers must have the mass 1/W, rounded down to 128 binary places. The mass
-// must be exact if W is a power of two. A half width λ that is the float64 nearest to W/2 steps must give the same
-// integers.
+// must be exact if W is a power of two. Let λ be the float64 nearest to W·step/2, so that λ/step is only almost equal
+// to W/2. Ratios.Round must replace this ratio by W/2.
 func TestUniformIntegers(t *testing.T) {
 	for _, c := range []struct {
 		width int64

@@ -42,7 +42,8 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
 // Add adds the contribution of a coordinate x to a sum. Length computes the norm from the sum of all contributions. Add
-// must be called only for L1 and L2. Add rounds the product before the sum, so that all platforms get the same result.
+// must be called only for L1 and L2. For L2, Add rounds x² before it adds x² to the sum, so that all platforms get the
+// same result.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)
@@ -51,7 +52,7 @@ func (n Norm) Add(sum, x float64) float64 {
 }
 
 // Length returns the L1 or L2 norm, given the sum of the contributions of all coordinates. For d coordinates, the
-// norm's total relative error is below d + 2 roundings.
+// relative error of the norm is less than the error of d + 2 roundings.
 func (n Norm) Length(sum float64) float64 {
 	if n == L1 {
 		return sum

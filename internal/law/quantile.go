@@ -5,7 +5,8 @@ import "math"
 // unit is the unit round-off of float64. The errors below are multiples of unit.
 const unit = 0x1p-53
 
-// minTail is the smallest probability that High uses. It keeps the values of F above the range of subnormal numbers.
+// minTail is the smallest probability for which Low and High evaluate the law's functions. For smaller probabilities,
+// the values of F could be subnormal numbers.
 const minTail = 1e-300
 
 // Low returns a number z with F(z) ≤ p, for p in [0, 1]. For p below minTail, z is −Inf. At p = 1, z is the same as at

@@ -7,10 +7,11 @@ import (
 )
 
 // Splitting is the noise of Levine and Feizi 2021, which certifies in the L1 norm without randomness. The model is
-// evaluated at W inputs for each example, with W = 2λ/g on a lattice of step g. The noise of a single coordinate takes
-// the W values of uniform noise on [−λ, λ], one in each input. But the coordinates are not independent: fixed offsets
-// determine the order in which a coordinate takes these values. If a coordinate of the example moves by s steps, min(s,
-// W) of the W inputs change. So a perturbation of s steps in the L1 norm changes at most s of the W evaluations.
+// evaluated at W inputs for each example, with W = 2λ/g on a lattice of step g. Uniform noise on [−λ, λ] has W values
+// on the lattice. Each coordinate gets each of these values in one of the W inputs. The coordinates are not
+// independent, because fixed offsets determine the order of the values. If a coordinate of the example moves by s
+// steps, min(s, W) of the W inputs change. So a perturbation of s steps in the L1 norm changes at most s of the W
+// evaluations.
 var Splitting Law = splitting{}
 
 type splitting struct{}

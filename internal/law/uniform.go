@@ -6,8 +6,9 @@ import (
 )
 
 // Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm, because within the
-// distance ρ an event's probability changes by at most ρ/(2λ). At scale 1, F(z) = (1+z)/2 and Q(p) = 2p − 1. The second
-// margin is twice the first margin, and both give the same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
+// distance ρ an event's probability changes by at most ρ/(2λ). At scale 1, F(z) = (1+z)/2 and Q(p) = 2p − 1. The margin
+// of the theorem Second is twice the margin of the theorem First. Both theorems give the same radius (Yang et al. 2020,
+// uniform noise; Lee et al. 2019).
 var Uniform Additive = uniform{}
 
 type uniform struct{}
@@ -20,7 +21,7 @@ func (uniform) Words() Words {
 
 func (uniform) Norm() Norm { return L1 }
 
-// CDF returns (1+z)/2 within [0, 1]. The sum rounds once.
+// CDF returns (1+z)/2, limited to [0, 1]. The sum 1+z has one rounding error. The division by 2 is exact.
 func (uniform) CDF(z float64) (p, relErr float64) { return min(max((1+z)/2, 0), 1), 2 * unit }
 
 func (uniform) Quantile(p float64) float64 { return 2*p - 1 }
@@ -35,8 +36,8 @@ func (uniform) Density(z float64) float64 {
 // Slope returns 1 if z+shift lies within the interval [−1, 1], and 0 otherwise.
 func (u uniform) Slope(z, shift float64) float64 { return 2 * u.Density(z+shift) }
 
-// Peak returns F(L−1) = L/2 for a margin L < 2. The maximum is at z = −1: for z above −1 and r ≥ 1, F(z+L) − r·F(z)
-// does not grow with z. For L ≥ 2 the maximum is 1.
+// Peak returns L/2 for a margin L < 2, and 1 for L ≥ 2. For L < 2, the difference F(z+L) − r·F(z) is largest at z = −1,
+// where it is F(L−1) = L/2. Above z = −1 it does not grow with z, because r ≥ 1.
 func (uniform) Peak(margin, _ float64) float64 { return min(margin/2, 1) }
 
 func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 times the margin") }
@@ -44,15 +45,17 @@ func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 
 // First returns the theorem R1 = λ·margin, which follows from the density 1/(2λ).
 func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times the margin") }
 
-// Ratios returns the limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. The radius is as
-// large on a coarse lattice as on a fine one, because uniform noise stays uniform when it is rounded to the lattice.
+// Ratios returns the limits of λ/g, where g is the lattice's step. Within these limits, the table of masses has at most
+// 2¹⁶ entries. The radius is as large on a coarse lattice as on a fine one, because uniform noise stays uniform when it
+// is rounded to the lattice.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
 // Masses returns the probabilities of the integers on a lattice of step g. Let W = 2λ/g.
 //
-// If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
-// noise by half a step. The result is the smoothing of a classifier that first moves its input by half a step, so the
-// certificates stay the same. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+// If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W, these
+// integers are not symmetric about 0: the noise is moved by half a step. The result is the same as if the noise were
+// symmetric and the classifier first moved its input by half a step. So the certificates stay the same. If W is a power
+// of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
 // Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
 // rounded down to 128 binary places.

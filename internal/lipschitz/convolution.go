@@ -20,11 +20,14 @@ type Convolution struct {
 }
 
 // Norm returns an upper bound on the norm of the convolution as a linear map from L2 to L2, for every size of the input
-// and every zero padding. It is the smaller of two bounds, for the worst group.
+// and every zero padding. For each group, Norm computes two bounds and takes the smaller one. The result is the largest
+// of these numbers over all groups.
 //
-// First bound. Let r be the largest number of windows in which an input position occurs. Cutting out the windows
-// multiplies the squared norm by at most r. On an axis, t·d ≡ i (mod s) has at most ⌈k·gcd(s,d)/s⌉ solutions t < k. The
-// convolution then multiplies each window with the matrix W of Out rows. So the norm is at most √r·‖W‖₂.
+// First bound. Let r be an upper bound on the number of windows in which an input position occurs. Cutting out the
+// windows multiplies the squared norm by at most r. On an axis with k taps, stride s and dilation d, position i occurs
+// once for each tap t < k with t·d ≡ i (mod s). There are at most ⌈k·gcd(s,d)/s⌉ such taps. The number r is the product
+// of these limits over all axes. The convolution then multiplies each window with the matrix W of Out rows. So the norm
+// is at most √r·‖W‖₂.
 //
 // Second bound. A stride of s on an axis is a convolution of stride 1 on s times as many channels: position j·s+r of
 // channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap t with t·d = q·s + r becomes
@@ -32,15 +35,14 @@ type Convolution struct {
 // convolution on all integer positions. By Parseval's theorem, the convolution on all positions has the norm sup_ω
 // ‖Ŵ(ω)‖₂ with Ŵ(ω) = Σ_q W_q e^{iω·q}. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an
 // axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥
-// M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of ω₀. So, with a
-// factor for each axis,
+// M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of ω₀. Each axis gives
+// such a factor, so
 //
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
 // The complex matrix Ŵ becomes the real matrix [Re −Im; Im Re], which has the same norm. Ŵ(−ω) is the conjugate of
-// Ŵ(ω), so half of the grid is enough. Norm squares a Gram matrix many times only where this is necessary: if the bound
-// of a point after few squarings is below the largest bound of another point after many squarings, the first point
-// needs no more squarings.
+// Ŵ(ω), so half of the grid is enough. At each point ω of the grid, Norm squares a Gram matrix to get a bound. Norm
+// stops squaring at a point when the bound there is below the final bound at another point.
 //
 // The transposed convolution is the adjoint map, which has the same norm.
 func (c Convolution) Norm() float64 {
@@ -58,7 +60,7 @@ func (c Convolution) Norm() float64 {
 	return worst
 }
 
-// overlap returns the number r of the first bound (see Norm). It does not overflow.
+// overlap returns the number r of the first bound (see Norm).
 func (c Convolution) overlap() float64 {
 	r := 1.0
 	if c.Single {
@@ -71,8 +73,8 @@ func (c Convolution) overlap() float64 {
 	return r
 }
 
-// dilation returns the dilation to use on an axis. If the stride is 1, the result is 1, because a dilation then only
-// stretches the frequencies and does not change the norm.
+// dilation returns the dilation with which the second bound is computed on an axis. If the stride is 1, the result is
+// 1: at stride 1, a dilation only stretches the frequencies and does not change the norm.
 func (c Convolution) dilation(axis int) int {
 	if c.Strides[axis] == 1 {
 		return 1
@@ -181,8 +183,9 @@ func (f *frequencies) Pop() any {
 	return last
 }
 
-// The method 'largest' returns the largest of the points' bounds. Before that, it lowers the largest bound by more
-// squarings, until the point with the largest bound has the largest number of squarings.
+// The method 'largest' returns the largest of the points' bounds. It repeatedly takes the point with the largest bound
+// and lowers this bound by more squarings. It stops when the point with the largest bound has reached the last entry of
+// 'levels'.
 func (f *frequencies) largest() float64 {
 	for heap.Init(f); ; heap.Fix(f, 0) {
 		top := &f.queue[0]
@@ -201,7 +204,7 @@ func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float
 	residues, taps := product(c.Strides), product(c.Kernel)
 	rows, cols := c.Out, c.In*residues
 	m = matrix{2 * rows, 2 * cols, make([]float64, 4*rows*cols)}
-	absolute := make([]float64, rows*cols) // Σ|w| of each element
+	absolute := make([]float64, rows*cols) // sum of |w| for each element of Ŵ(ω)
 	for t := range taps {
 		residue, cos, sin := c.phase(t, at, grid)
 		for o := range c.Out {
@@ -219,8 +222,9 @@ func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float
 			m.data[o*2*cols+cols+i] = -m.data[(rows+o)*2*cols+i]
 		}
 	}
-	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has an error of γ. In the squared
-	// Frobenius norm, an element with the complex error e counts e² twice, but it adds only e to the spectral norm.
+	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has an error of γ. The real matrix
+	// holds each complex element twice, but its spectral norm equals the spectral norm of the complex matrix. So the
+	// Frobenius norm of the complex errors bounds the norm of the real matrix's error.
 	relative := (math.Exp2(-46) + rounding(taps)) * math.Sqrt2
 	return m, matrix{rows, cols, absolute}.frobenius() * relative * up
 }
@@ -237,7 +241,7 @@ func (c Convolution) phase(tap int, at, grid []int) (residue int, cos, sin float
 	return residue, cos, sin
 }
 
-// digits returns the position on each axis of the element with this index in row-major order.
+// digits converts an index in row-major order into one position for each axis.
 func digits(index int, sizes []int) []int {
 	at := make([]int, len(sizes))
 	for a := len(sizes) - 1; a >= 0; a-- {

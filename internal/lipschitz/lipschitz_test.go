@@ -101,8 +101,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// The function 'explicit' returns the matrix of a convolution of one or two axes with zero padding, from its
-// definition.
+// The function 'explicit' computes the matrix of a zero-padded convolution directly from the definition of a
+// convolution.
 func explicit(c Convolution, size, pad []int) (rows, cols int, data []float64) {
 	axes := len(c.Kernel)
 	out := make([]int, axes)
@@ -141,7 +141,7 @@ func TestConvolutionNorm(t *testing.T) {
 		name string
 		Convolution
 		size, pad []int
-		near      float64 // largest ratio of the bound and the norm
+		near      float64 // largest allowed ratio of the bound to the norm
 	}{
 		{"3×3", Convolution{Out: 3, In: 2, Groups: 1, Kernel: []int{3, 3}, Strides: []int{1, 1}, Dilations: []int{1, 1}}, []int{12, 12}, []int{1, 1}, 1.08},
 		{"1×1", Convolution{Out: 3, In: 4, Groups: 1, Kernel: []int{1, 1}, Strides: []int{1, 1}, Dilations: []int{1, 1}}, []int{3, 3}, []int{0, 0}, 1.003},
@@ -158,7 +158,7 @@ func TestConvolutionNorm(t *testing.T) {
 			c.Weights = make([]float64, c.Groups*c.Out*c.In*product(c.Kernel))
 			for k := range c.Weights {
 				c.Weights[k] = r.NormFloat64()
-				if trial == 0 { // the norm is then attained at frequency 0
+				if trial == 0 { // equal weights attain the norm at frequency 0
 					c.Weights[k] = 1
 				}
 			}
@@ -175,8 +175,9 @@ func TestConvolutionNorm(t *testing.T) {
 	}
 }
 
-// The bound from a grid must not be below the norm of the convolution, and a coarse grid may exceed the norm by a
-// limited factor only. At each frequency ω, the norm of the real matrix must equal |Ŵ(ω)| (see Norm).
+// The bound from a grid must not be below the norm of the convolution. It may exceed the norm by a factor that depends
+// on the number of grid points. At each frequency ω, the real matrix that 'transform' returns must have the norm |Ŵ(ω)|
+// (see Norm).
 func TestConvolutionGrid(t *testing.T) {
 	c := Convolution{Out: 1, In: 1, Groups: 1, Kernel: []int{3}, Strides: []int{1}, Dilations: []int{1}, Weights: []float64{1, 2, -0.5}}
 	sup := 0.0

@@ -36,12 +36,12 @@ type Model struct {
 }
 
 // Of returns a bound on the Lipschitz constant of an output of a model, as a function of the model's only input. If
-// 'output' is empty, the model must have a single output. The function follows the nodes in their order: each result
-// gets a bound from the bounds of the node's inputs. Moutaouakil et al. 2024 use the same product of spectral norms.
-// The function refuses an operator for which it has no rule. The argument 'shape' may fix sizes of the input that the
-// model leaves open. If it is nil and the first size is open, this size counts as 1. The first size is then the size of
-// a batch, so a larger size must not change the bound. The function refuses a model whose bound is larger at the size
-// 2.
+// 'output' is empty, the model must have a single output. The function visits the nodes in their order and computes a
+// bound for each result from the bounds of the node's inputs. In a chain of layers, this multiplies the spectral norms,
+// as in Moutaouakil et al. 2024. The function refuses an operator for which it has no rule. The argument 'shape' may
+// fix sizes of the input that the model leaves open. If 'shape' is nil and the first size is open, the function assumes
+// that the first size is the size of a batch. It computes the bound for a batch of 1, and refuses the model if the
+// bound for a batch of 2 is larger.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {
@@ -157,14 +157,14 @@ func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, er
 	return shape, nil
 }
 
-// A value holds what is known about a value of the graph.
+// A value describes a tensor of the graph, as far as it is known.
 type value struct {
 	shape  []int64 // nil if it is not known
 	bound  float64 // Lipschitz constant as a function of the input; 0 for a constant
-	ints   []int64 // the elements of a constant of integers, if known
+	ints   []int64 // elements of an integer constant, if 'known' is true
 	tensor *onnxpb.TensorProto
 	factor float64
-	known  bool // whether 'ints' is known
+	known  bool // 'ints' holds the elements
 }
 
 func constant(t *onnxpb.TensorProto) value {
@@ -223,16 +223,18 @@ func (w *walk) visit(raw *onnxpb.NodeProto) error {
 	return nil
 }
 
-// A bound that underflows to 0 would be false. The factors of the rules are 0 or at least 2⁻⁶⁰⁰, because a stored
-// number is 0 or at least smallestWeight. So if a bound is at least smallestBound, its product with such a factor does
-// not underflow. Some factors are reciprocals of stored numbers. The limit largestWeight keeps them large enough.
+// The method 'visit' raises each bound above 0 to at least smallestBound. The method 'floats' refuses a finite stored
+// number unless it is 0 or its absolute value is between smallestWeight and largestWeight. So all factors of the rules
+// are 0 or at least 2⁻⁶⁰⁰, even reciprocals of stored numbers. With these limits, the product of a bound and a factor
+// never underflows to 0, which would be a false bound.
 const (
 	smallestBound  = 0x1p-400
 	smallestWeight = 0x1p-250
 	largestWeight  = 0x1p250
 )
 
-// leastInputs returns the number of inputs that the rules of an operator read without a check.
+// leastInputs returns the number of inputs that an operator must have, because its rule reads them without checking
+// that they exist.
 func leastInputs(op string) int {
 	switch op {
 	case "Constant":
@@ -254,7 +256,7 @@ func (w *walk) set(n node, out value, depends bool) {
 	}
 	for k, name := range n.Output {
 		if k > 0 && depends && name != "" {
-			out = value{bound: math.Inf(1)} // a second output, such as the indices of MaxPool, is not followed
+			out = value{bound: math.Inf(1)} // no rule bounds a second output, such as the indices of MaxPool
 		}
 		w.values[name] = out
 	}
@@ -298,7 +300,8 @@ func neededFor(g *onnxpb.GraphProto, output string) []bool {
 	return needed
 }
 
-// constantResult returns the value of a node whose inputs are constants. It computes integers that describe shapes.
+// constantResult returns the value of a node whose inputs are constants. It computes only constants, transposed
+// matrices and integers that describe shapes. For any other result, it returns an empty value.
 func (n node) constantResult() (value, error) {
 	switch n.GetOpType() {
 	case "Constant":
@@ -330,7 +333,8 @@ func (n node) constantResult() (value, error) {
 	return n.shapeResult(), nil
 }
 
-// shapeResult computes the integers from which exporters make the target of a Reshape.
+// shapeResult computes the integer result of an operator from which exporters build the target shape of a Reshape. For
+// other operators, it returns an empty value.
 func (n node) shapeResult() value {
 	switch op := n.GetOpType(); {
 	case op == "Gather" && n.axis(0) == 0:
@@ -401,7 +405,7 @@ func (n node) ints(k int) ([]int64, bool) {
 	return n.file.Ints(v.tensor)
 }
 
-// floats returns the elements of a constant input of real numbers.
+// floats returns the elements of input k, which must be a stored tensor of real numbers.
 func (n node) floats(k int) ([]float64, error) {
 	if k < len(n.in) && n.in[k].tensor != nil {
 		if v, ok := n.file.Floats(n.in[k].tensor); ok {

@@ -42,7 +42,7 @@ func text(name, v string) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(v)}
 }
 
-// tensorValue returns the declaration of an input or output. A size of 0 is open.
+// tensorValue returns the declaration of an input or output. The number 0 stands for an open size.
 func tensorValue(name string, shape ...int64) *onnxpb.ValueInfoProto {
 	t := &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(graph.Float32)), Shape: &onnxpb.TensorShapeProto{}}
 	for _, n := range shape {
@@ -167,8 +167,9 @@ func TestHugeStrides(t *testing.T) {
 	}
 }
 
-// x + xᵀ is a matrix N×N for an input N×1. At N = 1 its constant is 2, and at N = 4 at least 4: for x = (1, 1, 1, 1)ᵀ of
-// norm 2, all 16 elements are 2, so the norm is 8. So the bound at N = 1 holds for no other N.
+// The model computes the N×N matrix x + xᵀ from an N×1 input x. Its Lipschitz constant is 2 for N = 1, and at least 4
+// for N = 4: the input (1, 1, 1, 1)ᵀ has the norm 2, and all 16 elements of the result are 2, so the norm of the result
+// is 8. The bound for N = 1 is thus false for N = 4, and an open N must be refused.
 func TestOpenSizeIsABatch(t *testing.T) {
 	nodes := []*onnxpb.NodeProto{op("Transpose", "x > t", ints("perm", 1, 0)), op("Add", "x t > y")}
 	if got, err := bound([]int64{1, 1}, nodes...); err != nil || math.Abs(got.Bound-2) > 1e-9 {
@@ -249,7 +250,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The function Of follows one output, lists the layers on the way to this output, and knows its kind.
+// The function Of must bound only the requested output, list the layers on the way to this output, and detect whether
+// the output holds logits or probabilities.
 func TestOf(t *testing.T) {
 	g := &onnxpb.GraphProto{Initializer: weights(), Input: []*onnxpb.ValueInfoProto{tensorValue("x", 0, 4)},
 		Node:   []*onnxpb.NodeProto{op("MatMul", "x w44 > a"), op("Relu", "a > b"), op("Reshape", "b to14 > c"), op("Softmax", "c > p"), op("ArgMax", "p > label")},

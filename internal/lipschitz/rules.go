@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// A rule bounds the Lipschitz constant of a node's first output. At least one input depends on the model's input.
+// A rule bounds the Lipschitz constant of a node's first output. It is called only if at least one of the node's inputs
+// depends on the model's input.
 type rule func(n node) (value, error)
 
 // rules holds the rule of each operator.
 var rules map[string]rule
 
-func init() { // init sets 'rules', because some rules refer to this map
+func init() { // an initializer of 'rules' would form a cycle, because some rules use this map
 	rules = map[string]rule{
 		"Identity": same, "Dropout": dropout, "Cast": cast, "Shape": shapeOf,
 		"Relu": same, "Tanh": same, "Neg": same, "Abs": same, "Clip": clip, "Softplus": same, "Sin": same, "Cos": same,
@@ -98,21 +99,22 @@ func clip(n node) (value, error) {
 	return same(n)
 }
 
-// These are ONNX's default values of attributes. They are float32 numbers, and some are larger than the decimal numbers
-// of which they are roundings.
+// These are ONNX's default values of attributes. They are rounded to float32, which makes some of them larger than the
+// decimal numbers in ONNX's specification.
 const (
 	seluAlpha        = 1.67326319217681884765625
 	seluGamma        = 1.05070102214813232421875
 	hardSigmoidAlpha = 0.20000000298023223876953125
 )
 
-// selu has the slopes γ and αγe^x, x < 0.
+// selu has the slope γ for x > 0, and the slope αγe^x for x < 0.
 func selu(n node) (value, error) {
 	alpha, gamma := n.number("alpha", seluAlpha), n.number("gamma", seluGamma)
 	return n.times(math.Abs(gamma) * max(1, math.Abs(alpha))), nil
 }
 
-// prelu refuses slopes of a shape to which ONNX Runtime would broadcast the input, because this would repeat the input.
+// prelu refuses a node if ONNX Runtime would broadcast the input to the shape of the slopes, because this would repeat
+// the input.
 func prelu(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -129,7 +131,7 @@ func prelu(n node) (value, error) {
 	return n.times(max(1, largest(slopes))), nil
 }
 
-// gelu has the slope Φ(x) + xφ(x), which is at most its value at √2: below 1.129.
+// gelu has the slope Φ(x) + xφ(x). The slope is largest at x = √2, where it is below 1.129.
 func gelu(n node) (value, error) {
 	if a := n.attribute("approximate"); a != nil && string(a.S) != "none" {
 		return value{}, n.refuse("its approximation has no known bound")
@@ -255,8 +257,9 @@ func divide(n node) (value, error) {
 	return n.scaleBy(1, 1, func(x float64) float64 { return 1 / x })
 }
 
-// scaleBy multiplies the input that depends on the model's input by the largest factor of the other input. The constant
-// may be one of the inputs from 'first' to 'last'.
+// scaleBy bounds the product of an input with a constant's factors. The function 'factor' computes a factor from each
+// element of the constant. The bound of the input is multiplied by the largest absolute factor. Only the inputs from
+// 'first' to 'last' may be the constant.
 func (n node) scaleBy(first, last int, factor func(float64) float64) (value, error) {
 	for k := first; k <= last; k++ {
 		if n.in[k].bound > 0 || n.in[1-k].bound == 0 {
@@ -332,7 +335,7 @@ func (n node) gemmShape() []int64 {
 }
 
 // matMul is the rule of a product with a stored matrix or vector. If the input is a stack of matrices, the product is
-// computed for each of these matrices, which does not change the norm.
+// computed for each matrix of the stack. The bound is then the same.
 func matMul(n node) (value, error) {
 	for k := range 2 {
 		if n.in[1-k].bound > 0 {
@@ -369,8 +372,8 @@ func (n node) matrixNorm(k int) (float64, error) {
 	return 0, n.refuse("input %d has more than two dimensions", k)
 }
 
-// conv is the rule of Conv and ConvTranspose. In both operators, the weights are one block for each index of their
-// first dimension.
+// conv is the rule of Conv and ConvTranspose. In both operators, the weights consist of one block for each index of the
+// weights' first dimension.
 func conv(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -407,7 +410,8 @@ func conv(n node) (value, error) {
 	return out, nil
 }
 
-// window returns the shape after windows slide over the input, or nil if it is not known.
+// window returns the shape of a convolution's or pooling's result, but with the channels of the input. It returns nil
+// if the shape is not known.
 func (n node) window(kernel, strides, dilations []int) []int64 {
 	s := n.in[0].shape
 	auto := n.attribute("auto_pad")
@@ -459,8 +463,9 @@ func maxPool(n node) (value, error) {
 }
 
 // averagePool is the rule of AveragePool. On each axis, the matrix of the means has row sums of at most 1 and column
-// sums of at most ⌈k/s⌉/c, where c is the smallest number of positions in a mean. By Schur's test, the norm is at most
-// the square root of the product. The norms of the axes multiply.
+// sums of at most ⌈k/s⌉/c, where c is the smallest number of positions in a mean. By Schur's test, the norm of this
+// matrix is at most the square root of the product of the two bounds. The norm of the whole operator is the product of
+// the norms for the axes.
 func averagePool(n node) (value, error) {
 	kernel, strides, dilations, err := n.pool()
 	if err != nil {
@@ -550,7 +555,7 @@ func batchNorm(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
 	}
-	// Before version 14 of the operator, further outputs put it in training mode.
+	// Before version 14 of BatchNormalization, a node with more than one output is in training mode.
 	further := slices.ContainsFunc(n.Output[1:], func(name string) bool { return name != "" })
 	if further || n.integer("training_mode", 0) != 0 || n.integer("spatial", 1) != 1 || n.integer("is_test", 1) != 1 {
 		return value{}, n.refuse("it is in training mode, or normalises each position")

@@ -7,24 +7,25 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// Up is a factor for upper bounds. It is larger than the effect of a few roundings on a positive number.
+// Up is a factor that turns a computed positive number into an upper bound. It is large enough for the errors of a few
+// roundings.
 const Up = 1 + 0x1p-47
 
 const (
 	unit = 0x1p-53 // largest relative error of a rounding
 	up   = Up
-	// tiny is larger than all errors of numbers below the smallest normal float64, for matrices of up to 2³² elements
-	// whose largest element is near 1.
+	// Numbers below the smallest normal float64 lose precision. The constant 'tiny' is larger than the sum of the
+	// errors from this loss, for matrices of up to 2³² elements whose largest element is near 1.
 	tiny = 0x1p-960
 )
 
-// matrix is a matrix of real numbers in rows.
+// matrix is a matrix of real numbers, stored row by row.
 type matrix struct {
 	rows, cols int
 	data       []float64
 }
 
-// SpectralNorm returns an upper bound on the largest singular value ‖A‖₂ of a matrix that is stored in rows.
+// SpectralNorm returns an upper bound on the largest singular value ‖A‖₂ of a matrix that is stored row by row.
 //
 // Let M₀ be the smaller of AᵀA and AAᵀ, and ρ the spectral radius. Then ‖A‖₂² = ρ(M₀). For a symmetric matrix M of n
 // rows, ρ(M) = ρ(M²)^½ ≤ ‖M²‖_F^½. So after k squarings M_{j+1} = M_j²,
@@ -35,14 +36,15 @@ type matrix struct {
 //
 // Rounding: an inner product of n numbers in float64 has an error of at most γ_n = n·u/(1−n·u) times the inner product
 // of the absolute values, for any order of the sums (Higham 2002, section 3.1). So the computed S = fl(M²) has ‖S−M²‖_F
-// ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. From the last S, these
-// inequalities lead back to a bound for A. Scaling by powers of two is exact and prevents overflow.
+// ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. These inequalities are
+// applied to the squarings from the last to the first, and so give a bound for A. Scaling by powers of two is exact and
+// prevents overflow.
 func SpectralNorm(rows, cols int, data []float64) float64 {
 	return matrix{rows, cols, data}.norm(squarings(min(rows, cols)))
 }
 
-// mostSquarings limits the number k of squarings. For this k and n ≤ 3500 rows, n^{1/2^{k+2}} is less than 1.002. Apart
-// from rounding errors, the bound on a norm is too large by at most the factor n^{1/2^{k+2}}.
+// mostSquarings limits the number k of squarings. Apart from rounding errors, the bound on a norm is too large by at
+// most the factor n^{1/2^{k+2}} for n rows. With mostSquarings, this factor is less than 1.002 for up to 3500 rows.
 const mostSquarings = 10
 
 // flopBudget limits the work for the squarings of one matrix.

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Available returns the memory, in bytes, that this process can still take without swapping. This amount is
-// MemAvailable of Linux, within the limits of the process's control groups (containers, pods, services). The result
-// 'ok' is false if the system does not provide this information.
+// Available returns the memory, in bytes, that this process can still take without swapping. This amount is Linux's
+// MemAvailable, or less if a control group of the process (container, pod, service) allows less. The result 'ok' is
+// false if the system does not provide this information.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
 // available computes Available for a system whose files are in 'root'.

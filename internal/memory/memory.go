@@ -30,8 +30,8 @@ func limit(bytes uint64, known bool) int64 {
 	return int64(min(most, bytes/4))
 }
 
-// Check returns a *LimitError if the number 'bytes' exceeds Limit. It also returns this error if the number is
-// negative, which stands for an overflow.
+// Check returns a *LimitError if the number 'bytes' exceeds Limit. A negative number stands for an overflow and gives
+// the same error.
 func Check(bytes int64) error {
 	if limit := Limit(); bytes < 0 || bytes > limit {
 		return &LimitError{bytes, limit}

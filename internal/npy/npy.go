@@ -43,8 +43,8 @@ type Header struct {
 	shape string // shape as written in the file, for errors
 }
 
-// The header is a Python literal. A few lines of numpy.lib.format write all headers, so regular expressions suffice to
-// parse them.
+// The header is a Python literal. NumPy writes all headers with the same few lines of code, so regular expressions
+// suffice to parse them.
 var (
 	descrRE   = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([a-zA-Z])(\d+)'`)
 	fortranRE = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
@@ -191,7 +191,7 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 }
 
 // decodeEach decodes every element with the function 'value'. The functions decodeEach, u16, u32 and u64 are small, so
-// that the compiler inlines them into the cases above.
+// that the compiler inlines them into the function Decode.
 func decodeEach[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])

@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// file returns a .npy file of any version. Its header is as long as the dictionary, without padding.
+// The function 'file' returns a .npy file. Its header holds only the dictionary, without padding.
 func file(version byte, dict string, data []byte) []byte {
 	b := append([]byte("\x93NUMPY"), version, 0)
 	if version == 1 {
@@ -179,7 +179,7 @@ func decodes[E interface {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src = append(src, 99) // the bytes that follow are not touched
+		src = append(src, 99) // Decode must ignore this further byte
 		before := slices.Clone(src)
 		typ := Type{kind, binary.Size(values[0]), big}
 		f64, f32, i64 := make([]float64, len(values)), make([]float32, len(values)), make([]int64, len(values))
@@ -223,8 +223,8 @@ func TestDecodeHalf(t *testing.T) {
 	}
 }
 
-// open opens the only member of an archive. The arguments 'change' are alternately old bytes and the new bytes that
-// replace them in the archive. The archive keeps the checksum of the old data.
+// The function 'open' makes an archive with one array and opens the array. The arguments 'change' come in pairs: bytes
+// of the archive, and the new bytes that replace them. The archive keeps the checksum of the old data.
 func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	t.Helper()
 	var b bytes.Buffer
@@ -410,7 +410,7 @@ func TestCheckMember(t *testing.T) {
 		{zip.Store, 11, 10, "11 bytes in an archive cannot hold 10"},
 		{zip.Deflate, 10, 10320, ""},
 		{zip.Deflate, 10, 10321, "cannot hold"},
-		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // 1032 times the packed size wraps around
+		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // 1032 times the packed size overflows
 		{zip.Store, 1 << 63, 1 << 63, "cannot hold"},
 		{12, 10, 10, "method 12"},
 	} {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ArchiveWriter writes arrays into an .npz archive, little-endian and not compressed. The arrays determine the bytes of
-// the archive.
+// ArchiveWriter writes arrays into an .npz archive. The numbers are little-endian and not compressed. The same arrays
+// always give the same archive, byte for byte.
 type ArchiveWriter struct{ zip *zip.Writer }
 
 // NewArchiveWriter returns a writer to w. Close ends the archive.
@@ -36,7 +36,7 @@ func (a *ArchiveWriter) begin(name, kind string, shape []int) (io.Writer, error)
 		fmt.Fprintf(&sizes, "%d, ", n)
 	}
 	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, sizes.String())
-	const before = 10 // magic, version and length
+	const before = 10 // bytes of the magic, the version and the length
 	text += strings.Repeat(" ", 63-(before+len(text))%64) + "\n"
 	w, err := a.zip.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Store})
 	if err != nil {

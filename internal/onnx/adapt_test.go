@@ -64,7 +64,7 @@ func TestColumns(t *testing.T) {
 // TestRounding checks the values that reach a model with an integer input. The model returns its inputs as scores.
 func TestRounding(t *testing.T) {
 	in := []float32{-1e30, -300, -128.5, -1.5, -.5, -.25, .49, .5, 1.5, 2.5, 254.5, 255.4, 300, 70000, 1e30}
-	for typ, r := range map[graph.ElemType][2]float32{ // smallest and largest float32 of each type
+	for typ, r := range map[graph.ElemType][2]float32{ // smallest and largest float32 that each type can hold
 		graph.ElemType(onnxpb.TensorProto_UINT8):  {0, 255},
 		graph.ElemType(onnxpb.TensorProto_INT8):   {-128, 127},
 		graph.ElemType(onnxpb.TensorProto_UINT16): {0, 65535},
@@ -86,8 +86,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestSplitLone tries a logit z or a probability p with special and with random bits. The score of class 1 must be
-// greater than the score of class 0 exactly if z > 0 or p > ½. If both scores are equal, the class must be 0.
+// TestSplitLone checks the two scores that SplitLone computes from a logit z or a probability p. The score of class 1
+// must be greater than the score of class 0 exactly if z > 0 or p > ½. If both scores are equal, the class must be 0.
 func TestSplitLone(t *testing.T) {
 	half := float32(.5)
 	below, above := math.Nextafter32(half, 0), math.Nextafter32(half, 1)
@@ -122,7 +122,7 @@ func TestSplitLone(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.close()
-		// The sum −p + 1 is rounded to nearest, even if p is below ½.
+		// The score of class 0 is 1 − p, rounded to float32, so it may differ slightly from the expected score.
 		if got[1] != c.want[1] || math.Abs(float64(got[0]-c.want[0])) > 1e-7 || smoothing.Vote(got) != c.vote {
 			t.Errorf("%v %v: scores %v, vote %d, want %v and %d", c.kind, c.v, got, smoothing.Vote(got), c.want, c.vote)
 		}

@@ -16,7 +16,8 @@ import (
 // This file gives advice about models that run slowly or not at all, and about precisions.
 
 // leastGain is the smallest speed-up for which rscert advises a lower precision. A lower precision has a price: the
-// certificates are about the model in this precision. A smaller speed-up may also be an accident of a short measurement.
+// certificates are about the model in this precision. Moreover, a smaller speed-up may be an accident of a short
+// measurement.
 const leastGain = 1.2
 
 // Gain compares the speed of a small network in a lower precision with the speed in float32 on the same hardware. The
@@ -25,7 +26,7 @@ const leastGain = 1.2
 type Gain struct {
 	Device    Device
 	Precision Precision
-	Against   Device  // the device that is fastest in float32, such as cpu for openvino:CPU
+	Against   Device  // the device that is fastest in float32 on this hardware, for example cpu for openvino:CPU
 	Ratio     float64 // the speed of Device in Precision, divided by the speed of Against in float32
 }
 

@@ -101,7 +101,7 @@ func repeat(b *testing.B, calls []func() error) {
 	b.StopTimer()
 }
 
-// alone holds a model's file that is open in ONNX Runtime.
+// The type 'alone' holds a session that ONNX Runtime opened directly from a model's file.
 type alone struct {
 	session         *ort.DynamicAdvancedSession
 	input, output   string
@@ -147,7 +147,8 @@ func (a *alone) sent(in, out *ort.Tensor[float32]) (call, end func() error, err 
 	return func() error { return a.session.Run([]ort.Value{in}, []ort.Value{out}) }, func() error { return nil }, nil
 }
 
-// bound binds the output and the input to the session. A device with its own memory copies the input only once.
+// The method 'bound' returns a function that runs the session with its input and output bound. A device with its own
+// memory copies the input only once.
 func (a *alone) bound(in, out *ort.Tensor[float32]) (call, end func() error, err error) {
 	binding, err := a.session.CreateIoBinding()
 	if err != nil {

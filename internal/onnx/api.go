@@ -72,12 +72,12 @@ typedef struct {
 	size_t size;
 	const int64_t *dims;
 	size_t rank;
-	int32_t type; // ONNX's number of the type, which is also ONNX Runtime's number
+	int32_t type; // ONNX's number for the type; ONNX Runtime uses the same number
 } Weight;
 
-// api_add_weight supplies the data of the initializer with w's name to sessions that are opened with the options. ONNX
-// Runtime keeps the pointer to the data and copies the other fields of w. The function returns NULL or an error message
-// that the caller frees.
+// api_add_weight adds the weight w to the session options. A session that is opened with these options takes w's data
+// for the initializer with w's name. ONNX Runtime keeps the pointer to the data and copies the other fields of w. The
+// function returns NULL or an error message that the caller frees.
 static char *api_add_weight(ApiBase *base, void *options, Weight w) {
 	void *const *api = base->GetApi(initializersVersion);
 	if (!api) return strdup("ONNX Runtime has no API of version 12");
@@ -166,9 +166,9 @@ func ask(path string) (version string, providers []string, err error) {
 	return version, providers, nil
 }
 
-// addWeight supplies the data of the initializer with w's name to sessions that are opened with the options. In the
-// graph, this initializer is an external tensor. The session uses the data in place. So the data must be outside Go's
-// heap and stay unchanged until the session is closed.
+// addWeight adds the weight w to the session options. A session that is opened with these options takes w's data for
+// the initializer with w's name. In the graph, this initializer is an external tensor. The session uses the data in
+// place. So the data must be outside Go's heap and stay unchanged until the session is closed.
 func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	options, err := pointerIn(o, "o") // OrtSessionOptions*
 	if err != nil {

@@ -57,7 +57,7 @@ var mixingModels = map[string]struct {
 			reshape("z", "back", -1, 3, 4, 4).scored("back")
 	}},
 	"dynamic_int8": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { return companyOf().flat("x").dynamicInt8("f") }},
-	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // after a saturated ReLU6
+	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // quantises the output of a ReLU6
 		return companyOf().floats("zero", 0).floats("six", 6).node("Squeeze", "zero", "low").node("Squeeze", "six", "high").
 			node("Clip", "x low high", "r").flat("r").dynamicInt8("f")
 	}},
@@ -109,7 +109,7 @@ var mixingModels = map[string]struct {
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Reshape", []string{"x", "target"}, "f"))
 		return b.weights("w", graph.Float32, 48, 4).node("MatMul", "f w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"resized_batch": {"Resize 'r'", func() *modelBuilder { // 1.5 times a batch of one is rounded to one
+	"resized_batch": {"Resize 'r'", func() *modelBuilder { // a batch of 1 stays 1, but a batch of 2 becomes 3
 		b := companyOf().floats("scales", 1.5, 1, 1, 1).optional("Resize", "x", "", "scales", "r").
 			node("GlobalAveragePool", "r", "p").node("ReduceMax", "p", "t", ints("axes", 0)).node("Add", "x t", "z").scored("z")
 		b.OpsetImport[0].Version = proto.Int64(13)
@@ -129,7 +129,7 @@ func init() {
 	}
 }
 
-// companyOf returns a model with an input of images and no nodes.
+// companyOf returns a model that takes images and has no nodes yet.
 func companyOf() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(12), proto.Int64(8)
@@ -152,8 +152,8 @@ func (b *modelBuilder) trueConstant(name string) *modelBuilder {
 	return b
 }
 
-// subgraph adds a node that contains graphs. The graph of a Loop computes x divided by the largest value of x. The
-// graphs of an If compute this largest value.
+// subgraph adds a node that contains graphs. For a Loop, the body divides the loop's value by the largest value of x.
+// For an If, each branch computes the largest value of x.
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
 	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", graph.Float32, 1, 1, 1, 1)}}

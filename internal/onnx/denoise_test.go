@@ -16,8 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// denoiserNet returns a denoiser of images [N,3,4,4]. Its values have the same names as values of the classifiers. It
-// computes y = conv(x) + 0.01·t, where t is the timestep.
+// denoiserNet returns a denoiser of images [N,3,4,4]. The classifiers have tensors with the same names as the
+// denoiser's tensors. If there is a timestep t, the denoiser computes y = conv(x) + 0.01·t. Otherwise it computes y =
+// tanh(conv(x)).
 func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_conv", graph.Float32, channels, 3, 3, 3).
 		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
@@ -29,8 +30,8 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// The function 'apply' runs a model with one image input on 16 samples. If the model has a timestep input, apply
-// replaces it by a constant.
+// The function 'apply' runs a model with one image input on 16 samples. If the model also has an input for the
+// timestep, 'apply' replaces this input by a constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
 	m := proto.CloneOf(b.ModelProto)
@@ -63,8 +64,8 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	return out
 }
 
-// expected computes the joined model's scores for 16 samples by the formulas in the documentation of Denoise. It runs
-// the two models separately.
+// The function 'expected' returns the scores that the joined model must have for 16 samples. It runs the two models
+// separately and joins them by the formulas in the documentation of Denoise.
 func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser, x []float32) []float32 {
 	t.Helper()
 	alpha := 1.0
@@ -244,8 +245,8 @@ func TestDenoisePairs(t *testing.T) {
 	}
 }
 
-// functionOf returns the encoding of a function of one node, for a version of ONNX's operators. The node computes the
-// function's output from its input.
+// functionOf encodes an ONNX function that consists of one node. The argument 'opset' is the version of ONNX's
+// operators. The node computes the function's output from the function's input.
 func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{graph.Node(op, []string{"a"}, "b")},
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}}}
@@ -256,7 +257,7 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	return append(file, "\x22\x01a\x2a\x01b"...) // input a and output b, in fields 4 and 5
 }
 
-// rename replaces the names of all values of a graph without subgraphs.
+// rename replaces the names of all values of a graph. The graph must not contain subgraphs.
 func rename(g *onnxpb.GraphProto, replace func(string) string) {
 	for _, t := range g.Initializer {
 		t.Name = proto.String(replace(t.GetName()))
@@ -405,7 +406,7 @@ func TestDenoisePython(t *testing.T) {
 	} {
 		d := graph.Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
 		if kind.Diffusion() {
-			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // linear schedule, where √(1−ᾱ)/√ᾱ ≈ 1
+			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // from a linear schedule; √(1−ᾱ) ≈ √ᾱ
 		}
 		pair, err := graph.Denoise(c.denoiser, classifier, d)
 		if err != nil {

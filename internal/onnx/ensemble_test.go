@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// second is the net of testModels["nchw"] with other weights.
+// The function 'second' returns the net of testModels["nchw"] with other weights.
 func second() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
 	b.weights("unused", graph.Float32, 77) // this uses up random numbers, so that the net's weights differ
@@ -57,7 +57,8 @@ func softmaxOf(rows [][]float32) [][]float32 {
 	return all
 }
 
-// compareMean compares the scores of an ensemble with the mean of rows of scores from separate runs.
+// compareMean checks that an ensemble's scores equal the mean of its members' scores. The members ran separately, and
+// the argument 'members' holds one row of scores for each member and each sample.
 func compareMean(t *testing.T, m *Model, samples [][]float32, members ...[][]float32) {
 	t.Helper()
 	for i, row := range scores(t, m, samples) {
@@ -98,7 +99,8 @@ func TestEnsemble(t *testing.T) {
 		t.Error(m.Outputs())
 	}
 
-	// Members may return probabilities, use another number format or fix the batch. The user may name the members' output.
+	// Members may return probabilities, use another number format, or fix the batch. The user may name the members'
+	// output.
 	ends := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "z", graph.Float32).
 		node("Softmax", "z", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	m, members = joinAll(t, probabilities, ends.file(t), two.file(t))
@@ -147,8 +149,8 @@ func TestEnsembleLone(t *testing.T) {
 	compareMean(t, m, samples, softmaxOf(a), softmaxOf(b))
 }
 
-// TestEnsembleNames joins models whose names clash: their values, nodes and functions have the same names, or names
-// like the names that Join adds.
+// TestEnsembleNames joins models whose names clash. Values, nodes and functions have the same name in two models, or
+// they have names of the form that Join adds.
 func TestEnsembleNames(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()

@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// TestAuditLargeModel runs a model with 2.4 GB of weights, most of which are 0. The model computes y = x·A·B₁·B₂·C. The
-// product B₁·B₂ is the identity. The entries 1 in B₁ and B₂ are spread over the whole file. The test takes 6 GB of
-// memory on the CPU provider, and 14 GB on OpenVINO (RSCERT_AUDIT_DEVICE=openvino).
+// TestAuditLargeModel runs a model with 2.4 GB of weights, most of which are 0. The model computes y = x·A·B₁·B₂·C. B₁
+// and B₂ consist of zeros and ones, and the ones are spread over the whole file. The product B₁·B₂ is the identity. The
+// test takes 6 GB of memory on the CPU provider, and 14 GB on OpenVINO (RSCERT_AUDIT_DEVICE=openvino).
 func TestAuditLargeModel(t *testing.T) {
 	const in, wide, huge = 48, 1024, 292_000
 	dir := t.TempDir()

@@ -29,8 +29,8 @@ import (
 )
 
 // The function 'wide' returns a model with a batch fixed at 1 and weights of various sizes. One more initializer holds
-// the target shape of a Reshape. ONNX Runtime uses the weight w_add in its original order, while its kernels may copy
-// the other weights into another order.
+// the target shape of a Reshape. ONNX Runtime uses the weight w_add as it is stored. Its kernels may copy the other
+// weights and reorder the copies.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -144,8 +144,8 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 	}
 }
 
-// TestExternalSameBits checks that a model with weights in another file gives the same scores, bit by bit, the same
-// batches and the same warnings.
+// TestExternalSameBits loads each model twice: with the weights inside the model's file, and with the weights in
+// another file. The scores must have the same bits, and the batches and the warnings must be the same.
 func TestExternalSameBits(t *testing.T) {
 	r := openRuntime(t)
 	for _, align := range []int{64, 4, 1} {
@@ -356,7 +356,7 @@ func TestExternalFrozen(t *testing.T) {
 			file = nil
 		}
 		for range 2 {
-			runtime.GC() // the collection unmaps memory that nothing refers to
+			runtime.GC() // garbage collection unmaps unused memory
 			time.Sleep(10 * time.Millisecond)
 		}
 		got := scores(t, m, randomSamples(48)[:16])

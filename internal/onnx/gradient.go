@@ -20,7 +20,7 @@ import (
 type Gradient struct {
 	session           *session
 	names             grad.Attached
-	scores, gradient  string // outputs
+	scores, gradient  string // names of the outputs
 	in, noise, labels ort.Shape
 	losses, out       ort.Shape // shapes of the losses and of the scores
 	onHost            error

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Tensor is the value of one of a graph's inputs or outputs.
+// Tensor is the value of one input or one output of a graph.
 type Tensor = tensor
 
 // Held returns a tensor in Go's memory, which a run reads or writes in place.
@@ -44,7 +44,7 @@ func (g *Graph) Run(ctx context.Context, in, out []Tensor) error { return g.run(
 // Close frees the graph.
 func (g *Graph) Close() error { return g.close() }
 
-// Learner returns a function for graph.Learn that runs graphs on the given inputs.
+// Learner returns the function that graph.Learn needs to run graphs. This function runs each graph on the inputs 'in'.
 func Learner(ctx context.Context, weights graph.Weights, in []Tensor) func(*onnxpb.ModelProto, []string) ([][]int64, error) {
 	var names []string
 	for _, t := range in {

@@ -41,8 +41,8 @@ func truth(name string, on byte) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
 }
 
-// net returns the convolutional net with scores s, together with constants for further nodes. A test adds a node that
-// computes y.
+// net returns a convolutional net that computes the scores s, and constants for further nodes. The net's output is y,
+// so a test must add a node that computes y.
 func net() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).floats("half", 0.5)
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(8), proto.Int64(15)
@@ -73,7 +73,7 @@ func calling(n *onnxpb.NodeProto) *modelBuilder {
 	return b
 }
 
-// TestRandomOperators checks that models that draw random numbers are refused, wherever the drawing operator is in the
+// TestRandomOperators checks that models that draw random numbers are refused, wherever the random operator is in the
 // model. The error must name the operator. Models whose Dropout is in inference mode must pass. The test does not use
 // ONNX Runtime.
 func TestRandomOperators(t *testing.T) {
@@ -262,7 +262,7 @@ func TestNoiseEndless(t *testing.T) {
 	abandoned.Store(false)
 }
 
-// sizedWeight gives the last weight the shape in the argument 'dims'.
+// sizedWeight sets the shape of the last weight to the argument 'dims'.
 func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
 	b.Graph.Initializer[len(b.Graph.Initializer)-1].Dims = dims
 	return b

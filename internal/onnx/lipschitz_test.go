@@ -9,8 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/lipschitz"
 )
 
-// TestLipschitzBoundOfPairs compares the bound of package lipschitz with the models' scores for random pairs of inputs,
-// and for pairs along the direction in which the scores of earlier pairs changed most.
+// TestLipschitzBoundOfPairs checks that no pair of inputs changes the scores by more than the bound of package
+// lipschitz allows. The inputs of a pair differ by a random vector plus a unit vector. The unit vector is the direction
+// that changed the scores most in the earlier pairs.
 func TestLipschitzBoundOfPairs(t *testing.T) {
 	for _, path := range []string{"../../testdata/mnist-torch.onnx", "../../testdata/mnist-cnn.onnx"} {
 		file, err := graph.ReadModel(path)

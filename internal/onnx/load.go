@@ -53,11 +53,11 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile makes a model ready to run.
 //
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
-// LoadFile proves this from the graph (see rebatch.go in package graph). It also tests on random samples whether the
-// scores keep their bits. The model then runs whole batches per call. If the batch's size changes bits of the scores,
-// the model runs in calls of the provider's reference size instead (see provider.go). If the proof or the test fails,
-// the model runs one input per call, and the method Warnings returns a warning about this. But if the file fixes a
-// batch of several samples, and these affect each other, LoadFile refuses the model.
+// LoadFile proves this from the graph (see rebatch.go in package graph). It also tests on random samples whether each
+// sample gets the same bits in every batch. The model then runs whole batches per call. If the batch's size changes
+// bits of the scores, the model runs in calls of the provider's reference size instead (see provider.go). If the proof
+// or the test fails, the model runs one input per call, and the method Warnings returns a warning about this. But if
+// the file fixes a batch of several samples, and these affect each other, LoadFile refuses the model.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -145,7 +145,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// broken adds the device's name and advice to the error of a device that does not work.
+// If a device does not work, 'broken' adds the device's name and a hint to the error.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -315,15 +315,14 @@ func (m *Model) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, m.row...)
 }
 
-// poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
-// are also run one at a time.
+// The trial runs use poolSize random samples. The first aloneCount of these samples are also run one at a time.
 const (
 	poolSize   = 24
 	aloneCount = 8
 )
 
-// randomSamples returns the random inputs on which a model is tried. Each sample is a random image plus Gaussian noise
-// of one of four strengths. So the samples are similar to the inputs that the model will receive.
+// randomSamples returns the random samples for the trial runs. Each sample is a random image plus Gaussian noise. The
+// noise has one of four strengths. So the samples are similar to the inputs that the model will receive.
 func randomSamples(size int) [][]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool := make([][]float32, poolSize)
@@ -368,7 +367,7 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load determines the batch sizes with which the model can run, and the kind of its scores.
+// load determines how many samples the model runs per call and per batch, and what kind of scores it returns.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
@@ -428,8 +427,8 @@ func (l *loader) measures(opt LoadOptions) bool {
 	return opt.Batch == 0 && !opt.Smaller && l.device.provider.measured
 }
 
-// wantedBatch returns the number of samples per Run from the options. If the options give no number, it returns a
-// default.
+// wantedBatch returns how many samples a Run should process. The options may give this number. Otherwise wantedBatch
+// chooses a default.
 func (l *loader) wantedBatch(opt LoadOptions) int {
 	switch {
 	case opt.Batch != 0:
@@ -489,8 +488,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session. The argument 'tile' is the number of samples in a call of the session. The
-// number of samples in a batch is the argument 'want', rounded up to a multiple of 'tile'.
+// The method 'use' selects the session in which the model will run. The argument 'tile' is the number of samples in a
+// call of this session. The number of samples in a batch is the argument 'want', rounded up to a multiple of 'tile'.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -537,9 +536,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// The method 'batchable' returns a session that runs the model in batches of the reference size. In this session, each
-// sample's scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the
-// session's scores for the samples in the argument 'pool'. If there is no such session, the error says why.
+// The method 'batchable' returns a session that runs the model in batches of the reference size. In this session, a
+// sample in a batch gets the same scores as a sample that is run alone, up to rounding errors. The method also returns
+// the session's scores for the samples in the argument 'pool'. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -613,7 +612,8 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	return nil
 }
 
-// The method 'alone' runs one sample alone. If the file declares a batch, every row holds a copy of the sample.
+// The method 'alone' runs one sample without other samples. If the file declares a batch size, every row of the batch
+// holds a copy of the sample.
 func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	rows, err := l.rows(s, make([]int, native), [][]float32{x})
 	if err != nil {
@@ -622,7 +622,7 @@ func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	return rows[0], nil
 }
 
-// rows makes one call, in which row i holds sample rows[i] of the pool.
+// The method 'rows' makes one call. Row i of this call holds the sample with the number rows[i] in the pool.
 func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, error) {
 	x := make([]float32, 0, len(rows)*l.sampleLen)
 	for _, sample := range rows {
@@ -676,8 +676,8 @@ func placements(tile, n int) (calls [][]int) {
 	for first := 0; first < poolSize; first += tile {
 		add(func(i int) int { return (first + i) % poolSize })
 	}
-	// This call holds random samples in reverse order, starting in the middle of the pool. So the neighbours of a
-	// sample, and usually its row, differ from the calls above.
+	// This call holds random samples in reverse order, starting in the middle of the pool. So a sample gets other
+	// neighbours than in the calls above, and usually another row.
 	add(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize })
 	if tile == 1 {
 		return calls

@@ -79,8 +79,8 @@ func images(n int) [][]float32 {
 	return all
 }
 
-// convnetScores computes the scores of the convolutional net in the test models, in float64, from the weights in
-// "nchw". These scores are the reference for all models that compute the same scores.
+// convnetScores computes the scores of the test models' convolutional net in float64. It takes the weights from the
+// model "nchw". The scores are the reference for all models that compute the same scores.
 func convnetScores(x []float32) []float64 {
 	weights := make(map[string][]float64)
 	for _, t := range testModels["nchw"]().Graph.Initializer {
@@ -115,14 +115,14 @@ func convnetScores(x []float32) []float64 {
 	return y
 }
 
-// TestLoadSameNet runs every model that computes the convolutional net at several batch sizes. The scores must match
-// convnetScores and must have the same bits at every size.
+// TestLoadSameNet runs the models that compute the convolutional net, each at several batch sizes. The scores must
+// match convnetScores and must have the same bits at every size.
 func TestLoadSameNet(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model     string
 		tolerance float64 // float32 or float16 rounding for sums of 32 terms of order 1
-		tile      int     // samples per call if 20 are requested; 20 means whole batches
+		tile      int     // expected number of samples per call if the batch size is 20
 		warning   string
 	}{
 		{"nchw", 1e-5, 20, ""},
@@ -182,14 +182,14 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers uses the models that do not compute the scores of the convolutional net. It compares their scores with
-// the scores of the unedited file, run with one call per sample.
+// TestLoadOthers uses models that compute other scores than the convolutional net. To get the expected scores, the test
+// runs the model's file before rscert edits it, with one sample per call.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model   string
-		native  int // samples per call that the unedited file declares
-		tile    int // samples per call if 20 are requested
+		native  int // batch size of the file before rscert edits it
+		tile    int // expected number of samples per call if the batch size is 20
 		warning string
 	}{
 		{"float64", 1, 20, ""},
@@ -224,7 +224,7 @@ func TestLoadOthers(t *testing.T) {
 			}
 			got := scores(t, m, xs)
 
-			// This session runs the graph of the unedited file.
+			// This session runs the graph of the file before rscert edits it.
 			parsed := parsed(t, testModel(t, c.model))
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
 			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
@@ -256,8 +256,8 @@ func TestLoadOthers(t *testing.T) {
 	}
 }
 
-// TestLoadBatchBits uses a matrix product whose columns are the samples. The last bits of the product change with the
-// number of samples.
+// TestLoadBatchBits uses a matrix product that has one column for each sample. The last bits of the product may change
+// with the number of columns.
 func TestLoadBatchBits(t *testing.T) {
 	model := newModel("x", graph.Float32, "N", 1000).weights("w", graph.Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
 		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
@@ -350,7 +350,8 @@ func TestOutputKinds(t *testing.T) {
 	}
 }
 
-// TestRunNaN checks that NaN scores reach the caller for the affected sample, and that the other samples get no NaN.
+// TestRunNaN runs a batch in which one sample has NaN scores. Run must return these NaNs, and no NaN for the other
+// samples.
 func TestRunNaN(t *testing.T) {
 	m := load(t, testModel(t, "nan"), LoadOptions{Batch: 3})
 	in, out := make([]float32, 3*testLen), make([]float32, 3*testClasses)
@@ -426,8 +427,8 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// TestFixedSizes runs the code for devices such as CUDA on the CPU. On these devices each batch size has its own
-// session.
+// TestFixedSizes tests the code for devices on which each batch size has its own session. CUDA is such a device. The
+// test runs this code on the CPU.
 func TestFixedSizes(t *testing.T) {
 	openRuntime(t)
 	xs := images(40)
@@ -435,7 +436,7 @@ func TestFixedSizes(t *testing.T) {
 	fixed.fixSizes = true
 	for _, c := range []struct {
 		model string
-		tile  int // samples per call if 20 are requested
+		tile  int // expected number of samples per call if the batch size is 20
 	}{{"nchw", 20}, {"float16", 20}, {"fixed_full", 20}, {"fixed_concat", 20}, {"baked", 20}, {"unbatched", 1}, {"stuck", 1}, {"batch_size", 20}, {"batch_mean", 1}} {
 		opt := LoadOptions{Batch: 20}
 		l, err := newLoader(t.Context(), testModels[c.model]().file(t), opt)

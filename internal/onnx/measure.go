@@ -12,15 +12,16 @@ import (
 // These constants limit the time of the measurements that choose the batch size, and say when a larger batch is better.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // time for one batch size; each worker makes one call even if this takes longer
-	measureGain   = 1.05                  // minimum factor by which a larger batch must be faster
+	measureOne    = 80 * time.Millisecond // time for one batch size; but each worker makes at least one call
+	measureGain   = 1.05                  // a larger batch is better only if it is at least this many times as fast
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )
 
-// measureBatch finds the number of samples per call at which the device is fastest. It tries the reference size, twice
-// this size, four times this size, and so on. The argument 'most' is the largest size that it may try. It stops earlier
-// if a size brings no gain or if the time is spent. The session s was opened for the reference size. The choice affects
-// only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
+// measureBatch measures which number of samples per call is fastest on the device. It tries the reference size, twice
+// the reference size, four times the reference size, and so on. The argument 'most' is the largest size that it may
+// try. It stops earlier if a larger size is hardly faster, or if the next measurement could take too long. The session
+// s was opened for the reference size. The choice affects only the speed, because runBatched rejects a batch size that
+// changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// checkMemory refuses a tensor with the given number of values per sample if the batches and trial samples take more
-// than half of the memory.
+// checkMemory refuses an input or output that is too large for the memory. The argument 'values' is its number of
+// values per sample. Its batches and its trial samples may take at most half of the available memory.
 func checkMemory(t graph.TensorInfo, batch, values int) error {
 	need := 4 * uint64(values) * uint64(2*max(batch, 16)+poolSize+2*aloneCount)
 	if room, ok := memory.Available(); ok && need > room/2 {

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata")
 
-// The models take images [3,4,4] and have 4 classes.
+// These constants are the number of values of an image [3,4,4] and the number of classes of most models.
 const (
 	testLen     = 48
 	testClasses = 4
@@ -33,7 +33,7 @@ var testModels = map[string]func() *modelBuilder{
 	"nchw": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
-	// These models are the same net with other shapes and types of the input.
+	// These models have inputs of other shapes and types. Most of them compute the scores of the model "nchw".
 	"nhwc": func() *modelBuilder {
 		return newModel("image", graph.Float32, "N", 4, 4, 3).
 			node("Transpose", "image", "x", ints("perm", 0, 3, 1, 2)).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
@@ -78,24 +78,24 @@ var testModels = map[string]func() *modelBuilder{
 		return b
 	},
 
-	// These models have a fixed batch that can be freed.
+	// The batch size of these models is fixed, but rscert can make it free.
 	"fixed_infer": func() *modelBuilder { // the Reshape has the target [1,-1]
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, -1).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_full": func() *modelBuilder { // the target [1,32] is in a Constant node; declared inner shapes are outdated
+	"fixed_full": func() *modelBuilder { // a Constant node holds the target [1,32]; c and f are declared with batch 1
 		b := newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32)
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Constant", nil, "target", &onnxpb.AttributeProto{Name: proto.String("value"),
 			Type: onnxpb.AttributeProto_TENSOR.Enum(), T: intsTensor([]int64{1, 32})}))
 		b.Graph.ValueInfo = append(b.Graph.ValueInfo, value("c", graph.Float32, 1, 2, 4, 4), value("f", graph.Float32, 1, 32))
 		return b.node("Reshape", "c target", "f").gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_shared": func() *modelBuilder { // the target [1,-1] also reshapes a weight
+	"fixed_shared": func() *modelBuilder { // a second Reshape, of a weight, has the same target [1,-1]
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).int64s("target", 1, -1).node("Reshape", "c target", "f").
 			weights("shift", graph.Float32, 2, 16).node("Reshape", "shift target", "s").node("Add", "f s", "g").
 			gemm("g", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_concat": func() *modelBuilder { // the target is [1, C·H·W], and nodes compute its second part
+	"fixed_concat": func() *modelBuilder { // the target is [1, C·H·W]; nodes of the graph compute C·H·W
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).node("Shape", "c", "shape").
 			int64s("from", 1).int64s("to", 4).int64s("axis", 0).int64s("one", 1).node("Slice", "shape from to axis", "chw").
 			node("ReduceProd", "chw", "size", integer("keepdims", 1)).node("Concat", "one size", "target", integer("axis", 0)).
@@ -116,12 +116,12 @@ var testModels = map[string]func() *modelBuilder{
 			node("Expand", "c like", "e").reshape("e", "f", 8, 144).weights("w6", graph.Float32, 144, 4).
 			node("MatMul", "f w6", "y").output("y", graph.Float32, 8, 4)
 	},
-	"baked": func() *modelBuilder { // the model declares a free size, but contains a fixed size
+	"baked": func() *modelBuilder { // the batch size is declared as free, but a Reshape has the fixed batch size 1
 		return newModel("x", graph.Float32, "N", 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, 32).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
 
-	// These models have a fixed batch that cannot be freed.
+	// The batch size of these models is fixed, and rscert cannot make it free. An exception is the model "constant".
 	"stuck": func() *modelBuilder { // a Reshape merges the batch into the vector of values
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", -1).
 			weights("w5", graph.Float32, 32, 4).node("MatMul", "v w5", "s").reshape("s", "y", 1, 4).output("y", graph.Float32, 1, 4)
@@ -130,7 +130,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 8, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", 256).reshape("v", "f", -1, 32).
 			weights("s8", graph.Float32, 8, 1).node("Sub", "s8 s8", "zero").gemm("f", "g", graph.Float32).node("Add", "g zero", "y").output("y", graph.Float32, 8, 4)
 	},
-	"mixing": func() *modelBuilder { // the model can run in batches, but then uses values of other samples
+	"mixing": func() *modelBuilder { // batches run without an error, but mix the values of the samples
 		return newModel("x", graph.Float32, 1, 48).reshape("x", "v", 48, -1).node("Transpose", "v", "t", ints("perm", 1, 0)).
 			weights("w", graph.Float32, 48, 4).node("MatMul", "t w", "y").output("y", graph.Float32, 1, 4)
 	},
@@ -139,7 +139,8 @@ var testModels = map[string]func() *modelBuilder{
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},
 
-	// The scores of these models depend on more than the sample.
+	// The scores of a sample also depend on the other samples, on the batch size or on random numbers. An exception is
+	// the model "nan".
 	"batch_mean": func() *modelBuilder { // the model computes like batch normalisation in training mode
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMean", "s", "mean", ints("axes", 0)).node("Sub", "s mean", "y").output("y", graph.Float32, "N", 4)

@@ -21,12 +21,12 @@ import (
 // counts of votes per example instead. But these counts would take fewer bytes only for models with few classes. The
 // graph would also have to know which rows belong to each example.
 
-// noisy is a session whose graph makes the noise.
+// The type 'noisy' is a session whose graph makes the noise.
 type noisy struct {
 	*session
 	noise  *smoothing.LatticeNoise
 	names  graph.NoiseNames
-	scores string // name of the scores output
+	scores string // name of the output with the scores
 
 	mu   sync.Mutex
 	free []*noisyCall // calls that are not in use
@@ -66,35 +66,36 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 	return g, names, err
 }
 
-// A noisyCall holds the values that one of several concurrent calls binds to the session. The values are allocated once
-// and reused.
+// A noisyCall holds the values that a call binds to the session. Each of several concurrent calls has its own
+// noisyCall. The values are allocated once and reused.
 type noisyCall struct {
 	bound   binding
 	bind    func(boundValue) error // the method 'bind' of the binding
-	rows    tensors                // example, key, start, votes and scores
-	inputs  []boundValue           // example, key and start
+	rows    tensors                // tensors of the fields 'example', 'key', 'start', 'votes' and 'scores'
+	inputs  []boundValue           // tensors of the fields 'example', 'key' and 'start'
 	example []int32                // [T]
 	key     []uint64               // [T]
 	start   []uint64               // [T]
 	votes   []int32                // [T]
 	scores  []float32              // [T·m]; nil until requested
-	results [2]string              // names of votes and scores
-	outputs [2]ort.Value           // values of votes and scores
+	results [2]string              // names of the outputs with the votes and the scores
+	outputs [2]ort.Value           // values of these two outputs
 	gives   [2]bool                // whether each of the two outputs is bound
 
 	examples tensors
-	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples in 'places', kept so that no new example gets an address of one of them
-	byCount  map[int]boundValue // tensors that use the memory of 'places', by number of examples
+	places   []int32            // lattice points of the examples, D points per example
+	held     [][]int32          // the examples in 'places'; they must stay alive, because setPlaces compares addresses
+	byCount  map[int]boundValue // tensors that use the memory of 'places'; the key is the number of examples
 }
 
-// tensors holds tensors in Go's memory, pinned for their lifetime.
+// The type 'tensors' holds tensors in Go's memory. This memory is pinned until the tensors are destroyed.
 type tensors struct {
 	pin runtime.Pinner
 	all []boundValue
 }
 
-// addTensor makes a tensor from data for the named input or output.
+// addTensor makes a tensor that uses the memory of the slice 'data', and adds the tensor to t. The argument 'name' is
+// the name of an input or output of the graph.
 func addTensor[T ort.TensorData](t *tensors, name string, data []T, shape ...int64) (boundValue, error) {
 	t.pin.Pin(&data[0])
 	v, err := newBoundValue(name, shape, data)
@@ -114,8 +115,8 @@ func (t *tensors) destroy() error {
 	return errors.Join(errs...)
 }
 
-// StartNoise opens a graph that adds noise and votes to the model, so that RunNoisy works. If this graph cannot be
-// opened, the model stays unchanged.
+// StartNoise opens the graph for RunNoisy. This graph is a copy of the model's graph that also makes the noise and the
+// votes. If this copy cannot be opened, the model stays unchanged.
 func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	draws, err := noise.Draws()
 	if err != nil {
@@ -206,7 +207,7 @@ func (m *Model) checkRows(rows *smoothing.Rows, votes []int32, outputs []float32
 	return nil
 }
 
-// runCall runs the rows in calls of the session's size.
+// runCall splits the rows of a batch into calls of m.tile rows and makes these calls.
 func (m *Model) runCall(
 	ctx context.Context, c *noisyCall, rows *smoothing.Rows, votes []int32, outputs []float32,
 ) error {
@@ -239,7 +240,8 @@ func (m *Model) runCall(
 	return nil
 }
 
-// readVotes converts ranks to classes.
+// readVotes converts the votes that the graph returned into class numbers. For class k of m classes, the graph returns
+// m − k. For no class, it returns 0, which readVotes converts to −1.
 func (c *noisyCall) readVotes(votes []int32, m int) {
 	for i, rank := range c.votes {
 		votes[i] = int32(m) - rank

@@ -183,8 +183,8 @@ func TestNoisyInputs(t *testing.T) {
 }
 
 // TestNoisyModels compares scores and votes for various models. Their batch dimension is free, fixed, freed by rscert
-// or missing. Some models run one sample per call. Some have other types, one input per table column, or one number per
-// sample.
+// or missing. Some models run one sample per call. Some have inputs of other types, one input per table column, or only
+// one output number per sample.
 func TestNoisyModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		batch, tile int
@@ -253,7 +253,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 }
 
 // checkRowsSize checks the number of rows in the graph with noise. If the argument 'fixed' is true, this number must
-// equal the model's batch size. Otherwise this number must be free. The number of examples must always be free.
+// equal the number of samples per call. Otherwise this number must be free. The number of examples must always be free.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
@@ -410,8 +410,7 @@ func TestNoiseRefused(t *testing.T) {
 	run("makes no noise", votes, nil)
 }
 
-// TestNoiseResults requests votes and scores in every order. Results that were not requested must not be written, and
-// requested results must be right.
+// TestNoiseResults requests the votes, the scores or both, in changing order. The requested results must be right.
 func TestNoiseResults(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
@@ -472,7 +471,7 @@ func TestNoiseResident(t *testing.T) {
 			draw.noisy(i, in, smoothing.NewStream(7, round, smoothing.Selection), int64(i))
 		}
 		rows, places = 0, 0
-		draw.compare(t) // two batches
+		draw.compare(t) // this runs RunNoisy twice
 		if round == 0 {
 			call := m.noisy.free[0]
 			bind := call.bind
@@ -583,9 +582,10 @@ func TestNoiseConcurrently(t *testing.T) {
 	}
 }
 
-// cudaKernels lists the operators that AddNoise and AddVotes use, with the types for which ONNX Runtime's CUDA provider
-// has kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The list is from
-// docs/OperatorKernels.md in the repository of ONNX Runtime, as of November 2026.
+// cudaKernels lists the operators that AddNoise and AddVotes use. For each operator, it lists the types for which ONNX
+// Runtime's CUDA provider has a kernel. The provider has these kernels for operator set 7 and all later sets; it has
+// the kernel of Mod for set 10 and all later sets. The list is from docs/OperatorKernels.md in the repository of ONNX
+// Runtime, as of November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
@@ -594,7 +594,7 @@ var cudaKernels = map[string][]graph.ElemType{
 	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)},
 }
 
-// TestNoiseGraphKernels checks that every node that noise and votes add to a graph has a CUDA kernel.
+// TestNoiseGraphKernels checks the nodes that AddNoise and AddVotes add to a graph. Each node must have a CUDA kernel.
 func TestNoiseGraphKernels(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	for _, version := range []int64{7, 9, 10, 11, 13, 17, 18, 21} {
@@ -828,7 +828,8 @@ func TestNoiseRealModels(t *testing.T) {
 	}
 }
 
-// votesOf adds votes to a model whose output y has m classes. It returns the name of the votes.
+// votesOf calls AddVotes for a model whose output 'y' holds the scores of m classes. It returns the name of the output
+// with the votes.
 func votesOf(t *testing.T, model *onnxpb.ModelProto, m int) string {
 	t.Helper()
 	a, err := graph.AroundModel(model, 1, m)

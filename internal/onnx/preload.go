@@ -48,8 +48,8 @@ func (p *preloader) open(name string) error {
 			return err
 		}
 		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" {
-			// The library nvrtc loads its builtins library by name, so it finds this library only on the loader's
-			// search path.
+			// Load the builtins library of nvrtc here. nvrtc itself would look for the builtins library only on the
+			// loader's search path.
 			if builtins := ortlib.Glob(folder, "libnvrtc-builtins.so.*"); len(builtins) > 0 {
 				_ = dlopen(builtins[0])
 			}

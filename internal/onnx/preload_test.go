@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// The function 'link' builds a shared library from C source with the C compiler that Go uses. The new library depends,
-// by name, on the given libraries in its folder. Without a compiler, link skips the test.
+// The function 'link' builds a shared library from C source with the C compiler that Go uses. The new library needs the
+// libraries in the argument 'needs', which are in the same folder. Without a compiler, link skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()
@@ -63,7 +63,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	t.Helper()
 	dir := t.TempDir()
 	note = filepath.Join(dir, "loaded")
-	build := filepath.Join(dir, "build") // libraries for linking; before loading, they move to other folders
+	build := filepath.Join(dir, "build") // the libraries are built here and then move to other folders
 	name := func(stem string) string { return stem + ".so." + version }
 	place := map[string]string{"libcudnn": "packages/nvidia/cudnn/lib", "libcublas": "packages/nvidia/cu13/lib", "libcublasLt": "packages/nvidia/cu13/lib",
 		"libcudart": "cache", "libcurand": "cache", "libnvrtc": "cache", "libnvrtc-builtins": "cache"}
@@ -80,7 +80,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	makeOne("libnvrtc-builtins")
 	makeOne("libnvrtc")
 	makeOne("libcudnn", "libcublas")
-	// The provider lists the libraries in an order in which they cannot be loaded one by one.
+	// The provider lists the libraries in a wrong order: some libraries come before the libraries that they need.
 	link(t, build, ortlib.CUDAProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
 	for stem, folder := range place {
 		folder = filepath.Join(dir, folder)
@@ -130,7 +130,7 @@ func TestPreload(t *testing.T) {
 }
 
 // TestPreloadMissing checks that the error names the missing libraries, the searched folders and a remedy. The library
-// nvrtc may be missing.
+// nvrtc is missing too, but the error must not name it, because it is optional.
 func TestPreloadMissing(t *testing.T) {
 	onLinux(t)
 	provider, folders, _ := fakeCUDA(t, "9138")
@@ -138,7 +138,7 @@ func TestPreloadMissing(t *testing.T) {
 		for _, stem := range []string{"libcublasLt", "libcurand", "libnvrtc"} {
 			_ = os.Remove(filepath.Join(folder, stem+".so.9138"))
 		}
-		// Without libcublasLt, the loader cannot load libcublas and libcudnn.
+		// The libraries libcublas and libcudnn need libcublasLt, so libraries that need nothing replace them.
 		for _, stem := range []string{"libcublas", "libcudnn"} {
 			if file := filepath.Join(folder, stem+".so.9138"); ortlib.RegularFile(file) == nil {
 				link(t, folder, stem+".so.9138", "int x;")

@@ -203,9 +203,9 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 	return rate, err
 }
 
-// If a strict session failed to open, nameNodes adds to the error the nodes that the provider does not support. To find
-// these nodes, it makes one run with a session that may pass nodes on to the CPU provider, and reads the run's profile.
-// If this run fails, nameNodes returns the error without nodes.
+// nameNodes takes the error of a strict session that failed to open. It returns an error that names the nodes that the
+// provider does not support. To find these nodes, it makes one run with a session that may pass nodes on to the CPU
+// provider, and reads the run's profile. If it finds no nodes, nameNodes returns the given error.
 func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err

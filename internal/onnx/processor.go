@@ -4,9 +4,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// ProcessorFeatures lists those instruction sets of this processor on which a model's speed depends most, especially in
-// lower precisions. The list is only for the user's information. Advice about precisions comes from measured speeds
-// (see Gains).
+// ProcessorFeatures lists instruction sets of this processor. It lists only instruction sets that matter for the speed
+// of models, above all in lower precisions. The list is only for the user's information. Advice about precisions comes
+// from measured speeds (see Gains).
 func ProcessorFeatures() []string {
 	features := []string{}
 	for _, f := range []struct {

@@ -24,7 +24,8 @@ type provider struct {
 	auto    bool         // --device auto may choose the provider if it works
 	units   []string     // texts that may follow the device's name and ':'; the default comes first
 	// The function 'names' returns the names of the provider's devices on this machine. It is nil if the provider does
-	// not number its devices. A run uses all these devices, or the devices whose indices follow the device's name.
+	// not number its devices. If --device gives indices, a run uses the devices with these indices. Otherwise a run
+	// uses all working devices of the provider.
 	names      func() []string
 	precisions []Precision // supported precisions
 	hint       param.Text  // advice on how to get a library that works
@@ -69,9 +70,9 @@ var systemThread = sync.OnceValue(func() chan<- func() {
 
 // runOnThread calls f. If oneThread is set, it calls f on a dedicated system thread.
 //
-// OpenVINO's CPU plugin gives the thread that loads it a larger signal stack, because AMX needs a larger stack. When
-// any thread unloads the plugin, this stack is unmapped. Go moves goroutines between threads. So a thread could keep an
-// unmapped signal stack, and the next signal of Go's scheduler would then crash the process.
+// When a thread loads OpenVINO's CPU plugin, the plugin replaces the thread's signal stack by a larger one, which AMX
+// needs. When any thread unloads the plugin, this larger stack is unmapped. Go moves goroutines between threads. So a
+// thread could keep an unmapped signal stack, and the next signal of Go's scheduler would then crash the process.
 func (p *provider) runOnThread(f func()) {
 	if !p.oneThread {
 		f()

@@ -14,7 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prover returns a loader for the model on which a test can call the method 'prove'. The loader has not run the model.
+// prover returns a loader for the model. The loader has not run the model, but a test can call the loader's method
+// 'prove'.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)

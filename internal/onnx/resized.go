@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// servingBatch is the default batch size of a server on a provider that opens a session for each size. On such a
+// servingBatch is the default batch size of a server if the provider opens a session for each batch size. With such a
 // provider, a model runs batches of only one size. If this size were large, requests would wait long.
 const servingBatch = 16
 
@@ -66,8 +66,8 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 
 // offerSmaller finds the smaller batches that the model offers, if the options ask for them. Their sizes are 1, 2, 4, …
 // times the reference size. The argument 'scores' holds the scores of the pool's samples at the reference size.
-// offerSmaller leaves out a call size that changes any bit of these scores. A model that runs one sample per call needs
-// no scores.
+// offerSmaller leaves out a batch size if its calls would change any bit of these scores. A model that runs one sample
+// per call needs no scores.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
 	if !opt.Smaller || l.device.provider.fixSizes {

@@ -51,8 +51,8 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
-// TestSmallerFixed checks that a provider with a session for each size has no smaller batches. On such a provider, the
-// default batch size of a server is 16.
+// TestSmallerFixed uses a provider that opens a session for each batch size. The model must offer no smaller batches,
+// and the default batch size of a server must be 16.
 func TestSmallerFixed(t *testing.T) {
 	openRuntime(t)
 	fixed := cpuProvider

@@ -19,7 +19,7 @@ type Runtime struct {
 	path, version string
 	sum           string // SHA-256 of the library's file, in hex
 	providers     []string
-	cuda          func() error // evaluated at most once
+	cuda          func() error // runs the check of CUDA once and then repeats its result
 	checked       sync.Map     // devices and precisions whose arithmetic passed checkArithmetic
 }
 
@@ -29,8 +29,8 @@ var opened struct {
 	*Runtime
 }
 
-// libraries holds the files of all libraries that Open opened. The files must stay open, because the libraries stay
-// loaded under the paths of the open files.
+// libraries holds the open files of all libraries that Open opened. On Linux, the path under which a library was loaded
+// may contain the number of its open file. If the file were closed, another library could get the same path.
 var libraries []*ortlib.Opened
 
 // Open opens the library at path for the whole process. Until Close, opening the same library again returns the same

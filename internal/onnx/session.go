@@ -21,7 +21,7 @@ import (
 // A session is a graph that is open in ONNX Runtime. Several goroutines may run the graph at the same time.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
-	inputs    []string // names, in the order that ort uses
+	inputs    []string // names; ort takes the values in this order
 	outputs   []string
 	provider  *provider
 	options   map[string]string // set by the provider
@@ -42,7 +42,7 @@ type program struct {
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
 	frugal  bool                // no memory plan: with a plan, a gradient would take twice the memory
-	tensors []graph.Initializer // initializers of the model whose data are in weights
+	tensors []graph.Initializer // the model's initializers that have their data in the field 'weights'
 	weights graph.Weights
 }
 
@@ -200,20 +200,21 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is how long rscert waits until a cancelled run of a model with loops stops. This time is below 4 s, because
-// the program ends 4 s after a signal.
+// patience is the longest time that rscert waits for the end of a cancelled run, if the model has loops. This time is
+// below 4 s, because the program ends 4 s after a signal.
 const patience = 3 * time.Second
 
-// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its threads works
-// until the process ends.
+// The variable 'abandoned' becomes true when a run ignores its cancellation. ONNX Runtime then stays open, because one
+// of its threads works until the process ends.
 var abandoned atomic.Bool
 
 // abandonedSessions keeps the memory of abandoned sessions alive.
 var abandonedSessions sync.Map
 
-// callLoop is a variant of call for a model with loops. A loop without nodes in its body may never end, and its run
-// cannot be stopped between two nodes. callLoop abandons such a run. The function f keeps everything alive that ONNX
-// Runtime still uses. callLoop starts a goroutine for the run, which costs 8 µs per run.
+// callLoop is a variant of the method 'call' for a model with loops. ONNX Runtime can stop a run only between two
+// nodes. So it cannot stop an endless loop whose body has no nodes, and callLoop abandons such a run. The function f
+// refers to all memory that ONNX Runtime still uses, so this memory stays alive. callLoop starts a goroutine for the
+// run, which costs 8 µs per run.
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
 	var err error // the error of f; valid after the channel 'done' is closed
 	done := make(chan struct{})

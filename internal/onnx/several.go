@@ -12,10 +12,10 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// LoadEach makes a model ready to run on every device that opt.Device names. If opt.Device names GPUs by index, all
-// these GPUs must work. LoadEach uses all GPUs that work if opt.Device names CUDA without indices, or if rscert itself
-// chooses CUDA. For a provider other than CUDA, LoadEach returns one model. The warnings about all devices are added to
-// the first model.
+// LoadEach loads the model onto every device that opt.Device names. If opt.Device names GPUs by index, all these GPUs
+// must work. If opt.Device names CUDA without indices, or if rscert itself chooses CUDA, LoadEach uses the GPUs that
+// work. For a provider other than CUDA, LoadEach returns one model. The warnings about all devices are added to the
+// first model.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
 // their scores bit by bit and warns if they differ. Two GPUs of the same type usually give equal scores.
@@ -55,8 +55,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// The method 'adopt' copies the warnings of the model on another device, except warnings that this model already has.
-// For example, it copies a warning that the other device needs smaller calls.
+// The method 'adopt' copies warnings from the model on another device to this model, except warnings that this model
+// already has. For example, it copies a warning that the other device needs smaller calls.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.ContainsFunc(m.warnings, w.Equal) {

@@ -62,7 +62,7 @@ func TestLoadEach(t *testing.T) {
 	broken := errors.New("CUDA failure 100: no CUDA-capable device is detected")
 	names := []string{"A", "A", "B", "A"}
 	for _, c := range []struct {
-		unit    string // unit of the device
+		unit    string // indices of the requested devices; "" if --device gives no indices
 		failing []string
 		want    string // expected devices
 		err     string

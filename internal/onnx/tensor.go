@@ -20,7 +20,7 @@ type tensor interface {
 	take(ort.Value) error
 }
 
-// held is a tensor in Go's memory. ONNX Runtime uses this memory directly.
+// The type 'held' is a tensor in Go's memory. ONNX Runtime uses this memory directly.
 type held[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape

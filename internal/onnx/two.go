@@ -20,7 +20,7 @@ import (
 func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind, error) {
 	low, high, finite := rangeOf(numbers)
 	within := finite && low >= 0 && high <= 1
-	from := graph.Producer(l.model.Graph, l.contract.Output.Name, "Gather", "Slice") // z[:, 0] becomes one of these
+	from := graph.Producer(l.model.Graph, l.contract.Output.Name, "Gather", "Slice") // skip the operators for z[:, 0]
 	switch opt.Outputs {
 	case graph.Probabilities:
 		if !within {

@@ -64,7 +64,7 @@ func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	return needed, optional, nil
 }
 
-// loadRank returns a library's index in nvidiaOrder. Unknown libraries come before cuDNN.
+// loadRank returns a library's index in nvidiaOrder. An unknown library gets the index of cuDNN, the last library.
 func loadRank(name string) int {
 	stem, _, _ := strings.Cut(name, ".so")
 	if i := slices.Index(nvidiaOrder, stem); i >= 0 {

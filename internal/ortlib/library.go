@@ -40,7 +40,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.Spell(param.Plain) }
 
-// Spell returns the text of Error. The function s spells the parameter's name.
+// Spell returns the text of Error, except that the function s spells the parameter 'onnxruntime'.
 func (e *NotFoundError) Spell(s param.Spelling) string {
 	last := e.Looked[len(e.Looked)-1]
 	if e.named() {
@@ -66,7 +66,7 @@ func (e *NotFoundError) named() bool {
 // Hint explains how to fix the error.
 func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint returns the text of Hint. The function s spells the names of parameters.
+// SpellHint returns the text of Hint, except that the function s spells the names of parameters.
 func (e *NotFoundError) SpellHint(s param.Spelling) string {
 	if e.named() {
 		return "name the library file itself, or omit " + e.Looked[0].spelledSource(s) + " to use the library that 'rscert setup' fetches"
@@ -139,7 +139,7 @@ func (f Build) places(explicit string) []Place {
 		if f != Plain { // a library in a system folder is used only as the plain build
 			break
 		}
-		if filepath.IsAbs(dir) { // the loader reads an empty folder name as the working directory
+		if filepath.IsAbs(dir) { // skip ""; the loader reads "" as the working directory
 			add(sourceSystem, dir)
 		}
 	}

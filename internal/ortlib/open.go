@@ -67,8 +67,8 @@ func (l *Opened) SHA256() string { return l.sum }
 // unless the library may need files in its own folder. A library needs such files if it has execution providers there,
 // or if it is an unknown build that sets its own search path. The loader finds the files relative to the library's
 // path. If Path returns the library's own path, somebody could exchange the file after it was hashed. So the caller
-// must call Unchanged after it has loaded the library. The loader distinguishes libraries by their paths, so the caller
-// must not close l after it has loaded the library.
+// must call Unchanged after it has loaded the library. The caller must keep l, because l keeps the file open. If the
+// file were closed, another library could get the same path, and the loader would take it for the loaded library.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {
@@ -99,8 +99,8 @@ func (l *Opened) needsFolder() bool {
 
 // Unchanged returns an error if the library's file was changed or replaced after it was hashed. The caller calls
 // Unchanged after it has loaded the library. So if the file was replaced, the start-up code of the replacement has
-// already run. Unchanged does not notice that a folder above the file was renamed. It also misses a change for which
-// the file system records no new change time.
+// already run. Unchanged does not notice that a folder above the file was replaced for a while. It also misses a change
+// of the file if the file system records the same change time as before.
 func (l *Opened) Unchanged() error {
 	after, err := l.file.Stat()
 	if err != nil {

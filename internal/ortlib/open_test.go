@@ -45,7 +45,7 @@ func TestOpenLibrary(t *testing.T) {
 			if l.SHA256() != hex.EncodeToString(sum[:]) {
 				t.Errorf("%s: SHA-256 %s", name, l.SHA256())
 			}
-			time.Sleep(20 * time.Millisecond) // the next change must have another time
+			time.Sleep(20 * time.Millisecond) // wait, so that the next change gets a later change time
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}

@@ -73,7 +73,7 @@ func checkPinned(path, sum string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks the files of a folder whose names are keys of the map 'hashes'.
+// checkFiles checks files in a folder. The map 'hashes' maps the names of these files to their valid hashes.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup

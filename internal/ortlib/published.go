@@ -26,7 +26,7 @@ var (
 	CUDA     = Build{device: "cuda", version: "1.31.1", suffix: "-cuda"}
 )
 
-// folder returns the Build's folder in the cache, which contains one folder per platform.
+// folder returns the name of the Build's folder in the cache. This folder contains one folder per platform.
 func (f Build) folder() string { return f.version + f.suffix }
 
 // setupCommand returns the command that installs the Build.
@@ -93,9 +93,9 @@ func PublishedFor(f Build) (Published, error) {
 	return p, nil
 }
 
-// cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' installs. Builds for CUDA 13 run
-// with all versions of CUDA 13. The constant is the first version of CUDA 13, because this version accepts the oldest
-// drivers.
+// cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' installs. ONNX Runtime's builds for
+// CUDA 13 work with all versions of CUDA 13. The constant is the first version of CUDA 13, because this version accepts
+// the oldest drivers.
 const cudaVersion = "13.0"
 
 // cudaWheels lists NVIDIA's Python packages with the libraries that ONNX Runtime's CUDA provider needs.

@@ -39,7 +39,8 @@ func Textf(format string, args ...any) Text {
 // Spell returns the text with parameter names spelled by s.
 func (t Text) Spell(s Spelling) string { return t.wrap(s).Error() }
 
-// wrap returns the text as an error that wraps the errors among its arguments.
+// wrap returns an error with the text. The function s spells the parameter names. If the format has the verb %w, the
+// error wraps the argument of this verb.
 func (t Text) wrap(s Spelling) error {
 	args := make([]any, len(t.args))
 	for i, arg := range t.args {
@@ -57,7 +58,7 @@ func (t Text) wrap(s Spelling) error {
 	return fmt.Errorf(t.format, args...)
 }
 
-// spelled is an error with a replaced text.
+// The type 'spelled' wraps an error and gives it another text.
 type spelled struct {
 	error
 	text string
@@ -69,11 +70,11 @@ func (e spelled) Unwrap() error { return e.error }
 // namedError is an error whose text names parameters.
 type namedError struct {
 	text Text
-	err  error // the error that Error returns, with names spelled by Plain
+	err  error // an error with the same text; Plain spells its names
 }
 
-// Errorf is like fmt.Errorf, for a text that may name parameters. The method Error of its result writes the parameter
-// names with Plain.
+// Errorf is like fmt.Errorf, for a text that may name parameters. The method Error of the result spells their names
+// with Plain.
 func Errorf(format string, args ...any) error {
 	t := Textf(format, args...)
 	return &namedError{t, t.wrap(Plain)}

@@ -9,7 +9,7 @@ import (
 
 func flag(n Name) string { return "--" + string(n) }
 
-// table is an error whose own text surrounds the name of a parameter.
+// table is an error that implements speller. Its text names two parameters.
 type table struct{ path string }
 
 func (t table) Error() string { return t.Spell(Plain) }

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A function is a Python function that a batch calls. The machine does not run the function. Instead, it makes a value
-// of this package.
+// A function is one of the Python functions that the pickle of an image batch may name. The machine does not run the
+// Python function. Instead, it makes a value of this package.
 type function int
 
 const (

@@ -1,8 +1,8 @@
 // Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names. An example is a
-// batch of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no
-// Python function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols
-// 2 to 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every
-// instruction.
+// batch of CIFAR. A pickle is a program for a stack machine. Such a program may call any Python function, but this
+// package runs none. Its stack machine knows only the instructions that Python 2 and 3 write for image batches
+// (protocols 2 to 5). It also knows four constructors of arrays, types and bytes (calls.go). Python's pickletools
+// describes every instruction.
 //
 // Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
 // and the size of the file limits this number. Memory never grows with a length that the file states.
@@ -43,7 +43,7 @@ type Int struct {
 // Text is a string or bytes in the file.
 type Text struct {
 	At, Len int64 // offset and length in the file, in bytes
-	UTF8    bool  // a str of Python 3 or a unicode of Python 2, in UTF-8
+	UTF8    bool  // a 'str' of Python 3 or a 'unicode' of Python 2, in UTF-8
 	Latin1  bool  // each character stands for one byte
 }
 
@@ -63,7 +63,7 @@ func (d *Dict) Get(key string) any { return d.values[key] }
 // maxKey is the maximum length of a key, module or name, in bytes.
 const maxKey = 64
 
-// machine is the stack machine. After the first failure, which the field 'err' holds, the machine reads only zeros.
+// machine is the stack machine. The field 'err' holds the first failure. After a failure, the machine reads only zeros.
 type machine struct {
 	r        io.ReaderAt
 	size     int64
@@ -75,13 +75,13 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of the method 'text', kept because many calls read the same "latin1"
-	lastText string // result of the last call of the method 'text'
+	last     Text   // cached argument of the method 'text'; many calls read the same "latin1"
+	lastText string // cached result of the method 'text'
 }
 
 // A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
-// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory. This includes
-// the memory of its value on the stack, in a list and in the memo.
+// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory, including the
+// memory of its value on the stack, in a list and in the memo.
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
@@ -89,7 +89,7 @@ const (
 )
 
 // Read reads the pickle in r and returns its value. The argument 'size' is the length of r in bytes. The comment on
-// Dict.Get lists the types of values. Errors name the byte of the file at which reading failed.
+// Dict.Get lists the types of values. Every error about the pickle states the offset of the instruction that failed.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep
@@ -209,7 +209,7 @@ func (m *machine) floor() int {
 	return m.marks[len(m.marks)-1]
 }
 
-// pop removes and returns the last n values.
+// pop removes the top n values from the stack and returns them.
 func (m *machine) pop(n int) []any {
 	if n > len(m.stack)-m.floor() {
 		m.fail("damaged: the stack has fewer than %d values", n)
@@ -231,7 +231,7 @@ func (m *machine) popMark() []any {
 	return values
 }
 
-// The method 'top' returns the last value.
+// The method 'top' returns the value on top of the stack.
 func (m *machine) top() any {
 	v := m.pop(1)[0]
 	m.push(v)

@@ -274,9 +274,9 @@ func TestInstructionsAreLimited(t *testing.T) {
 	}
 }
 
-// FuzzRead runs arbitrary programs. Each program must end with a value, or with an error that says at which byte of the
-// file it occurred. Every Text (offset and length) in the value must lie inside the file. The tests of internal/dataset
-// read real batches.
+// FuzzRead runs arbitrary programs. Each program must end with a value, or with an error that states the offset of an
+// instruction. Every Text (offset and length) in the value must lie inside the file. The tests of internal/dataset read
+// real batches.
 func FuzzRead(f *testing.F) {
 	for _, program := range []string{
 		"]q\x07(h\x07K\x05e.", "}q\x00(U\x04data" + reconstructed + "(K\x01K\x02K\x03\x86" + bytesType + "\x89U\x06abcdeftbU\x06labels](K\x03K\x08eu.",

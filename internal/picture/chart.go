@@ -43,7 +43,7 @@ type Line struct {
 	X, Y []float64
 	// Low and High are the edges of a band around the line. Low and High are nil if there is no band.
 	Low, High []float64
-	Style     int // index of colour and dashes
+	Style     int // index into Palette and dashes, modulo their lengths
 	Color     *color.NRGBA
 	Marks     bool      // draw a mark at each point
 	Width     vg.Length // 0: the usual width

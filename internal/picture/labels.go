@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// labels is a plotter that writes the name of each line beside it, at a place where the name covers no line and no
-// other label. If there is no room beside the line, a thin leader connects the label to the line.
+// labels is a plotter that writes the name of each line beside the line, at a place where the name covers no line and
+// no other label. If there is no room beside the line, a thin leader connects the label to the line.
 type labels struct{ lines []Line }
 
 // Plot implements plot.Plotter.
@@ -38,10 +38,10 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// resample returns points of a line at small steps, so that the distance to the line is approximately the distance to
-// the nearest of these points.
+// resample returns points of a line at small steps, so that the distance from a label to the line is approximately the
+// distance to the nearest of these points.
 func resample(line Line, at func(i int) vg.Point) []vg.Point {
-	const step = 3 // points of the page
+	const step = 3 // in typographic points
 	var path []vg.Point
 	for i := range line.X {
 		to := at(i)
@@ -94,8 +94,8 @@ func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, 
 // directions lists the directions from a line to its label, the preferred one first.
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
-// rectangleAt returns a rectangle of the given size. The argument d is the rectangle's direction from the point, and
-// the argument 'away' is its distance.
+// rectangleAt returns a rectangle of the given size near the point 'at'. The argument d is the direction from the point
+// to the rectangle, and the argument 'away' is the distance between them.
 func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,
@@ -105,7 +105,8 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 }
 
 // price returns the cost of a position. The cost has four terms: for crossing the edge of the chart, for covering a
-// line or a label, for being nearer to another line than to the line that the label names, and for the distance.
+// line or a label, for being nearer to another line than to the line that the label names, and for the distance between
+// the label and its line.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)

@@ -122,8 +122,8 @@ var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 // svgRoot matches the tag of the root.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
-// describe adds a title in words to an SVG, because the letters in it are only outlines. It also adds a description, in
-// which each element of 'texts' is a line.
+// describe adds a title and a description in words to an SVG, because an SVG contains letters only as outlines. The
+// title is 'alt'. In the description, each element of 'texts' is a line.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {
@@ -182,7 +182,8 @@ func Panels(c draw.Canvas, rows [][]*plot.Plot) {
 	}
 }
 
-// Ticks places labelled ticks at round numbers. Its value is the maximum number of steps.
+// Ticks places labelled ticks at round numbers. Its value is the largest allowed number of steps on the axis. A step is
+// the distance between two neighbouring ticks.
 type Ticks int
 
 // Ticks implements plot.Ticker.
@@ -248,8 +249,9 @@ func (Decades) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// DrawPanels makes a picture of plots in rows. All plots have the same axes, from 0 to a little beyond the largest
-// abscissa 'right' and the largest ordinate 'top'. A zero size stands for a size that depends on the number of plots.
+// DrawPanels makes a picture of plots in rows. All plots have the same axes, which begin at 0. The horizontal axis ends
+// a little beyond 'right', and the vertical axis a little beyond 'top'. If the argument 'size' is zero, the number of
+// plots determines the size.
 func DrawPanels(format Format, size Size, alt string, rows [][]*plot.Plot, right, top float64) ([]byte, error) {
 	for _, p := range slices.Concat(rows...) {
 		if p != nil {

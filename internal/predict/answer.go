@@ -21,7 +21,7 @@ type Answer struct {
 	Samples int64   `json:"samples"` // number of votes used
 	Votes   []int64 `json:"votes"`   // for each class
 	None    int64   `json:"none,omitempty"`
-	// Moved is the distance by which rounding to the lattice moved the input, rounded up.
+	// Moved is the distance between the input and the lattice point that replaced it, rounded up.
 	Moved       float64              `json:"moved,omitempty"`
 	Certificate *certify.Certificate `json:"certificate,omitempty"`
 	Set         *conformalfile.Set   `json:"set,omitempty"` // the prediction set

@@ -58,12 +58,12 @@ func CheckAlpha(alpha float64) error {
 // probability that a wrong outcome is the most frequent one is at most (m−1)/m. Second, if a wrong outcome is the most
 // frequent one, the test accepts it with probability at most τ (Hung & Fithian 2019, "Rank verification for exponential
 // families"). The algorithm PREDICT of Cohen et al. 2019 has τ = alpha. In a tie Fixed abstains. Fixed rounds the tail
-// up and τ down.
+// probability up and τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]
 	if counts[first] == counts[second] {
-		return Abstained // even if alpha is near 1 and the test would accept any leader
+		return Abstained // a tie; if alpha is near 1, the test below might accept it
 	}
 	m := float64(len(counts))
 	tau := alpha * m / (m - 1) * (1 - 0x1p-50)
@@ -94,10 +94,10 @@ func leaders(counts []int64) (first, second int) {
 // probability p_i of this outcome is the largest. Before each vote, let J be the leader among the other outcomes, a =
 // X_J and b = X_i the numbers of votes so far, and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ,
 // and a vote for i multiplies it by 1−λ. If p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with
-// probability at most alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list. The
-// answer is the outcome that remains when all others are struck. A wrong answer means that the most probable outcome
-// was struck. So the rule needs no union bound over the outcomes. If several classes have the largest probability, each
-// of them counts as right. Outcomes without a vote share one e-process.
+// probability at most alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list of
+// possible answers. The answer is the outcome that remains when all others are struck. A wrong answer means that the
+// most probable outcome was struck. So the rule needs no union bound over the outcomes. If several classes have the
+// largest probability, each of them counts as right. Outcomes without a vote share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
@@ -148,7 +148,7 @@ func (l *Leader) Vote(k int) (decided bool) {
 	return l.decided
 }
 
-// bet updates all processes for a vote for k.
+// bet updates all processes when the next vote is for outcome k.
 func (l *Leader) bet(k int) {
 	if len(l.seen) == 0 {
 		return // all counts are 0, so every λ is 0
@@ -170,8 +170,9 @@ func (l *Leader) bet(k int) {
 	l.unseen.times(stake(l.counts[first], 0, k == first, false))
 }
 
-// stake returns x, where 1+x is the factor by which a vote multiplies an outcome's process. x is +λ for a vote for the
-// rival, and −λ for a vote for the outcome itself.
+// stake returns a number x. A vote multiplies an outcome's process by 1+x. For a vote for the rival, x is λ. For a vote
+// for the outcome itself, x is −λ. Otherwise x is 0. The arguments a and b are the votes so far: a for the rival, and b
+// for the outcome.
 func stake(a, b int64, rival, own bool) float64 {
 	if a <= b || !rival && !own {
 		return 0

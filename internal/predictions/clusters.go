@@ -12,10 +12,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// ClusterRows divides the rows of a table into clusters: the rows with the same value in a column. Values that are equal
-// as numbers, such as 7 and 007, are one cluster. So are values that differ only in white space and characters without
-// width. A row without a value is an error, because nobody knows on which rows it depends. The table must have been read
-// with this column as a required column that may be text.
+// ClusterRows divides the rows of a table into clusters: the rows with the same value in a column. Values that are
+// equal as numbers, such as 7 and 007, are one cluster. So are values that differ only in white space and characters
+// without width. A row without a value is an error, because nobody knows on which rows it depends. The table must have
+// been read with this column in Options.Texts.
 func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	values, _ := t.Column(column)
 	clusters := mergeClusters(t.GroupRows(column))
@@ -28,7 +28,7 @@ func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	for i, x := range values {
 		const exact = 1 << 53 // two numbers that are equal as float64 may differ in the file if they are 2⁵³ or more
 		switch {
-		case math.IsNaN(x) && !texts: // GroupRows makes no group of such rows
+		case math.IsNaN(x) && !texts: // no group contains this row
 			return nil, noCluster(t, i, column)
 		case math.Abs(x) >= exact:
 			return nil, hint.Add(t.Errorf(i, "column %s: the number %v is too large to tell clusters apart", quote.Name(column), x),
@@ -71,8 +71,8 @@ func ClusterName(g table.Group) string {
 // noWidth removes the Unicode characters that have no width and are not white space.
 var noWidth = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "")
 
-// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, Python as
-// None or NaN, and R as NA.
+// missing reports whether the value of a cluster stands for a missing value. JSON writes such a value as null, Python
+// as None or NaN, and R as NA.
 func missing(c table.Group) bool {
 	return slices.Contains([]string{"", "nan", "null", "none", "na", "n/a", "<na>"}, strings.ToLower(ClusterName(c)))
 }
@@ -82,9 +82,9 @@ func noCluster(t *table.Table, row int, column string) error {
 		"leave out the row; if it depends on no other row, give it a cluster of its own")
 }
 
-// CheckClustersUnfitted returns an error if a calibration map was fitted on a row (column fitted) and the table has
-// another row of the same cluster on which no map was fitted. The map depends on the rows on which it was fitted. The
-// rows of one cluster depend on each other, so the map also depends on the other rows of these clusters.
+// CheckClustersUnfitted returns an error if a cluster has a row with 1 and a row with 0 in the column 'fitted'. A
+// calibration map was fitted on the row with 1, so the map depends on this row. The rows of one cluster depend on each
+// other, so the map also depends on the row with 0.
 func CheckClustersUnfitted(t *table.Table, column string) error {
 	fitted, ok := t.Column("fitted")
 	if !ok {

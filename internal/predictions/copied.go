@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// outputColumns lists columns about the answers of a classifier, besides the probabilities of all classes.
+// outputColumns lists columns about the answers of a classifier. The function isOutput also recognises other columns:
+// the probabilities of single classes, and the probabilities of a Venn–Abers map.
 var outputColumns = slices.Concat(probabilityArrays, PerturbationColumns, []string{"score", "confidence", "correct", "logit",
 	"logits", "lower", "upper", "certified", "prediction", "predicted", adversarialConfidence, adversarialCorrect})
 
-// vennAbersColumn matches the columns of the two probabilities of a Venn–Abers map.
+// vennAbersColumn matches the names of the columns that hold the two probabilities of a Venn–Abers map.
 var vennAbersColumn = regexp.MustCompile(`^va_p[01](_\d+)?$`)
 
 // isOutput reports whether a column is about the answers of a classifier. If a command changes the answers, it must not
@@ -20,9 +21,9 @@ func isOutput(name string) bool {
 	return slices.Contains(outputColumns, name) || probabilityColumn.MatchString(name) || vennAbersColumn.MatchString(name)
 }
 
-// KeptName returns the name that a column gets when a command copies it to its output, or "" if it must not be copied.
-// The command is one that changes the scores. The seed of a perturbation gets another name, because the changed scores
-// are no longer perturbed scores.
+// KeptName is for commands that change the scores. It returns the name of a column's copy in the output of the command,
+// or "" if the command must not copy the column. The seed of a perturbation gets another name, because the changed
+// scores are no longer perturbed scores.
 func KeptName(name string) string {
 	switch {
 	case strings.EqualFold(name, PerturbationColumns[1]):

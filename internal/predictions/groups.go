@@ -77,11 +77,11 @@ func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup
 	return groups, nil
 }
 
-// noisy lists columns that the noise can change. They cannot make groups, because a statement about a group needs a
-// group that is known before the noise is drawn.
+// noisy lists columns that the noise can change, and the column 'radius'. These columns cannot make groups, because a
+// statement about a group needs a group that is known before the noise is drawn.
 var noisy = []string{"lower", "upper", "correct", "confidence", "certified", "prediction", "predicted", "radius", "margin", "n", "samples"}
 
-// CheckNoisy returns an error if the noise can change a column that makes groups.
+// CheckNoisy returns an error if a column that makes groups is in the list 'noisy'.
 func CheckNoisy(path, column string) error {
 	if slices.Contains(noisy, column) {
 		return hint.Add(param.Errorf("%s: %s %s: the noise can change this column, or it is the radius", path, param.Group, column),

@@ -27,7 +27,8 @@ type ModelFiles struct {
 	Attacks []AttackFiles
 }
 
-// AttackFiles lists the files with the answers under one attack. Several files hold the answers of several restarts.
+// AttackFiles lists the files with the answers under one attack. If the attack had several restarts, each restart has
+// its own file.
 type AttackFiles struct {
 	Name  string
 	Files []string

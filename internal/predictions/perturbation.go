@@ -17,8 +17,8 @@ var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 // perturbed scores and therefore leaves out PerturbationColumns.
 const EarlierSeed = "earlier_sech_seed"
 
-// PerturbedColumns lists the columns of which a file of perturbed scores, or of scores made from perturbed scores, has
-// at least one.
+// PerturbedColumns lists the columns that mark perturbed scores. If a table has any of these columns, its scores are
+// perturbed or were made from perturbed scores.
 var PerturbedColumns = slices.Concat(PerturbationColumns, []string{EarlierSeed})
 
 // CheckUnperturbed returns an error if the scores of t are perturbed, or come from perturbed scores. A second
@@ -35,8 +35,9 @@ func CheckUnperturbed(t *table.Table) error {
 	return nil
 }
 
-// Perturbation returns the bandwidth that perturbed all rows of t, or 0 if t lacks the column. It returns an error if
-// two rows have the same seed and row number, because such rows share a random number, and no bound holds for them.
+// Perturbation returns the bandwidth of the perturbation, which must be the same in all rows of t. It returns 0 if t
+// has no rows or none of PerturbationColumns. It returns an error if two rows have the same seed and row number,
+// because these rows share a random number, and no bound holds for such scores.
 func Perturbation(t *table.Table) (bandwidth float64, err error) {
 	var columns [3][]float64
 	found := 0

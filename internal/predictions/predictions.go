@@ -41,7 +41,8 @@ func Columns() table.Options {
 	}
 }
 
-// ScoreColumns returns the columns of scores and labels, without probabilities of all classes.
+// ScoreColumns returns the columns of scores and labels. It does not return the columns with the probabilities of all
+// classes.
 func ScoreColumns() table.Options {
 	return table.Options{Optional: []string{"index", "score", "label", "confidence", "correct", "fitted"}}
 }
@@ -62,9 +63,9 @@ func LogitColumns() table.Options {
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
 // 'score' and 'label'. It also takes the column 'weight' if the table has one, and it checks the predictions. The
 // argument 'want' selects the quantity of the predictions, class-1 or top-label. If the table has all four columns
-// 'score', 'label', 'confidence' and 'correct', FromTable takes 'score' and 'label' like Scores, unless 'want' is
-// top-label. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and top-label otherwise. An index that
-// occurs twice is an error.
+// 'score', 'label', 'confidence' and 'correct', FromTable takes 'score' and 'label', as the function Scores does,
+// unless 'want' is top-label. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and top-label
+// otherwise. An index that occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	return p, err
 }
 
-// labels returns the labels in the column 'label' or 'labels'.
+// The function 'labels' returns the labels in the column 'label' or 'labels'.
 func labels(t *table.Table) ([]int, error) {
 	label, ok := t.Column(labelName(t))
 	if !ok {
@@ -167,8 +168,9 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]. The result 'classes' is 0 if the table has no
-// probabilities.
+// The function 'probabilities' returns the probability vectors [N×classes]. If the table has only a column 'score', the
+// probabilities of two classes are 1−score and score. The result 'classes' is 0 if the table has no probabilities and
+// no column 'score'.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range probabilityArrays {
 		if m, ok := t.Matrix(name); ok {
@@ -200,7 +202,7 @@ func probabilities(t *table.Table) (probability []float64, classes int, err erro
 	return probability, classes, nil
 }
 
-// classColumns returns the columns of probabilities by class.
+// classColumns returns, for each class, the column with the probabilities of this class.
 func classColumns(t *table.Table) (map[int][]float64, error) {
 	columns := map[int][]float64{}
 	for _, name := range t.Names() {
@@ -220,10 +222,12 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 // Scored holds a score for each row of a table, and what is known about the scores.
 type Scored struct {
 	Score []float64
-	// Label tells whether class 1, or the answer, is right (1) or wrong (0). It is nil if the labels are unknown.
+	// If the score is the probability of class 1, Label is 1 in the rows of class 1 and 0 in all other rows. If the
+	// score is the confidence in the answer, Label is 1 for right answers and 0 for wrong answers. Label is nil if the
+	// labels are unknown.
 	Label []float64
-	// Names are the names of the columns in a table of scores: 'score' and 'label' if the score is the probability of
-	// class 1, and otherwise 'confidence' and 'correct'.
+	// Names says what Score and Label mean. Names holds 'score' and 'label' if the score is the probability of class 1,
+	// and otherwise 'confidence' and 'correct'.
 	Names [2]string
 	// Columns lists the columns of the file that hold the scores and the labels.
 	Columns []string
@@ -244,7 +248,7 @@ var scorePairs = [2][2]string{{"score", "label"}, {"confidence", "correct"}}
 
 // Scores returns the columns 'score' and 'label', or the columns 'confidence' and 'correct'. If the table has neither
 // pair, Scores uses the probabilities of all classes and 'label'. Then the score is the probability of class 1 if there
-// are two classes, and the confidence in the most probable class if there are more. The label says whether class 1, or
+// are two classes, and the confidence in the most probable class if there are more. Label then says whether class 1, or
 // the most probable class, is right. An index that occurs twice is an error.
 func Scores(t *table.Table) (Scored, error) {
 	if err := checkIndex(t); err != nil {
@@ -270,8 +274,8 @@ func Scores(t *table.Table) (Scored, error) {
 	return s, err
 }
 
-// ScoresOnly is Scores for a table that may lack labels. It then takes the column 'score' or 'confidence', or the
-// probabilities of all classes.
+// ScoresOnly does the same as Scores, but the table may lack labels. Without labels, ScoresOnly takes the column
+// 'score' or 'confidence', or the probabilities of all classes.
 func ScoresOnly(t *table.Table) (Scored, error) {
 	if err := checkIndex(t); err != nil {
 		return Scored{}, err
@@ -294,7 +298,7 @@ func ScoresOnly(t *table.Table) (Scored, error) {
 	if classes == 0 {
 		return Scored{}, fmt.Errorf("%s: want a column score or confidence, or p0, p1, …; found %s", t.Path, listColumns(t))
 	}
-	s, err := classedScores(t, make([]int, t.N)) // any labels will do
+	s, err := classedScores(t, make([]int, t.N)) // the labels are not used
 	s.Label = nil
 	return s, err
 }
@@ -333,7 +337,7 @@ func classedScores(t *table.Table, label []int) (Scored, error) {
 	if err != nil {
 		return s, LocateRow(t, err)
 	}
-	if len(s.Columns) == 0 { // these are the probabilities 1−s and s of a column 'score'
+	if len(s.Columns) == 0 { // the probabilities are from a column 'score'
 		s.Columns = []string{scorePairs[0][0]}
 	}
 	s.Score, s.Label = p.Confidence, make([]float64, p.N())
@@ -450,7 +454,7 @@ func logitArray(t *table.Table) (logits []float64, classes int, ok bool) {
 	return logits, 2, ok
 }
 
-// HasAttacked reports whether the table has the columns of Attacked.
+// HasAttacked reports whether the table has at least one of the two columns that Attacked reads.
 func HasAttacked(t *table.Table) bool {
 	_, ok1 := t.Column(adversarialConfidence)
 	_, ok2 := t.Column(adversarialCorrect)
@@ -476,8 +480,8 @@ func Attacked(t *table.Table) (calib.Answers, error) {
 	return calib.Answers{Confidence: confidence, Right: right}, nil
 }
 
-// AttackedBy returns the answers under an attack, which come from another file than the clean predictions. It returns
-// an error if the two files have different examples.
+// AttackedBy returns the answers of the predictions 'attack', which were made under an attack. It returns an error if
+// the examples of 'attack' differ from the examples of the predictions 'clean'.
 func AttackedBy(clean, attack *calib.Predictions) (calib.Answers, error) {
 	if clean.N() != attack.N() {
 		return calib.Answers{}, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
@@ -495,8 +499,8 @@ func AttackedBy(clean, attack *calib.Predictions) (calib.Answers, error) {
 }
 
 // FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because
-// some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Error texts
-// begin with the argument 'path'.
+// some votes are for no class, the predictions have no probabilities, and the confidence of each example is the largest
+// share of its votes. Error texts begin with the argument 'path'.
 func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -552,7 +556,7 @@ func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions
 	return p, p.Check()
 }
 
-// booleans converts a column of 0 and 1.
+// The function 'booleans' converts a column of 0 and 1.
 func booleans(name string, column []float64) ([]bool, error) {
 	out := make([]bool, len(column))
 	for i, y := range column {
@@ -576,7 +580,8 @@ func classNumbers(name string, column []float64) ([]int, error) {
 	return out, nil
 }
 
-// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error. It keeps the hint.
+// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error. The new error has the
+// hint of err.
 func LocateRow(t *table.Table, err error) error {
 	var row *calib.RowError
 	if errors.As(err, &row) {

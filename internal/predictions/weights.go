@@ -18,8 +18,8 @@ type Weights struct {
 }
 
 // ReadWeights returns the weights of a table that was read with the columns WeightColumns. It returns nil if the table
-// has no rows or none of these columns. A column weight_bound or weight_estimated without a column 'weight' is an
-// error.
+// has no rows or none of these columns. It returns an error if the table has no column 'weight', but has a column
+// 'weight_bound' or 'weight_estimated'.
 func ReadWeights(t *table.Table) (*Weights, error) {
 	value, ok := t.Column(WeightColumns[0])
 	if t.N == 0 {

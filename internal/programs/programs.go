@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of a program on the PATH. An absolute name stands for itself. Find skips relative
-// folders and empty entries of the PATH. If Find finds no program, the error wraps exec.ErrNotFound.
+// Find returns the absolute path of a program. If the name is an absolute path, Find returns it. Otherwise Find
+// searches the folders of the PATH, but skips relative folders and empty entries. If Find finds no program, the error
+// wraps exec.ErrNotFound.
 func Find(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		if executable(name) {
@@ -39,9 +40,9 @@ func executable(path string) bool {
 }
 
 // Command returns a command that runs the program with this name, at the path that Find returns. If there is no such
-// program, running the command fails with Find's error. The command runs in the root folder. Its environment has no
-// path to the current folder, neither for the program nor for the programs that it starts. (With "." on the PATH, the
-// line "#!/usr/bin/env python3" in a script would start a python3 from the current folder.)
+// program, running the command fails with Find's error. The command runs in the root folder. The search paths in its
+// environment contain no relative folders, so the program starts no other program from the current folder. (With "." on
+// the PATH, the line "#!/usr/bin/env python3" in a script would start a python3 from the current folder.)
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	path, err := Find(name)
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // path is absolute

@@ -49,7 +49,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(opt.Writer),
 			progressbar.OptionSetDescription(label),
-			progressbar.OptionSetPredictTime(false), // the library would count resumed work as done in no time
+			progressbar.OptionSetPredictTime(false), // the library's rate would include the units of an earlier run
 			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(24),
 			progressbar.OptionClearOnFinish(),

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// This constant is the maximum number of bytes printed from a name or a field, about one line.
+// The constant 'show' is the maximum number of bytes that are printed of a name or a field. They fill about one line.
 const show = 80
 
 // Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and the letters of all
@@ -72,7 +72,7 @@ func Field[T string | []byte](s T) string {
 	return disarm(strconv.Quote(text)) + more
 }
 
-// cut returns the beginning of s, at most as many bytes as the constant 'show' says. The result 'more' is an ellipsis
+// cut returns the beginning of s. The constant 'show' is the maximum length in bytes. The result 'more' is an ellipsis
 // if cut shortened s.
 func cut(s string) (text, more string) {
 	if len(s) <= show {
@@ -98,5 +98,5 @@ type quoted struct{ error }
 func (q quoted) Error() string { return Line(q.error.Error()) }
 func (q quoted) Unwrap() error { return q.error }
 
-// Spell returns the text of Error, with parameter names spelled by s.
+// Spell returns the text of Error. The function s spells the names of parameters in this text.
 func (q quoted) Spell(s param.Spelling) string { return Line(param.Spell(q.error, s)) }

@@ -10,9 +10,9 @@ import (
 // a word by the path of a program.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+-][A-Za-z0-9_./:,@%+=-]*$`)
 
-// Shell quotes a word for a POSIX shell, on one line. Unprintable characters become escapes in $'…'. The shells bash,
-// zsh and ksh understand these escapes, and POSIX has contained them since 2024. Do not write a word with these escapes
-// into a script for sh.
+// Shell quotes a word for a POSIX shell. The quoted word is on one line. Unprintable characters become escapes in $'…'.
+// The shells bash, zsh and ksh understand these escapes, and POSIX has contained them since 2024. Do not write a word
+// with these escapes into a script for sh.
 func Shell(s string) string {
 	switch {
 	case plainWord.MatchString(s):

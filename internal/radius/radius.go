@@ -1,9 +1,9 @@
 // Package radius reads radii as users write them. Every flag and every requirement with a radius uses it, so that the
 // syntax and the units are the same everywhere.
 //
-// A radius is a decimal from 0, such as 0.25 or 1e-3, or a fraction of two decimals, such as 2/255. It is in the units
-// of the data as read. For images, these units are [0, 1], so a step of one byte is 1/255. A number with a percent sign
-// or a unit is not a radius.
+// A radius is a decimal number of at least 0, such as 0.25 or 1e-3, or a fraction of two decimal numbers, such as
+// 2/255. It is in the units of the data after they are read. Images then have values in [0, 1], so a step of one byte
+// is 1/255. A number with a percent sign or a unit is not a radius.
 package radius
 
 import (
@@ -62,8 +62,8 @@ func parseFraction(text string) (*big.Rat, bool, error) {
 	return numerator.Quo(numerator, denominator), true, nil
 }
 
-// ParseList returns the radii of a list with commas, in the order of the list. It adds them to earlier radii. A radius
-// that is already in the list is left out.
+// ParseList appends the radii in a list with commas to the radii in 'earlier', and returns the result. It leaves out a
+// radius that the result already has.
 func ParseList(earlier []float64, text string) ([]float64, error) {
 	radii := slices.Clone(earlier)
 	for field := range strings.SplitSeq(text, ",") {

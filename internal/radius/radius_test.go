@@ -25,9 +25,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The decimal of the float64 that stands for a fraction is on the safe side of the fraction: at least the fraction for
-// a certificate, and at most the fraction for a perturbation. No other float64 on the safe side is nearer to the
-// fraction.
+// Parse must round a fraction up, and ParseWithin must round it down. The two results must be neighbouring float64
+// values. They may be equal only if the decimal of this float64 is exactly the fraction.
 func TestFractionsAreSafe(t *testing.T) {
 	rounded := 0
 	for above := range int64(256) {

@@ -13,9 +13,10 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// Attack is a picture of calibration under attack. It has one of two forms. The first form shows bins at some radii,
-// without an attack and under the worst attack. It also shows measures of calibration by radius. The second form shows
-// the bins under attacks that were carried out, and has no measures by radius.
+// Attack is a picture of calibration under attack. It has one of two forms. The first form shows the bins at some
+// radii: the bins without an attack, and the bins under the worst attack. It also shows measures of calibration by
+// radius. The second form shows the bins without an attack and the bins under attacks that were carried out. It shows
+// no measures.
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
@@ -23,7 +24,7 @@ type Attack struct {
 	Size     picture.Size // if zero, the number of diagrams determines the size
 }
 
-// AttackDiagram is the reliability diagram of one radius.
+// AttackDiagram is the reliability diagram of one radius, or of one attack that was carried out.
 type AttackDiagram struct {
 	Title           string
 	Clean, Attacked []calib.Bin // without empty bins
@@ -34,7 +35,7 @@ type Measure struct {
 	Name          string
 	Radius, Value []float64
 	Brier         bool // a Brier score, not a calibration error
-	ForAll        bool // true if the values hold with a stated probability, false if they hold only if no bound fails
+	ForAll        bool // the values hold with a stated probability; otherwise they hold if every bound holds
 }
 
 // panelSize is the size of one panel in centimetres. Three panels fit side by side.
@@ -92,7 +93,7 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	})
 }
 
-// These are the colours of the bins without attack, of the bins under attack, and of the diagonal.
+// These are the styles of the bins without attack, of the bins under attack, and of the diagonal.
 var (
 	cleanGaps    = gaps{color: blue, shape: draw.CircleGlyph{}}
 	attackedGaps = gaps{color: red, shape: draw.BoxGlyph{}}
@@ -123,7 +124,7 @@ func drawLegend(dc draw.Canvas, style draw.TextStyle, attacked string) {
 	}
 }
 
-// plot returns the diagram of one radius.
+// plot returns the plot of a diagram.
 func (d AttackDiagram) plot() *plot.Plot {
 	p := picture.NewPlot(d.Title, "confidence", "accuracy")
 	p.Title.TextStyle.Font.Size = vg.Points(9)

@@ -79,7 +79,8 @@ func TestDrawAttack(t *testing.T) {
 	}
 }
 
-// Colours and shapes distinguish clean bins from attacked bins. Without colours, circles and dashes distinguish them.
+// The picture has at least three colours, and two of them distinguish clean bins from attacked bins. The diagonals and
+// the curves with a stated probability must be dashed, so that a reader without colours can tell the curves apart.
 func TestAttackWithoutColours(t *testing.T) {
 	svg, err := attackOf(t, 1).Draw(picture.SVG)
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package reliability draws reliability diagrams. A Diagram shows accuracy against confidence in bins, with an interval
-// for each accuracy. Below it is a histogram of the confidence. An Attack shows the bins with and without an attack at
-// several radii, and measures of calibration by radius.
+// for each accuracy. Below it is a histogram of the confidence. An Attack shows the bins with and without an attack. It
+// has a diagram for each of several radii, or for each of several attacks. A picture of several radii also shows
+// measures of calibration by radius.
 package reliability
 
 import (
@@ -34,7 +35,7 @@ type Diagram struct {
 	Level      float64
 	Bins       []calib.Bin // of equal width, covering [0, 1]; empty bins are not drawn
 	Bands      [][2]float64
-	// Joint says that all intervals in Bands hold together with the probability Level (calib.JointBands).
+	// If Joint is true, the probability that all intervals in Bands hold is at least Level (calib.JointBands).
 	Joint bool
 	// Consistency holds the consistency band of each bin (calib.ConsistencyBands), or nil if the diagram has no bands.
 	Consistency [][2]float64

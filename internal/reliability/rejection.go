@@ -20,8 +20,9 @@ type Rejection struct {
 	Size   picture.Size
 }
 
-// maxSteps is the largest number of thresholds that the picture draws exactly. With more thresholds, the picture draws
-// the curve at equally spaced thresholds, closer than the width of a line.
+// maxSteps is the largest number of thresholds that the picture draws exactly. If there are more thresholds, the
+// picture draws the curve at maxSteps + 1 equally spaced thresholds. The distance between these thresholds is less than
+// the width of a line.
 const maxSteps = 2000
 
 // Draw returns the picture as a file of the given format.
@@ -38,7 +39,7 @@ func (r Rejection) Draw(format picture.Format) ([]byte, error) {
 		return []float64{e.Robust, e.CleanError, e.TruePositives, e.FalsePositives}
 	}
 	left := 0.0
-	for _, tau := range thresholds { // between the threshold before it and τ, the errors are those at τ
+	for _, tau := range thresholds { // the errors are constant above the last threshold before τ, up to τ
 		for k, y := range values(r.Curve.At(tau)) {
 			if !math.IsNaN(y) {
 				lines[k].Add(left, y)

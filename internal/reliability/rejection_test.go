@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// The picture leaves out the errors under attack if there is no attack. It stays small for many thresholds.
+// The picture leaves out the errors under attack if there is no attack. The file of the picture stays small if there
+// are many thresholds.
 func TestRejection(t *testing.T) {
 	size := picture.Size{Width: 14, Height: 10}
 	draw := func(n int, attacked bool) string {

@@ -29,7 +29,8 @@ func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	return attack, nil
 }
 
-// drawn returns at most maxDiagrams of the indices below n. They are evenly spread and include both ends.
+// drawn returns the indices of the radii that are drawn. The argument n is the number of radii. There are at most
+// maxDiagrams indices, evenly spread from 0 to n−1.
 func drawn(n int) (indices []int) {
 	for i := range min(n, maxDiagrams) {
 		k := i
@@ -41,8 +42,9 @@ func drawn(n int) (indices []int) {
 	return indices
 }
 
-// measures returns CBS and CCE by radius. Each measure has two versions. The first version holds if every bound of the
-// table holds. The second version holds for the whole dataset with the probability stated in its name.
+// The function 'measures' returns CBS and CCE by radius. Each measure has two versions. The first version holds if
+// every bound of the table holds. The second version holds for the whole dataset with the probability stated in its
+// name.
 func measures(results []acce.Result) []Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {

@@ -37,7 +37,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// Each diagram must have the bins at its radius and the right size.
+// Each diagram must have the bins at its radius, and a title with the radius and the number of certified examples.
 func TestOfStudy(t *testing.T) {
 	text := "index,radius,lower,upper,correct,confidence\n0,0,.8,.9,1,.85\n1,0,.1,.3,0,.2\n0,.5,.6,.95,1,.85\n"
 	options := acce.Columns()

@@ -23,7 +23,7 @@ func (x Number) MarshalJSON() ([]byte, error) {
 func WriteJSON(w io.Writer, kind string, v any) error {
 	var encoded bytes.Buffer
 	e := json.NewEncoder(&encoded)
-	e.SetEscapeHTML(false) // so that radius>=0.5 stays readable
+	e.SetEscapeHTML(false) // print radius>=0.5, not radius\u003e=0.5
 	if err := e.Encode(v); err != nil {
 		return err
 	}

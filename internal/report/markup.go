@@ -14,7 +14,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	}
 	out := bufio.NewWriter(w)
 	for i, line := range lines {
-		_, _ = out.WriteString("|") // the writer 'out' keeps an error until it is flushed
+		_, _ = out.WriteString("|") // out.Flush returns the first error
 		for _, cell := range line {
 			_, _ = out.WriteString(" " + EscapeMarkdown(cell) + " |")
 		}
@@ -42,7 +42,7 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 	for _, c := range t.Columns {
 		align += map[Align]string{Left: "l", Right: "r"}[c.Align]
 	}
-	_, _ = out.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n") // the writer 'out' keeps an error until it is flushed
+	_, _ = out.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n") // out.Flush returns the first error
 	for i, line := range lines {
 		for j, cell := range line {
 			if j > 0 {
@@ -59,7 +59,7 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 	return out.Flush()
 }
 
-// latex replaces characters so that LaTeX needs no further packages.
+// latex replaces special characters and symbols by commands that LaTeX knows without further packages.
 var latex = strings.NewReplacer(
 	"\\", "\\textbackslash{}", "{", "\\{", "}", "\\}", "%", "\\%", "&", "\\&", "#", "\\#", "$", "\\$", "_", "\\_",
 	"~", "\\textasciitilde{}", "^", "\\textasciicircum{}", "<", "$<$", ">", "$>$", "[", "{[}", "]", "{]}",
@@ -70,5 +70,5 @@ var latex = strings.NewReplacer(
 // EscapeLaTeX escapes text that would be read as LaTeX, including a bracket at the start of a row.
 func EscapeLaTeX(s string) string { return latex.Replace(s) }
 
-// Capitalise turns the first letter, a letter of ASCII, into a capital.
+// Capitalise turns the first letter into a capital. The text must begin with an ASCII letter.
 func Capitalise(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

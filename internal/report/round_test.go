@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The wanted strings are the decimals of the source text, rounded by hand.
+// Each wanted string is the number in the first column of the table, rounded by hand.
 func TestRound(t *testing.T) {
 	for _, test := range []struct {
 		x               float64

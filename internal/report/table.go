@@ -1,5 +1,5 @@
-// Package report prints results as JSON documents and as tables. Each column of a table rounds its numbers in the
-// direction in which they stay true: lower bounds down, upper bounds up.
+// Package report prints results as JSON documents and as tables. Each column of a table has its own direction of
+// rounding. Lower bounds are rounded down and upper bounds are rounded up, so that they stay true.
 package report
 
 import (
@@ -57,10 +57,11 @@ type Cell interface {
 // Number is a float64. JSON has no infinity and no NaN; they become null.
 type Number float64
 
-// RadiusNumber converts a radius, or an average of radii, to a Number. The radius math.MaxFloat64 stands for +∞. An
-// average that counts such a radius also becomes +∞; no average of finite radii comes near largestAverage.
+// RadiusNumber converts a radius, or an average of radii, to a Number. The radius math.MaxFloat64 stands for +∞, and
+// becomes +∞. An average that includes this radius also becomes +∞: it is at least largestAverage, and all averages of
+// finite radii are far smaller.
 func RadiusNumber(x float64) Number {
-	const largestAverage = math.MaxFloat64 / (1 << 62) // an average has at most 2⁶² examples
+	const largestAverage = math.MaxFloat64 / (1 << 62) // the average of math.MaxFloat64 and 2⁶² − 1 zeros
 	if x >= largestAverage {
 		x = math.Inf(1)
 	}

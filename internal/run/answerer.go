@@ -67,7 +67,7 @@ type Description struct {
 	Device     string       `json:"device"`
 	Batch      int          `json:"batch"`
 	Statement  string       `json:"statement"`
-	// The field Different lists the software and GPUs in which this machine differs from the run.
+	// The field Different says which software and GPUs of this machine differ from those of the run.
 	Different []string `json:"different,omitempty"`
 	// Sets says what is guaranteed for the prediction sets. It is empty without sets.
 	Sets string `json:"sets,omitempty"`
@@ -126,7 +126,8 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 	return a, nil
 }
 
-// requestsOf describes the inputs that requests give to the classifier of a run.
+// requestsOf returns the shape of the inputs in requests, and whether they are bytes. It takes both from the record of
+// the run.
 func requestsOf(run runfolder.Run) (*spec.Requests, error) {
 	r := &spec.Requests{Shape: run.Data.Shape, Bytes: slices.Contains(run.Model.Changes, experiment.BytesGiven)}
 	if l := latticeOf(run); l != nil {
@@ -164,8 +165,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns a value of type answering for the plan p, with the plan's levels and certifiers. If the argument
-// 'about' is not nil, the method also sets the law, σ and the arithmetic of the Description.
+// answering returns a value of the type 'answering', which answers inputs by the plan p. If the argument 'about' is not
+// nil, the method also sets the law, σ, arithmetic, norm and claim of this Description.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment, sets: a.sets}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -179,10 +180,10 @@ func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, err
 // About describes the classifier.
 func (a *Answerer) About() Description { return a.about }
 
-// Seed returns the checksum seed of the run, for a log of the answers.
+// Seed returns the value from which the checksums of the run's lines start. A log of the answers uses the same value.
 func (a *Answerer) Seed() checksum.Seed { return a.recorded.Seed() }
 
-// ImageOptions returns the way in which the run reads images.
+// ImageOptions returns the run's options for reading images.
 func (a *Answerer) ImageOptions() dataset.Options { return a.plan.Spec.DataOptions }
 
 // Drawn returns the number of samples that were drawn so far.
@@ -224,8 +225,9 @@ type Question struct {
 	// input. If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
-	// If Left is not nil, the Answerer calls it once, when the sampler no longer holds any of the inputs. If the
-	// request ends early, this may be after Ask has returned. If the sampler fails, the Answerer may never call Left.
+	// If Left is not nil, the Answerer calls Left once, when neither Ask nor the sampler needs the inputs any more. If
+	// the request ends early, the sampler may need them even after Ask has returned. If the sampler fails, the Answerer
+	// may never call Left.
 	Left func()
 }
 

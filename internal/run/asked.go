@@ -55,7 +55,7 @@ func (q *asked) Restart() (smoothing.Experiment, error) {
 // Abandoned reports whether the request has ended, because its client has gone or its time is over.
 func (q *asked) Abandoned() bool { return q.ctx.Err() != nil }
 
-// Goal returns the total number of samples to reach next, as smoothing.Experiment describes it.
+// Goal returns the next goal, which is a total number of samples (smoothing.Experiment.Goal).
 func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
 	defer func() { // the sampler needs a goal above 0, even from a failed question
 		if q.err != nil {

@@ -175,7 +175,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	return r, a.finish(r)
 }
 
-// settle checks the plan and sets the fields that the method determines.
+// settle checks the plan and sets the fields that depend on the plan's Method.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
 	// Gradients and confidences depend on whether the model's outputs are logits or probabilities.

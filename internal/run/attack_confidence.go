@@ -18,10 +18,10 @@ const DefaultAttackBins = 15
 type AttackedConfidence struct {
 	Bins   int                 `json:"bins"`
 	Before AttackCalibration   `json:"before"`
-	After  []AttackCalibration `json:"after"` // one for each name of alteredNames
+	After  []AttackCalibration `json:"after"` // one for each name that alteredNames returns
 }
 
-// AttackCalibration describes the confidences in the predictions for all examples, before or under an attack.
+// AttackCalibration describes the predictions on all examples, either without an attack or under one.
 type AttackCalibration struct {
 	Name  string       `json:"name,omitempty"` // name of the files; absent before the attack
 	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of the attack ACE
@@ -41,10 +41,10 @@ type AlteredResult struct {
 	Distance   float64 `json:"distance"`
 }
 
-// adversarial is the name of the perturbed inputs if an attack makes only one input for each example.
+// The constant 'adversarial' names the perturbed inputs of an attack that makes one input for each example.
 const adversarial = "adversarial"
 
-// worst is the name of the inputs that an attack with attack.KeepAll makes for all examples.
+// The constant 'worst' names the inputs that an attack with attack.KeepAll makes for all examples.
 const worst = "worst"
 
 // names returns the names of all inputs of the attack.

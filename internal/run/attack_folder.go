@@ -154,8 +154,8 @@ func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values []
 	return line, values
 }
 
-// foundOf returns the outcome that a line records. In the result, the slices of adversarial inputs are empty but not
-// nil, because a line does not hold the values.
+// foundOf returns the outcome that a line records. A line does not hold the values of inputs. So if there is an
+// adversarial input, the field Adversarial of the result is an empty slice, and not nil.
 func foundOf(line runfolder.Attacked) attack.Found {
 	f := attack.Found{Index: line.Index, Label: line.Label, Clean: line.Predicted, Flat: line.ZeroGradients, By: attack.Method(line.Attack)}
 	if line.Confidence != nil {

@@ -25,10 +25,10 @@ type SmoothedAttackPlan struct {
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
 	Samples         int // noisy copies in the gradient of the last step; 0: the default
-	N               int // fresh samples for each smoothed answer; maximum number to screen a perturbation
+	N               int // fresh samples for an answer; also the maximum number of samples to screen a perturbation
 	Alpha           float64
 	Keep            attack.Keep
-	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
+	Run             *runfolder.Run // the run, if Spec describes the smoothed classifier of a run; otherwise nil
 	Out             string
 	Resume          bool // continue the attack in Out, with its seed and its examples
 	Pictures        int  // number of pictures in Out
@@ -52,8 +52,8 @@ type AttackedNoise struct {
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`
 }
 
-// LoweredProbability holds two means of the label's probability under noise, over all examples of an attack with
-// attack.KeepAll. The attack estimates each probability from selection samples.
+// LoweredProbability describes an attack with attack.KeepAll. It holds two means, over all examples, of the label's
+// probability under noise. The attack estimates each probability from selection samples.
 type LoweredProbability struct {
 	Before float64 `json:"before"` // at the unperturbed examples
 	After  float64 `json:"after"`  // at the kept inputs

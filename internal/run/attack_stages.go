@@ -199,7 +199,8 @@ func (f *fedGradients) Run(ctx context.Context, values []float32, labels, target
 	return nil
 }
 
-// classes returns the classes that the loss takes as arguments. They are in the order of the objective's LabelShape.
+// classes returns the classes that the loss takes as arguments. A targeted loss takes the target of each example. A
+// loss of pairs takes the label and then the target. Any other loss takes the label.
 func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets

@@ -132,7 +132,7 @@ func mustAttack(t *testing.T, p AttackPlan) *Attacked {
 	return r
 }
 
-// checksOf lists the checks for which the attack's result has a warning.
+// checksOf returns the field Check of each warning in an attack's result.
 func checksOf(r *Attacked) (all []warning.Code) {
 	for _, w := range r.Warnings {
 		all = append(all, w.Check)
@@ -140,8 +140,8 @@ func checksOf(r *Attacked) (all []warning.Code) {
 	return all
 }
 
-// TestWarnings checks that models that hide their gradients cause warnings, and that an ordinary model causes no
-// warnings.
+// TestWarnings checks the warnings of attacks on small models. If an attack uses gradients, a model that hides its
+// gradients must cause warnings. An ordinary model with enough classes must cause no warnings.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -170,7 +170,8 @@ func TestWarnings(t *testing.T) {
 			for _, w := range r.Warnings {
 				switch w.Check {
 				case warning.ZeroGradients:
-					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 { // a random start alone may break an example
+					// Fewer than 40 examples may be counted, because the random start alone can break an example.
+					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 {
 						t.Errorf("%d examples with gradients of zero, %d counted", w.Examples, r.ZeroGradients)
 					}
 				case warning.ScoresBetter:
@@ -184,8 +185,8 @@ func TestWarnings(t *testing.T) {
 }
 
 // TestStages runs a sequence of attacks. The result must count the examples that each attack broke, and name the attack
-// that broke each example. The last count must be the robust accuracy. The batch size and the number of threads must
-// not change the result.
+// that broke each example. The examples that no attack broke must give the robust accuracy. The batch size and the
+// number of threads must not change the result.
 func TestStages(t *testing.T) {
 	p := smallModel{classes: 5}.attackPlan(t, attack.Standard)
 	p.Threat.Epsilon = .1
@@ -229,7 +230,8 @@ func TestPreset(t *testing.T) {
 	}
 }
 
-// TestAttackSettings checks that settings that an attack would not use are refused.
+// TestAttackSettings checks that an attack refuses a setting that it would not use, and a model with too few classes
+// for its loss.
 func TestAttackSettings(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -258,7 +260,7 @@ func TestAttackSettings(t *testing.T) {
 	}
 }
 
-// TestAutoIsStronger checks that, on the bundled model and in both norms, fewer digits withstand Auto-PGD than PGD.
+// TestAutoIsStronger attacks the bundled model in both norms. Auto-PGD must break more digits than PGD.
 func TestAutoIsStronger(t *testing.T) {
 	const digits = 40
 	robust := func(norm attack.Norm, epsilon float64, method attack.Method) int64 {

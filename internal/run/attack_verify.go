@@ -126,7 +126,7 @@ type attackVerifier struct {
 	e          *experiment.Experiment
 	classifier *fed
 	threat     attack.Threat
-	keeps      bool // the attack must not change classes
+	keeps      bool // whether each perturbed input must have the class of its example (ACE)
 	archives   map[string]*archive
 	waiting    []float32   // inputs to classify
 	checks     []func(int) // for each input in the field 'waiting': the function that checks the input's class
@@ -249,9 +249,10 @@ func (v *attackVerifier) replayInput(ctx context.Context, line runfolder.Attacke
 	})
 }
 
-// slack returns by how much a distance may differ from the recorded distance. An attack on the smoothed classifier
-// records the exact distance between two points of a lattice. The values of these points are rounded to float32 when
-// they are stored. So each difference of two values is off by at most 2⁻²³ times the largest magnitude.
+// slack returns the largest allowed difference between a computed distance and the recorded distance. It is 0 if the
+// attack was not on a smoothed classifier. An attack on the smoothed classifier records the exact distance between two
+// points of a lattice. The values of these points are rounded to float32 when they are stored. So each difference of
+// two values is off by at most 2⁻²³ times the largest magnitude.
 func (v *attackVerifier) slack(values, x []float32) float64 {
 	if v.found.Classes {
 		return 0
@@ -263,7 +264,7 @@ func (v *attackVerifier) slack(values, x []float32) float64 {
 	return 0x1p-23 * most * math.Sqrt(float64(len(x)))
 }
 
-// sumOf returns the checksum of values as text, as the lines of the folder record it.
+// sumOf returns the SHA-256 of values as little-endian float32, in hex. The lines of the folder record this checksum.
 func sumOf(values []float32) string {
 	block := make([]byte, 0, 4*len(values))
 	for _, v := range values {

@@ -13,10 +13,10 @@ import (
 // auditBins is the number of bins of an audit's calibration errors. The command acce has the same default.
 const auditBins = 15
 
-// AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
-// certified at this radius. The certified Brier score (CBS) and the certified calibration error (CCE) are maxima over
-// all confidences within the tested bounds. CBS and CCE can be false only if a bound is false. A test of the bounds is
-// therefore also a test of CBS and CCE.
+// AuditedCalibration compares the certified calibration at a radius with the calibration under attack. Both are about
+// the audited examples that are certified at this radius. The certified Brier score (CBS) and the certified calibration
+// error (CCE) are maxima over all confidences within the tested bounds. CBS and CCE can be false only if a bound is
+// false. A test of the bounds is therefore also a test of CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`
@@ -41,8 +41,9 @@ func (c attackedConfidence) wrongness() float64 {
 	return c.mean
 }
 
-// confidences returns the tested bounds on the confidence in the example's certified class, by radius. If several
-// rounds tested a bound, it returns the result whose mean score is farthest from the truth.
+// confidences returns, by radius, the tested bounds on the confidence in the example's certified class. It omits radii
+// above the certified radius. If several rounds tested a bound, it returns the result whose mean score is farthest from
+// the truth.
 func (r *rounds) confidences(c certify.Certificate) map[float64]attackedConfidence {
 	worst := map[float64]attackedConfidence{}
 	if c.Prediction == certify.Abstained {
@@ -62,7 +63,8 @@ func (r *rounds) confidences(c certify.Certificate) map[float64]attackedConfiden
 	return worst
 }
 
-// compareCalibration compares certified and attacked calibration at each radius of the run's bounds.
+// compareCalibration compares the certified calibration with the calibration under attack, at each radius of the run's
+// bounds.
 func (r *Audited) compareCalibration(byRadius map[float64][]attackedConfidence) error {
 	bins, err := calib.NewBins(auditBins)
 	if err != nil {

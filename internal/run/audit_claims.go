@@ -55,8 +55,8 @@ func readClaims(e *runfolder.Evidence) (map[int][]claim, error) {
 	}
 }
 
-// parseClaim reads a row of bounds.csv. If the prediction is certified, it is the claim's class. Otherwise, the label
-// is the claim's class.
+// parseClaim reads a row of bounds.csv. The class of the claim is the prediction if the prediction is certified.
+// Otherwise, it is the label.
 func parseClaim(header, row []string) (index int, c claim, err error) {
 	var failed []error
 	number := func(name string) float64 {

@@ -33,15 +33,15 @@ func (r *rounds) contradictions(c certify.Certificate) (all []AuditTest) {
 	return all
 }
 
-// contradicts reports whether rejecting the test contradicts the certificate.
+// contradicts reports whether the test, if it is rejected, contradicts the certificate c or a bound on the confidence.
 func (t AuditTest) contradicts(c certify.Certificate) bool {
 	certified := c.Prediction != certify.Abstained
 	switch t.Kind {
 	case TestConfidence:
 		return t.Distance <= t.Radius
-	case TestWrong: // rejected: the class, which is the label, loses to the rival
+	case TestWrong: // if rejected, the rival is more probable than the class, which is the label
 		return certified && t.Class == c.Prediction
-	case TestRight: // rejected: the rival loses to the label
+	case TestRight: // if rejected, the label is more probable than the rival
 		return certified && t.Rival == c.Prediction
 	case TestSlack:
 		return certified
@@ -106,8 +106,9 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns a copy of the test t, changed to test the claim of a fresh certificate. It returns false if the fresh
-// certificate makes no claim of the kind that t tests.
+// against returns a copy of the test t that tests a fresh certificate instead. A slack test gets the fresh radius, and
+// a test of a confidence gets the fresh bounds. The second result is false if the fresh certificate states no such
+// radius or bounds for the test's class.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:
@@ -129,7 +130,8 @@ func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	return t, true
 }
 
-// certifyAgain certifies the example of a record by a plan, with the model and data that are already open.
+// certifyAgain certifies the example of a record again, by the plan p. It uses the model and the data that are already
+// open.
 func (a *auditor) certifyAgain(ctx context.Context, p Plan, rec runfolder.Record) (fresh runfolder.Record, err error) {
 	folder, err := scratch.Make("", "rscert-audit-")
 	if err != nil {
@@ -137,7 +139,7 @@ func (a *auditor) certifyAgain(ctx context.Context, p Plan, rec runfolder.Record
 	}
 	defer func() { err = errors.Join(err, folder.Remove()) }()
 	p.Out, p.Resume = filepath.Join(folder.Path(), "run"), false
-	experiment := *a.Experiment // the same model and data
+	experiment := *a.Experiment // a copy, which gets another seed but has the same model and data
 	experiment.Spec.Seed = *p.FixedSeed
 	p.Spec.Seed = *p.FixedSeed
 	r := &running{plan: p, console: a.console, experiment: &experiment, positions: []int{rec.Votes.Index}}

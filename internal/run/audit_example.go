@@ -132,8 +132,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class with the most votes among the classes other than the class a. If the argument 'none' is
-// true and the samples that vote for no class outnumber the votes for this class, topOther returns −1.
+// topOther returns the class with the most votes, leaving out the class in the argument 'a'. If the argument 'none' is
+// true and more samples vote for no class than for this class, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -284,8 +284,8 @@ func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t 
 	}
 }
 
-// slack draws a fixed number of samples at an input to bound the margin there, and compares the bound with the margin
-// that the claimed radius needs.
+// slack draws a fixed number of samples at an input and computes an upper bound on the margin at this input. It rejects
+// if the bound is below the margin that the claimed radius needs.
 func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Screen
 	p := &probe{stream: stream, input: input, first: n, most: n}

@@ -81,11 +81,11 @@ type AuditHeader struct {
 	Device string `json:"device"`
 }
 
-// auditFormat is the format of an audit's folder.
+// auditFormat is the version number of the format of an audit's folder.
 const auditFormat = 1
 
-// exampleLevel returns the maximum probability with which at least one verified statement about an example may be
-// wrong.
+// exampleLevel returns the error probability that the audit allows for one example. With at most this probability, one
+// or more verified statements about the example are wrong.
 func (h AuditHeader) exampleLevel() float64 {
 	return h.Gamma / float64(len(h.Examples)) * (1 - 0x1p-50)
 }
@@ -258,7 +258,7 @@ func (a *auditor) openExperiment(ctx context.Context) error {
 	return nil
 }
 
-// auditForm is the form of an audit's folder.
+// auditForm describes the files of an audit's folder: AuditFile, and AuditLinesFile with lines of the type AuditLine.
 var auditForm = runfolder.JournalForm[AuditLine]{
 	Document: AuditFile, Lines: AuditLinesFile, Keys: []string{"index", "step", "round"}, Valid: AuditLine.valid,
 }

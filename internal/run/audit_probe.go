@@ -86,13 +86,13 @@ func (a *auditor) probabilities(outputs []float32) []float32 {
 }
 
 // level returns a test's level minus a correction. The noise is made from random words of finite length, and the
-// correction covers the resulting error in this number of samples.
+// correction covers the error that the finite length causes in the given number of samples.
 func (a *auditor) level(level float64, samples int64) float64 {
 	return smoothing.Deflate(level, a.run.Noise.Eta, samples*int64(a.Model().InputLen()))
 }
 
-// hopeless is a level. A test also stops if, at this level, the samples show the opposite of the test's claim. Stopping
-// only reduces the power of the test.
+// hopeless is the level at which a test is given up: the test stops if the samples show, at this level, the opposite of
+// its claim. Giving up can only reduce the power of the test.
 const hopeless = 1e-6
 
 // place returns the input of a test.
@@ -170,8 +170,8 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
-// flipAgain repeats a rejected flip test for an escalation, by votes. It takes a fixed number of samples, because such
-// a test has more power than a test that may stop at any time.
+// flipAgain repeats, for an escalation, a rejected flip test that compares votes. It takes a fixed number of samples,
+// because such a test has more power than a test that may stop at any time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

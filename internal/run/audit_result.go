@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// accusation is the largest p-value at which contradictions count as more than chance. It is also the maximum
-	// probability that the audit accuses a run whose certificates are right.
+	// accusation is the level of the test for AuditCount.MoreThanChance. The audit accuses a run with right
+	// certificates with at most this probability.
 	accusation = .001
-	// chanceLevel is the largest p-value that a count of AuditCount.Threshold or more can have.
+	// chanceLevel defines AuditCount.Threshold: the smallest count with a p-value of at most chanceLevel.
 	chanceLevel = .05
-	// curveDelta is the error probability of a bound on robust accuracy in the population.
+	// curveDelta is the error probability of each statement about the whole population (audit.Levels.Delta).
 	curveDelta = .05
 )
 
@@ -45,7 +45,7 @@ type Audited struct {
 
 // Broken returns, for each labelled example, the distance of the nearest input whose answer is verified to be wrong.
 // The distance is 0 if the answer is wrong without a perturbation, and +∞ if no such input was found. With a
-// probability of at least 1 − Gamma, all distances are right at the same time.
+// probability of at least 1 − Gamma, all these answers really are wrong.
 func (r *Audited) Broken() []float64 { return r.broken }
 
 // AuditCount compares the number of contradicted certificates with the number that chance explains.
@@ -57,8 +57,8 @@ type AuditCount struct {
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// The field Again counts the contradicted examples for which the audit also contradicts a fresh certificate, made
-	// at a far smaller α. AgainPValue is the p-value of this count.
+	// The audit certifies each contradicted example again, at a far smaller α. The field Again counts the fresh
+	// certificates that the audit contradicts, too. AgainPValue is the p-value of this count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller of PValue and AgainPValue is at most 0.001.
@@ -85,9 +85,9 @@ type AuditedExample struct {
 	Radius     float64 `json:"radius"`     // certified radius
 	// Wrong means that the answer at the example itself is verified not to be the label.
 	Wrong bool `json:"wrong,omitempty"`
-	// Candidates is the number of candidates in the example's frozen lines (AuditLine). Distance is the smallest
-	// verified distance at which the answer is the class Rival instead of the attacked class. Distance and Rival are
-	// absent if no change is verified.
+	// Candidates is the number of candidates in the example's frozen lines (AuditLine). Distance is the distance of the
+	// nearest candidate with a verified change of the answer. For this candidate, the class Rival beats the attacked
+	// class. Distance and Rival are absent if no change is verified.
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`
@@ -174,7 +174,8 @@ func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runf
 	return r.compareCalibration(confidences)
 }
 
-// complete reports whether all rounds of the example are verified and its contradictions are escalated.
+// complete reports whether the audit of the example is finished. Each round must be verified or need no search. If a
+// test contradicts the certificate, the example must also be certified and tested again (Escalation).
 func (r *rounds) complete(c certify.Certificate, most int) bool {
 	for round := 0; round <= most; round++ {
 		if !r.settled(c, round) && !r.done(round) {
@@ -206,11 +207,11 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns, for each example, the smallest distance at which a change of the answer is verified, or +∞. A
-// distance counts if the test at the example's own level verifies it. A distance also counts if audit.Chains verifies
-// it. audit.Chains tests the first-round candidates of all examples together, at one familywise level.
+// listed returns a distance for each example: the distance of the nearest candidate with a verified change of the
+// answer, or +∞. A change can be verified in two ways. First, by the example's own tests. Second, by audit.Chains,
+// which tests the first-round candidates of all examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
-	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
+	chains := make([][]float64, len(r.Examples)) // unfinished examples leave an empty chain
 	tests := make([][]AuditTest, len(done))
 	kept := smoothing.Deflate(1, run.Noise.Eta, r.Verify*run.Inputs())
 	for i, lines := range done {

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// search returns the search of a round. The searches of different rounds have different seeds, which follow from the
+// search returns the method that finds the candidates of a round. Each round has its own seed, which follows from the
 // audit's seed.
 func (a *auditor) search(ctx context.Context, round int) (candidateSearch, error) {
 	if a.plan.open != nil {

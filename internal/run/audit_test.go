@@ -238,7 +238,7 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 		t.Errorf("false radii pass: %+v", c)
 	}
 	// At this large gamma, chance can explain the number of contradictions. The audit must then contradict the fresh
-	// certificates, which the broken method made, too.
+	// certificates, because the broken method also made them.
 	again := auditPlan(p, func(a *AuditPlan) {
 		a.Out = filepath.Join(t.TempDir(), "audit")
 		a.Examples, a.Gamma = 4, .49
@@ -254,8 +254,8 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	}
 }
 
-// An audit that is stopped between any two lines must resume and end with the results of all examples. It must not
-// search again for frozen candidates.
+// An audit that is stopped between any two lines must resume and end with the results of all examples. If the
+// candidates of an example are already in a line, the audit must not search for them again.
 func TestAuditResumes(t *testing.T) {
 	p := linearRun(t, 12)
 	asked := 0
@@ -301,8 +301,8 @@ func TestAuditResumes(t *testing.T) {
 	}
 }
 
-// An audit must refuse another model, other data and noise in floats. It must also refuse to overwrite an existing
-// audit, and to resume an audit with another budget.
+// An audit must refuse a model or data that differ from the run's, and a run whose noise is in floats. It must also
+// refuse to overwrite an existing audit, and to resume an audit with another budget.
 func TestAuditRefuses(t *testing.T) {
 	p := linearRun(t, 6)
 	other := linearRun(t, 7)
@@ -332,7 +332,7 @@ func TestAuditRefuses(t *testing.T) {
 	}
 }
 
-// An audit must test certificates from scores by mean scores, not by votes.
+// If scores certify the classes of a run, an audit must test mean scores, not votes.
 func TestAuditByScores(t *testing.T) {
 	p := linearRun(t, 30, func(p *Plan) { p.Scores = true })
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 12 }))

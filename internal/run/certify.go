@@ -33,15 +33,16 @@ type Outcome struct {
 	// The field None counts, over all examples, the samples that voted for no class. Their outputs were NaN or
 	// infinite, or their confidence was below RejectBelow.
 	None int64 `json:"none,omitempty"`
-	// The field Compared counts, over all examples, the samples that the run repeated in other batches: alone, and
-	// among other inputs. The repeated outputs equalled the first outputs, bit for bit.
+	// The field Compared counts, over all examples, the samples that the run computed again as a check: once alone, and
+	// once in a batch with other inputs. The outputs equalled the first outputs, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples says how many of the n samples determined the tangent of the bounds on the confidence.
-	// TangentSamples is 0 if selection samples determined this tangent.
+	// TangentSamples is the number of estimation samples of an example that chose the tangent for the bounds on the
+	// confidence. It is 0 if selection samples chose the tangent, or if the bounds use no tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
-	// If another run selected the examples, the field Only says in words how. It is empty for a run of all examples.
+	// If another run selected the examples, the field Only describes the choice in words. It is empty for a run of all
+	// examples.
 	Only string `json:"only,omitempty"`
 }
 
@@ -154,7 +155,7 @@ func (r *running) describe() runfolder.Run {
 	return description
 }
 
-// begin prepares the methods of the described run, and opens its folder.
+// begin prepares the methods that certify the described run, and opens the run's folder.
 func (r *running) begin(description runfolder.Run) (err error) {
 	if r.Certifiers, err = description.Parameters.Certifiers(description.Target(r.plan.Alpha)); err != nil {
 		return spec.BadInput(err)
@@ -204,7 +205,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r.sayVotesForNone()
-	if err := ctx.Err(); err != nil { // a warning can end the run
+	if err := ctx.Err(); err != nil { // with --strict, the warning cancels ctx
 		return Outcome{}, err
 	}
 	if err := r.folder.Finish(); err != nil {

@@ -31,11 +31,11 @@ const (
 	imageSize = 48
 )
 
-// writeImages writes a CSV file of images whose labels are 0, 1, 2, …
+// writeImages writes a CSV file of images whose labels are 0, 1, 2, 3, 0, 1, …
 func writeImages(t *testing.T, images ...[]float64) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("label") // a column that counts up would look like an index
+	b.WriteString("label") // without this name, labels 0, 1, 2, … would look like an index
 	for d := range images[0] {
 		fmt.Fprintf(&b, ",v%d", d)
 	}
@@ -286,7 +286,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 		Confidence: certify.ConfidenceParams{
 			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
-	// The saved scores already have the temperature of the run, and the temperature 1 does not change them.
+	// The run saved its scores at its own temperature. The temperature 1 leaves the saved scores unchanged.
 	saved := SavedScores{Evidence: e, Params: params, Temperature: 1, Votes: e.ClassMethod()}
 	if saved.Votes != votes {
 		t.Fatalf("the run's classes are certified by %q, want %q", saved.Votes, votes)
@@ -317,7 +317,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	if err := e.Run.WriteBounds(&b, c.Bounds); err != nil {
 		t.Fatal(err)
 	}
-	// Except for ties, the probabilities give the same votes as the outputs.
+	// Outside a run folder, the probabilities decide the votes. Except for ties, these votes equal the run's votes.
 	elsewhere := saved
 	elsewhere.Evidence = find(t, copyFile(t, filepath.Join(p.Out, runfolder.ScoresFile)))
 	if again, err := BoundConfidence(t.Context(), elsewhere, quiet); err != nil || !reflect.DeepEqual(again.Bounds, c.Bounds) {
@@ -345,8 +345,8 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	}
 }
 
-// If the data are on no lattice, the loss from rounding must reduce every radius, whether votes, scores or saved scores
-// certify it.
+// If the data are on no lattice, the loss from rounding must be subtracted from every radius. This must hold for
+// certificates from votes, from scores and from saved scores.
 func TestQuantisedRuns(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {
@@ -444,7 +444,8 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
 }
 
-// A resumed run must refuse complete records that it would not produce itself. The error must name the example.
+// A resumed run must refuse a complete record if the run would not produce the same record itself. The error must name
+// the example.
 func TestResumeChecksRecords(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	stop := func(p *Plan) {
@@ -580,7 +581,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 	}
 }
 
-// Settle fills in the method and resets parameters without effect.
+// Settle must fill in the method. It must also reset the parameters that have no effect.
 func TestSettle(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -633,7 +634,7 @@ func TestSettle(t *testing.T) {
 				t.Errorf("%s: --%s is said to need --%s", tt.name, i.Flag, i.Without)
 			}
 		}
-		tt.idle = append(tt.idle, "average", "denoiser-kind", "denoiser-range", "diffusion-schedule") // no ensemble and no denoiser in any plan
+		tt.idle = append(tt.idle, "average", "denoiser-kind", "denoiser-range", "diffusion-schedule") // no plan has an ensemble or a denoiser
 		if !reflect.DeepEqual(p, want) || !slices.Equal(idle, tt.idle) {
 			t.Errorf("%s: %+v, idle %q; want %+v, %q", tt.name, p.Parameters(), idle, want.Parameters(), tt.idle)
 		}

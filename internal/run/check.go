@@ -13,7 +13,7 @@ import (
 
 // Check is the result of certify --check: a description of the run, and the results of a short test of the experiment.
 type Check struct {
-	Model       string          `json:"model"` // input and output
+	Model       string          `json:"model"` // the model's input and output
 	Classes     int             `json:"classes"`
 	DataClasses int             `json:"data_classes"` // the largest label plus one
 	Data        string          `json:"data"`         // format and shape
@@ -23,14 +23,14 @@ type Check struct {
 	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
-	// Precisions compares the lower precisions of the device with float32, by the speed of a small network on this
-	// machine. It is empty if the device computes only in float32.
+	// Precisions compares each lower precision of the device with float32. It compares the speeds of a small network on
+	// this machine. Precisions is empty if the device computes only in float32.
 	Precisions []PrecisionAdvice `json:"precisions,omitempty"`
 	// Verdict judges whether the model and the data fit each other.
 	Verdict []CheckVerdict `json:"verdict"`
 	// Seconds is the maximum time that sampling takes at the speed of the short test.
 	Seconds float64 `json:"seconds"`
-	Image   string  `json:"image,omitempty"` // a noisy example
+	Image   string  `json:"image,omitempty"` // path of a picture of a noisy example
 	// Denoiser is the denoiser in front of the model, if any. The short test runs the denoiser and the model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// needAnswers returns an error unless the certificates of a run make the usual claim: the smoothed classifier answers
-// the class, and every sample with finite outputs votes. Commands that support only this claim call needAnswers.
+// needAnswers returns an error unless the certificates of a run make the usual claim: the certified class is the answer
+// of the smoothed classifier, and every sample with finite outputs has a vote. Commands that support only this claim
+// call needAnswers.
 func needAnswers(path string, run runfolder.Run) error {
 	c := run.Parameters.Claim()
 	switch {

@@ -25,8 +25,8 @@ import (
 )
 
 // mixed is a linear classifier of a table in mixed units: class 0 wins where Σ weight·x + bias > 0. The column "plan"
-// is a category whose scale is 0, so it must get no noise. Its weight is so large that any noise on it would decide the
-// class.
+// is a category whose scale is 0, so it must get no noise. The weight of this column is so large that any noise on the
+// column would decide the class.
 var mixed = struct {
 	names          []string
 	weight, scales []float64
@@ -164,8 +164,8 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The level is reduced because the random words of the noise have finite length. This reduction must count only the
-// columns with noise.
+// The random words of the noise have finite length, so the level of a run is reduced. Columns without noise must not
+// add to this reduction.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)
@@ -181,8 +181,9 @@ func TestColumnsLevel(t *testing.T) {
 	}
 }
 
-// A run records the scales of its columns. A run must not resume with other scales, and it must not answer inputs with
-// other columns. Every certificate must say that its radius is in units of the scales.
+// A run records the scales of its columns. A run must not resume with other scales. Predict must refuse inputs whose
+// columns have other names than the run's columns. Every certificate must say that its radius is in units of the
+// scales.
 func TestColumnsOfARun(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 4, 100 })
 	mustCertify(t, p)

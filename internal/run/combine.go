@@ -103,8 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run. The votes of the run must prove the run's certificates. So the method returns an error for
-// certificates from scores, which votes cannot prove.
+// read reads a run. It returns an error unless the run's certificates can be recomputed from its votes. Certificates
+// from scores cannot be recomputed in this way.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {
@@ -221,7 +221,9 @@ func (c *combining) match(ctx context.Context, m *combined) error {
 	return c.matchRank(c.members[1], m)
 }
 
-// matchRank returns an error unless two experts, or two members of equal rank, match.
+// matchRank returns an error unless two experts, or two members of equal rank, can be combined. The number of classes,
+// the data, the parameter class and the kind of margin must be the same. Without a router, the runs must be different
+// runs.
 func (c *combining) matchRank(first, m *combined) error {
 	if first == m {
 		return nil

@@ -23,13 +23,13 @@ type Confidence struct {
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
-	// Arithmetic is the arithmetic of the noise. Quantisation is the largest amount by which rounding of inputs to a
-	// lattice reduced a radius.
+	// Arithmetic is the arithmetic of the noise. Rounding inputs to a lattice reduces the radii, and Quantisation is
+	// the largest of these reductions.
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples says how many of the N samples determined the tangent of the bounds. TangentSamples is 0 if
-	// selection samples determined this tangent.
+	// TangentSamples is the number of estimation samples of an example that chose the tangent for the bounds. N counts
+	// these samples, too. TangentSamples is 0 if selection samples chose the tangent, or if the bounds use no tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 

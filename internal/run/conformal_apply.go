@@ -133,7 +133,8 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	return nil
 }
 
-// prepare checks that the experiment samples the classifier of the calibration, and sets the conditions of the sets.
+// prepare checks that the experiment samples the classifier of the calibration. It also fills in the conditions that
+// all prediction sets share.
 func (a *applying) prepare(console experiment.Console) (err error) {
 	then, now := a.file.Run(), recordOf(a.experiment)
 	if a.result.Different, err = sameScores(then, now); err != nil {
@@ -147,11 +148,10 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 	return a.chargeLattice()
 }
 
-// chargeLattice raises the probability of a miss if the plan rounds inputs to the lattice. The lattice was chosen
-// because all calibration examples are on it. If the lattice had been chosen by the examples and the clean query
-// together, the promise would hold with the predictor's own probability of a miss. The two choices of the lattice
-// differ only if the query alone changes the lattice. For exchangeable examples this has a probability of at most
-// dataset.LatticeChanges/(n+1).
+// chargeLattice raises the probability of a miss if the plan rounds inputs to the lattice. The calibration examples
+// alone determined the lattice. If the clean query (the input without an attack) had helped to determine it, the sets
+// would keep their promise with the predictor's own probability of a miss. For exchangeable examples, the query would
+// change the lattice with a probability of at most dataset.LatticeChanges/(n+1). chargeLattice adds this probability.
 //
 // The bound on the certified size is not valid if attacked inputs are rounded. So chargeLattice then refuses the
 // certified size.
@@ -270,9 +270,9 @@ func (a *applying) originals(then, now runfolder.Run) (positions []int, known bo
 	return positions, all != nil
 }
 
-// attackedPositions takes an archive of inputs that an attack changed. For each input, it returns the position of the
-// original example in the attacked data file. The archive is the argument 'file'. If it is not in the folder of an
-// attack on the data file whose SHA-256 is 'sum', attackedPositions returns nil.
+// attackedPositions reads the record of the attack that wrote the archive 'file'. For each input in the archive, it
+// returns the position of the original example in the attacked data file. The argument 'sum' is the expected SHA-256 of
+// this data file. If the attack had other data, or if no attack wrote the archive, attackedPositions returns nil.
 func attackedPositions(file, sum string) (positions []int) {
 	name, archive := strings.CutSuffix(filepath.Base(file), ".npz")
 	if !archive {
@@ -280,7 +280,7 @@ func attackedPositions(file, sum string) (positions []int) {
 	}
 	record, err := readAttackRecord(filepath.Dir(file))
 	if err != nil || record.Data.SHA256 != sum {
-		return nil // no folder of an attack, or of an attack on other data
+		return nil // the folder holds no attack, or an attack on other data
 	}
 	identity, err := record.identity()
 	if err != nil {
@@ -300,7 +300,7 @@ func attackedPositions(file, sum string) (positions []int) {
 	return positions
 }
 
-// promise sets a.conditions, the conditions that the prediction sets share.
+// promise fills in a.conditions, which holds the conditions that all prediction sets share.
 func (a *applying) promise() {
 	f, p := a.file, &a.file.Predictor
 	a.conditions = conformalfile.Conditions{
@@ -318,8 +318,8 @@ func (a *applying) promise() {
 	}
 }
 
-// conditionsOf returns the conditions of the set of an input. The numbers N and K come from the cell of the input's
-// label or group.
+// conditionsOf returns the conditions of one input's prediction set. If the guarantee is Label or Group, the numbers N
+// and K are those of the predictor's cell for the input's label or group (conformal.Cell).
 func (a *applying) conditionsOf(label *int, group string) conformalfile.Conditions {
 	c := a.conditions
 	if g := a.file.Predictor.Guarantee; g != conformal.Label && g != conformal.Group {
@@ -379,7 +379,7 @@ func (a *applying) take(s conformalfile.Set) {
 func (a *applying) conclude() {
 	r := a.result
 	r.Conditions = a.conditions
-	for _, s := range r.Sets { // rounding may leave some sets with a smaller radius, or with none
+	for _, s := range r.Sets { // rounding may reduce the radius of a set, or remove its guarantee
 		r.Radius, r.Sound = min(r.Radius, s.Radius), r.Sound && s.Sound
 	}
 	switch {

@@ -69,7 +69,8 @@ func copyOf(t *testing.T, path string) string {
 	return to
 }
 
-// fileFit fits a predictor on a file of scores from elsewhere, with this σ and law, and returns its path.
+// fileFit fits a predictor on a file of scores, for noise of scale sigma. It applies the functions in 'change' to the
+// predictor, writes the predictor to a file, and returns the path of this file.
 func fileFit(t *testing.T, saved string, sigma float64, change ...func(*conformalfile.File)) string {
 	t.Helper()
 	f, err := FitConformal(t.Context(), fitOf(saved, sigma, ""), new(said).console())

@@ -141,7 +141,7 @@ func (p *ConformalFit) describe(f *conformalfile.File) error {
 		return p.noNoise()
 	}
 	a.Law, a.Scale, a.Rounding = run.Parameters.Law, run.Parameters.Sigma, f.Allowance
-	if a.PoisonRadius > 0 { // the clean calibration inputs are unknown too
+	if a.PoisonRadius > 0 { // an attack may have changed the calibration inputs, too
 		a.Rounding += f.Allowance
 	}
 	p.Params.OwnRange = run.Noise.Quantised

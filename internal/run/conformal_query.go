@@ -70,11 +70,11 @@ func (t *tally) goal(n int64) int64 {
 	return next
 }
 
-// missing returns a number of further draws after which every class will probably be decided. Before the first draw,
-// the result is the smallest number of draws that decides a class in both extreme cases: all its scores reach the
-// threshold, or none does. Later, the method finds two numbers for each undecided class: how many further scores that
-// reach the threshold would include the class, and how many further scores below the threshold would exclude it. It
-// takes the smaller number for each class, and returns the largest of these.
+// missing returns a number of further draws that will probably decide every class. Before the first draw, the result is
+// the smallest number of draws that decides a class in both extreme cases: all its scores reach the threshold, or none
+// does. Later, the method finds two numbers for each undecided class: how many further scores that reach the threshold
+// would include the class, and how many further scores below the threshold would exclude it. It takes the smaller
+// number for each class, and returns the largest of these.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)
@@ -101,7 +101,7 @@ func (t *tally) set() (s conformalfile.Set, err error) {
 	return s, nil
 }
 
-// query is an input that waits for its set. It implements smoothing.Observer.
+// query is an input whose prediction set is not known yet. It implements smoothing.Observer.
 type query struct {
 	*applying
 	example experiment.Example
@@ -158,7 +158,7 @@ func (a *applying) finish(t *tally, example experiment.Example, group string) (s
 		s.Label = &example.Label
 	}
 	s.Conditions = a.conditionsOf(s.Label, group)
-	if a.plan.Round && !a.file.Classifier.Noise.Quantised { // the allowance covers the rounding of quantised inputs
+	if a.plan.Round && !a.file.Classifier.Noise.Quantised { // otherwise, the radius already allows for it
 		s.Moved = example.Quantisation
 		shortenBy(&s.Conditions, s.Moved)
 	}

@@ -186,7 +186,7 @@ func TestShortenBy(t *testing.T) {
 
 // If inputs are rounded to the lattice of the calibration examples, the probability of a miss must rise by
 // dataset.LatticeChanges/(n+1), where n is the number of calibration examples. With such rounding, chargeLattice must
-// refuse the certified size, the guarantee Training and poisoned calibration data.
+// refuse three things: the certified size, the guarantee Training, and poisoned calibration data.
 func TestChargeLattice(t *testing.T) {
 	a := func() *applying {
 		f := &conformalfile.File{Classifier: &conformalfile.Classifier{Noise: runfolder.Noise{Distribution: "normal"}}}
@@ -213,8 +213,8 @@ func TestChargeLattice(t *testing.T) {
 	}
 }
 
-// allowanceOf must return the Allowance of the run's experiment. It may return more if the numbers may have been read
-// as float64.
+// allowanceOf must return the Allowance of the run's experiment. The data of this test are read as float64. For
+// float32, allowanceOf may return more.
 func TestAllowanceOfRun(t *testing.T) {
 	values := make([]float64, 48)
 	for i := range values {
@@ -252,9 +252,9 @@ func mustOpen(t *testing.T, s spec.Spec) *experiment.Experiment {
 }
 
 // The test uses the bundled digits under noise of σ = 0.5. Each half of the digits calibrates a predictor for the other
-// half, for the radius ρ = 1 and the miscoverage 0.05. The mean set sizes and coverages must agree with the results for
-// random divisions in docs/conformal.md, within four standard deviations. Without noise, split conformal prediction
-// must cover 0.95.
+// half, for the radius ρ = 1 and the miscoverage 0.05. The mean set sizes and coverages must agree with
+// docs/conformal.md, within four standard deviations. The results there are for random divisions of the digits. Without
+// noise, split conformal prediction must cover 0.95.
 func TestConformalDigits(t *testing.T) {
 	const folder = "../../testdata/"
 	for _, tt := range []struct {

@@ -54,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number k in failFrom adds a device
-// that fails from its k-th call on, or never if k is 0 (see unsteady).
+// certifyOn runs Certify on several simulated devices, which share the CPU. For each number k in failFrom, it adds a
+// device whose k-th call and all later calls fail. If k is 0, the device never fails (see unsteady).
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -84,8 +84,8 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans returns three functions that change a plan. The first plan certifies from votes, the second plan stops
-// examples early, and the third plan saves scores.
+// devicePlans returns three functions that change a plan. The function "votes" leaves a plan that certifies from votes.
+// With "stop", the plan stops examples early. With "scores", the plan saves scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},
@@ -154,7 +154,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
 	failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
 	if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
-		t.Errorf("%s: %v", what, err) // if two devices fail, one example may fail on both
+		t.Errorf("%s: %v", what, err) // if the same example fails on two devices, the run may fail
 	}
 	for _, warning := range s.warnings {
 		if strings.Contains(warning, "on the host") ||

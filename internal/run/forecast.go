@@ -30,8 +30,8 @@ type Forecast struct {
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// If there is a deadline, Shards is the smallest number of parallel shards with which the run meets this deadline.
-	// ShardSeconds is the time of the longest shard.
+	// If there is a deadline, Shards is the smallest number of parallel shards that meets it. ShardSeconds is the time
+	// of the longest shard.
 	Deadline     float64 `json:"deadline_seconds,omitempty"`
 	Shards       int     `json:"shards,omitempty"`
 	ShardSeconds float64 `json:"shard_seconds,omitempty"`
@@ -60,7 +60,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 		}
 		p.FixedSeed = &seed
 	}
-	p.SaveScores = false // writing is fast, and the file would have the size of the whole run's file
+	p.SaveScores = false // writing takes little time, but the file would have its full size at once
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()
 	r, err := prepare(ctx, p, console)
@@ -128,8 +128,7 @@ func (f *Forecast) reckon() {
 	f.CoreHours = f.Hours * float64(f.Threads)
 }
 
-// split finds the smallest number of parallel shards with which the run meets a deadline. A deadline of 0 means no
-// deadline.
+// split finds the smallest number of parallel shards that meets a deadline. A deadline of 0 means no deadline.
 func (f *Forecast) split(deadline, perExample float64) error {
 	if deadline <= 0 {
 		return nil

@@ -53,8 +53,8 @@ func TestSplittingVotesAlone(t *testing.T) {
 	}
 }
 
-// A run with the parameter reject-below counts only the votes of samples with at least this confidence. Certificates of
-// its votes must state the parameter even if the votes are outside the run folder.
+// The parameter reject-below sets a minimum confidence: samples with less confidence do not vote. Certificates of such
+// a run must state the parameter, even if its votes are certified outside the run folder.
 func TestRejectVotesAlone(t *testing.T) {
 	p := goldenPlan(func(p *Plan) {
 		p.RejectBelow, p.Temperature, p.Out = .5, 1, filepath.Join(t.TempDir(), "run")

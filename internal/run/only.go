@@ -95,8 +95,8 @@ func selects(choice spec.Choice, c certify.Certificate) bool {
 	return !c.Correct
 }
 
-// check returns an error unless the experiment has the data of the selecting run, and noise of another seed. With the
-// same seed, the noise of an example would be the noise by which the example was selected.
+// check returns an error unless the experiment has the data of the selecting run and, if the noise is random, a new
+// seed. With the old seed, the experiment would repeat the noise that selected its examples.
 func (s *selecting) check(e *experiment.Experiment) error {
 	if s == nil {
 		return nil

@@ -23,7 +23,7 @@ type Plan struct {
 	Out     string // run folder
 	Version string // version of rscert, for run.json
 	Preset  string // name of the preset, for run.json
-	Resume  bool   // continue Out with its seed and examples; with scores, also with its batch size and NoiseOn
+	Resume  bool   // continue the run in Out; keepResumed says which settings the run keeps
 
 	// Sign signs the finished run. If Sign is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
@@ -44,8 +44,8 @@ func (p Plan) Parameters() runfolder.Parameters {
 	return runfolder.Parameters{Smoothing: p.Smoothing, Certification: p.Certification, Conditions: p.Conditions}
 }
 
-// Settle fills in fields that other fields determine. It sets parameters without effect to zero, so that run.json omits
-// them, and returns the flags of these parameters.
+// Settle fills in fields that other fields determine. Some parameters have no effect in this plan. Settle sets them to
+// zero, so that run.json omits them, and returns their flags.
 func (p *Plan) Settle() (idle []spec.Idle) {
 	if p.Law.Deterministic() {
 		idle = p.settleSplitting()

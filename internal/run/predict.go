@@ -38,7 +38,7 @@ type PredictPlan struct {
 	Certify *runfolder.Certification // parameters for certifying the class of each answer; nil: no certificates
 	Version string
 
-	voting runfolder.Certification // the run's rules for the votes of samples and for samples that vote for no class
+	voting runfolder.Certification // from the run: says how samples vote, and what a vote for no class means
 }
 
 // Predicted is the result of Predict.
@@ -64,7 +64,7 @@ type Predicted struct {
 	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
-	// The field Different lists the software and GPUs in which this machine differs from the run.
+	// The field Different lists the software and GPUs that differ between the run and this machine.
 	Different []string `json:"different,omitempty"`
 	// Statement says what is guaranteed for the answers. Sets says what is guaranteed for the prediction sets.
 	Statement string           `json:"statement"`
@@ -175,7 +175,7 @@ func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 	return nil
 }
 
-// voter returns the rule by which samples vote; nil stands for smoothing.Vote.
+// voter returns the function that computes a sample's vote from its outputs. The result nil stands for smoothing.Vote.
 func (p PredictPlan) voter(e *experiment.Experiment) func([]float32) int {
 	return voter(p.voting, e.Model().Outputs())
 }
@@ -205,7 +205,7 @@ func (p PredictPlan) statement(recorded *runfolder.Run, different []string) stri
 		"an abstention, except with probability %g + Q·%g for Q queries, even if each query depends on the answers before.", a, p.Alpha)
 }
 
-// certifiesVotes reports whether a run's certificates are sound, exact, and about the class with the most votes.
+// certifiesVotes reports whether a run's certificates are sound and exact, and certify the class with the most votes.
 func certifiesVotes(r runfolder.Run) bool {
 	method, byVotes := r.Parameters.Method.Votes()
 	return byVotes && method.Sound() && r.Target(r.Parameters.Alpha).Arithmetic == certify.Exact
@@ -229,7 +229,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		target := now.Target(c.Alpha) // the target's level is corrected for the random words of all votes
+		target := now.Target(c.Alpha) // its level allows for the random words of all votes, not only of c.N
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
 			return spec.BadInput(err)

@@ -48,8 +48,8 @@ func (a *answering) startKeyed(example experiment.Example, seed uint64) *questio
 	return q
 }
 
-// ignores reports whether samples that vote for no class do not count. If the result is true, the answer is the most
-// probable class, given that a sample votes for a class.
+// ignores reports whether the rule ignores samples that vote for no class. If it does, the answer is the class that is
+// most probable among the samples that vote for a class.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
 // vote returns the class that a sample with these outputs votes for. The result is negative if the sample votes for no
@@ -99,8 +99,8 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule first draws firstVotes votes. Whenever the votes so far do not decide, it draws at least
-// moreVotes further votes. A clear input needs 13 votes at an alpha of .001. The first votes fill a batch of 16.
+// The sequential rule first draws firstVotes votes. While the votes are too few to decide, it draws at least moreVotes
+// further votes. At an alpha of .001, 13 votes decide a clear input. firstVotes is 16 because 16 votes fill a batch.
 const (
 	firstVotes = 16
 	moreVotes  = 16

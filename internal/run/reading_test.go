@@ -7,10 +7,10 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Rounding to float32 makes these two inputs equal. An earlier version of rscert therefore certified both of them with
-// the full radius. Now each radius must shrink by two distances. The first is the distance by which rounding to float32
-// moves the input. The second is the largest distance by which this rounding can move a perturbed input. The loss from
-// rounding to the lattice must also be subtracted.
+// The inputs 'near' and 'far' differ, but rounding to float32 makes them equal. An earlier version of rscert therefore
+// certified both of them with the full radius. Now three distances must be subtracted from each radius: how far
+// rounding to float32 moves the input, how far this rounding can move a perturbed input, and the loss from rounding to
+// the lattice.
 func TestReadingFloat64IsTakenOff(t *testing.T) {
 	const off = 2e-5 // float32 numbers near 1000 are 6.1e-5 apart
 	near, far := make([]float64, imageSize), make([]float64, imageSize)

@@ -58,8 +58,8 @@ func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, er
 	return c, nil
 }
 
-// settle chooses the method if the user names none. If the evidence holds what the run's method needs, it chooses this
-// method.
+// settle chooses the method if the user names none. It chooses the run's method if the evidence holds the votes or
+// scores that this method needs.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -115,8 +115,8 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// load returns the saved votes, with the votes to certify: all of them or a subsample. If the argument 'needed' is false,
-// it reads nothing.
+// load returns all saved votes as 'saved', and the votes to certify as 'votes'. The votes to certify are all votes or a
+// subsample. If the argument 'needed' is false, load reads nothing.
 func (q Recertification) load(needed bool) (saved *savedVotes, votes []certify.Votes, err error) {
 	if !needed {
 		return nil, nil, nil

@@ -38,7 +38,8 @@ type GridPoint struct {
 }
 
 // Points returns the combinations in order: by target, then by size, and then by method. If there are several targets,
-// it leaves out the points with the method 'taylor' of RecertificationGrid.Combines and the first margin.
+// it leaves out 'taylor' (a value of Combines) for the first margin, because 'taylor' is defined only for the second
+// margin.
 func (g *RecertificationGrid) Points() []GridPoint {
 	var points []GridPoint
 	g.each(func(p GridPoint, _ Recertification) { points = append(points, p) })
@@ -83,8 +84,9 @@ func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound
 	}
 }
 
-// Certify calls the function 'take' for each combination, with the combination's index in the result of Points and with
-// its certificates. If the combination's method uses votes, Certify makes this call Repeats times, but at least once.
+// Certify calls the function 'take' for each combination, with its index in the result of Points and with its
+// certificates. If the method certifies from votes, there are Repeats such calls, each for another subsample, but at
+// least one call.
 func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := g.check(); err != nil {
 		return err

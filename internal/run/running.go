@@ -27,7 +27,7 @@ type running struct {
 	plan       Plan
 	console    experiment.Console
 	experiment *experiment.Experiment
-	positions  []int // indices in the dataset of the run's examples
+	positions  []int // for each example of the run, its index in the dataset
 	folder     *runfolder.Folder
 	runfolder.Certifiers
 	space certify.Space // space of the inputs, for radii in further norms
@@ -36,7 +36,7 @@ type running struct {
 	started time.Time
 	drawn   atomic.Int64
 
-	certs    certify.Tally    // tally of the examples in the folder
+	certs    certify.Tally    // tally of the certificates in the folder
 	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
 	samples  int64            // number of samples of all certificates, in both phases
 	none     int64            // number of samples that voted for no class
@@ -234,7 +234,7 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	return &exampleByScores{exampleByVotes: e, scores: scores, selected: make([]int64, r.experiment.Model().Classes())}, err
 }
 
-// scoreExample describes the scores of an example with these votes.
+// scoreExample describes the scores of the example to which the votes v belong.
 func (r *running) scoreExample(v certify.Votes) certify.ScoreExample {
 	return certify.ScoreExample{
 		Index: v.Index, Label: v.Label, Classes: r.experiment.Model().Classes(),
@@ -299,8 +299,8 @@ func (e *exampleByVotes) Emit() error {
 	return nil
 }
 
-// exampleByScores is an example of a run in which scores certify the class, or in which votes certify the class and
-// scores bound the confidence. It implements smoothing.Observer.
+// exampleByScores is an example of a run that uses scores. Either scores certify the class, or votes certify the class
+// and scores bound the confidence. It implements smoothing.Observer.
 type exampleByScores struct {
 	*exampleByVotes
 	scores   *certify.ScoreAccumulator

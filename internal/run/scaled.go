@@ -20,8 +20,8 @@ func (p Plan) checkScaled() error {
 	return nil
 }
 
-// refuseScaled returns an error if a run has a scale for each column. The argument 'what' names the results of the
-// command in the error.
+// refuseScaled returns an error if a run has a scale for each column. The error says that the results of the command,
+// named by the argument 'what', are for runs with one σ.
 func refuseScaled(run runfolder.Run, path, what string) error {
 	if !run.Parameters.Scaled() {
 		return nil
@@ -29,7 +29,8 @@ func refuseScaled(run runfolder.Run, path, what string) error {
 	return spec.BadInputf("%s: has a σ for each column (%s), and %s are for runs with one σ", path, param.SigmaColumns, what)
 }
 
-// checkColumnTables recomputes the tables of noise with a scale for each column.
+// checkColumnTables recomputes the noise tables of a run that has a scale for each column, and compares them with
+// run.json.
 func checkColumnTables(run runfolder.Run) error {
 	t, err := run.ColumnTables()
 	if err != nil {

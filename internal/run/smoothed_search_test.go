@@ -93,9 +93,9 @@ func TestNoisyGradients(t *testing.T) {
 	}
 }
 
-// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. A move that stays in the box but
-// ignores the lattice has the largest inner product with the gradient. The moves on the lattice must reach at least 95
-// % of this inner product on average.
+// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. Without the lattice, a move
+// inside the box could have a larger inner product with the gradient. The moves on the lattice must reach at least 95 %
+// of this larger product on average.
 func TestMoveKeeps(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, .5, nil, nil)
 	const radius = .0625

@@ -77,9 +77,9 @@ type SweepForecast struct {
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// These fields are set if there is a deadline. Each point is split into the same number of shards, Shards. This is
-	// the smallest number with which the sweep meets the deadline, provided that all shards of all points run at the
-	// same time. Tasks is the total number of shards, and TaskSeconds is the time of the longest shard.
+	// These fields are set if there is a deadline. Shards is the number of shards of each point. It is the smallest
+	// number that meets the deadline if all shards of all points run at the same time. Tasks is the total number of
+	// shards, and TaskSeconds is the time of the longest shard.
 	Deadline    float64 `json:"deadline_seconds,omitempty"`
 	Shards      int     `json:"shards,omitempty"`
 	Tasks       int     `json:"tasks,omitempty"`

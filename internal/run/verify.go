@@ -30,7 +30,7 @@ type Verdict struct {
 	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
-	Bound      bool               `json:"bound"` // the checksum of every line identifies the run (from format 3 on)
+	Bound      bool               `json:"bound"` // the checksum of every line depends on the run (from format 3 on)
 	Method     string             `json:"method,omitempty"`
 	Sound      bool               `json:"sound"`
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
@@ -198,8 +198,7 @@ func (v *verifier) judgeLines() {
 	v.judge(checkLines, v.Changed, says)
 }
 
-// judgeParameters checks that the entries of run.json agree with each other. This concerns the parameters, the examples
-// and the noise table.
+// judgeParameters checks that the parameters, the examples and the noise table in run.json agree with each other.
 func (v *verifier) judgeParameters() {
 	run := v.Evidence.Run
 	if _, err := run.Certifiers(); err != nil {
@@ -213,7 +212,8 @@ func (v *verifier) judgeParameters() {
 	v.judge(checkParameters, v.Record, "run.json agrees with itself, the table of the noise included")
 }
 
-// checkNoiseTable recomputes the noise table. Certificates are exact only for this table.
+// checkNoiseTable recomputes the noise table and compares it with run.json. Certificates are exact only for the
+// recomputed table.
 func checkNoiseTable(run runfolder.Run) error {
 	if run.Parameters.Scaled() {
 		return checkColumnTables(run)
@@ -320,8 +320,8 @@ func (v *verifier) judgeByVotes(ctx context.Context, c runfolder.Certifiers) err
 	return nil
 }
 
-// judgeAgreement adds the result of a check: the run's certificates must agree with the certificates recomputed from
-// the evidence.
+// judgeAgreement adds the finding of a check. The check compares the run's certificates with the certificates that were
+// recomputed from the evidence.
 func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool) {
 	var reasons []string
 	below := 0

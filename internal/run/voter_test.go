@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// A sample must vote only if its confidence at the temperature is at least the threshold. Outputs that are
-// probabilities need no softmax.
+// A sample must vote only if its confidence is at least the threshold. If the outputs are logits, the confidence
+// depends on the temperature.
 func TestVoter(t *testing.T) {
 	nan := float32(math.NaN())
 	ln3 := float32(math.Log(3)) // the softmax of the logits (0, ln 3) gives ¾, and at temperature ½ it gives 9/10

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 )
 
-// Widths holds the mean widths of the intervals with which one method bounds the confidence under attack (Emde et al.
+// Widths holds the mean widths of the intervals that one method computes for the confidence under attack (Emde et al.
 // 2025, figure 8).
 type Widths struct {
 	Path       string             `json:"path"`
@@ -24,8 +24,9 @@ type Widths struct {
 	Radii      []RadiusConfidence `json:"radii"`
 }
 
-// CompareWidths bounds the confidence of the same examples with each method, and keeps the mean widths. The class of an
-// example is certified in the same way for all methods, so the means at a radius are over the same examples.
+// CompareWidths bounds the confidence of the saved examples with each of the methods. It returns the mean widths of the
+// bounds. The class of an example is certified in the same way for all methods, so the means at a radius are over the
+// same examples.
 func CompareWidths(ctx context.Context, q SavedScores, methods []certify.ConfidenceParams, show progress.Options) ([]Widths, error) {
 	var all []Widths
 	for _, m := range methods {

@@ -19,18 +19,19 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// These are the names of the files in the folder of an attack while it runs. The attack's results have other names.
+// These are the names of the files that a running attack keeps in its folder. The files with the attack's results have
+// other names.
 const (
 	AttackPlanFile   = "plan.json"      // model, data and settings; written first
 	AttackedFile     = "attacked.jsonl" // one line per example
-	AttackInputsFile = "inputs.part"    // the perturbed inputs, float32 and little-endian, in the order of the lines
+	AttackInputsFile = "inputs.part"    // the perturbed inputs (float32, little-endian), in the order of attacked.jsonl
 )
 
 // Attacked is a line of attacked.jsonl: the outcome of an attack on one example.
 type Attacked struct {
 	Index         int             `json:"index"`
 	Label         int             `json:"label"`
-	Predicted     int             `json:"predicted"` // class that the classifier gives the unperturbed example; −1: none
+	Predicted     int             `json:"predicted"` // class predicted for the unperturbed example; −1: none
 	ZeroGradients int             `json:"zero_gradients,omitempty"`
 	Confidence    *float64        `json:"confidence,omitempty"` // confidence of the unperturbed example
 	Probability   *float64        `json:"label_probability,omitempty"`
@@ -44,8 +45,8 @@ type AttackedInput struct {
 	Class      int      `json:"class"`
 	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
 	Confidence *float64 `json:"confidence,omitempty"`
-	// Probability is the label's probability under noise. It is set only for the inputs (one for each example) that an
-	// attack with '--keep all' stores. Attacked.Probability is the label's probability at the unperturbed example.
+	// Probability is the label's probability under noise. It is set only in attacks with '--keep all', which store one
+	// input for each example. The label's probability at the unperturbed example is in Attacked.Probability.
 	Probability *float64 `json:"label_probability,omitempty"`
 	Sum         string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }
@@ -84,15 +85,16 @@ func ReadAttackPlan(dir string) ([]byte, error) {
 	return plan, nil
 }
 
-// attackSeed derives the seed of the checksums of an attack's lines from the attack's identity.
+// attackSeed computes a seed from an attack's identity. The checksums of the attack's lines start from this seed.
 func attackSeed(identity []byte) checksum.Seed {
 	digest := sha256.Sum256(identity)
 	return checksum.NewSeed(digest[:])
 }
 
-// CreateAttack creates the folder of an attack. The document 'plan', indented by two spaces, becomes the folder's
-// plan.json. The argument 'identity' determines the seed of the checksums of the lines. CreateAttack returns ErrExists
-// if the folder holds anything except the remains of a start that was interrupted before it wrote plan.json.
+// CreateAttack creates the folder of an attack. It writes the document 'plan' to plan.json. The caller must have
+// indented the document by two spaces. The argument 'identity' determines the seed of the checksums of the lines.
+// CreateAttack returns ErrExists if the folder holds anything except the remains of a start that was interrupted before
+// it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error
 // AttackResultFile holds the result of an attack. It is written last.
 const AttackResultFile = "attack.json"
 
-// Finished reports whether the attack in a folder has its result.
+// Finished reports whether the folder of an attack holds the attack's result.
 func Finished(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, AttackResultFile))
 	return err == nil
@@ -193,7 +195,7 @@ func readAttacked(dir string, seed checksum.Seed) (c content[Attacked], err erro
 	format := fileFormat[Attacked]{
 		keys: attackedKeys, sealed: true, seed: seed, own: true, valid: func(Attacked) error { return nil },
 	}
-	if _, err := os.Lstat(path); missing(err) { // the process was killed between plan.json and the first line
+	if _, err := os.Lstat(path); missing(err) { // the process was killed before it made this file
 		return c, nil
 	}
 	if err := checkOwn(path); err != nil {
@@ -211,8 +213,8 @@ func readAttacked(dir string, seed checksum.Seed) (c content[Attacked], err erro
 	return c, damaged(err)
 }
 
-// countWhole returns how many of the lines have all their inputs, and the size of these inputs. After a power cut the
-// inputs of the last lines may be missing.
+// countWhole counts the lines, up to the first line with missing or changed inputs. The result 'size' is the number of
+// bytes of the counted lines' inputs. After a power cut, the inputs of the last lines may be missing.
 func (f *AttackFolder) countWhole(lines []Attacked, values int) (whole int, size int64, err error) {
 	if len(lines) == 0 {
 		return 0, 0, nil
@@ -275,8 +277,8 @@ func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	return f.lines.sync()
 }
 
-// EachInput calls the function 'visit' with each input of the lines, in order. Each input has the given number of
-// values. The function may keep the slice.
+// EachInput calls the function 'visit' with each input of the lines, in order. The argument 'values' is the number of
+// values of an input. The function 'visit' may keep the slice x.
 func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, input int, x []float32) error) error {
 	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
 	if err != nil {
@@ -304,7 +306,7 @@ func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, 
 	return nil
 }
 
-// Write writes a further file of the folder. The file appears whole or not at all.
+// Write writes another file into the folder. The file appears whole or not at all.
 func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }

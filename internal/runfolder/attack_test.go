@@ -101,8 +101,9 @@ func TestAttackFolder(t *testing.T) {
 	}
 }
 
-// TestAttackCut cuts the two files at every length. The resumed attack must keep the examples whose line and inputs are
-// whole. It must continue after these examples, and end with the same bytes as an uninterrupted attack.
+// TestAttackCut cuts one of the two files at many lengths, or replaces its end by zeros. The resumed attack must keep
+// the examples whose line and inputs are whole. It must continue after these examples. In the end, both files must have
+// the same bytes as in an uninterrupted attack.
 func TestAttackCut(t *testing.T) {
 	const n = 6
 	dir, _ := newAttack(t, n)
@@ -158,7 +159,7 @@ func TestAttackCut(t *testing.T) {
 	attempt(len(lines)-9, len(inputs), true)
 }
 
-// TestAttackDamage changes a folder in ways that no interruption explains.
+// TestAttackDamage changes a folder in ways that an interruption cannot cause. The readers must return a DamageError.
 func TestAttackDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string

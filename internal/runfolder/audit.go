@@ -10,8 +10,8 @@ import (
 )
 
 // Holdings are the contents of a run folder, together with the result of an audit. The audit compares each line with
-// the line's checksum and with run.json, and compares the files with each other. Each list of texts describes the
-// faults found and is empty if there are none.
+// the line's checksum and with run.json, and compares the files with each other. The fields Changed, Extent and Record
+// describe the faults that the audit found.
 type Holdings struct {
 	Evidence *Evidence // nil if run.json is damaged
 	Records  []Record  // examples with votes and a certificate, up to the first damaged line
@@ -93,8 +93,8 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take adds a file's damage to h.Changed. If the error err is about lines that do not belong to the run, the method adds
-// err to h.Extent. It returns any other error, for example from a failed read.
+// take records the faults of the file at path. It adds the damage d to h.Changed. If err says that lines of the file do
+// not belong to the run, take adds err to h.Extent. It returns any other error, for example the error of a failed read.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))
@@ -125,7 +125,7 @@ func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certific
 	}
 }
 
-// auditExtent compares the examples with the run's expected examples.
+// auditExtent records a fault in h.Extent if shards, examples or the scores of the run are missing.
 func (h *Holdings) auditExtent() {
 	run := h.Evidence.Run
 	if len(run.Data.Shards) > 0 {

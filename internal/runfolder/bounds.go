@@ -16,14 +16,14 @@ import (
 )
 
 // boundsHeader names the columns of bounds.csv. The column 'examples' holds the number of sampled examples, and the
-// column 'alpha' holds the failure probability of a row. A reader needs both to bound the number of wrong rows. The
-// column 'certified' is 0 in a row whose class is not certified within the radius. In such a row, the columns 'lower'
-// and 'upper' hold bounds on the label's score. An example without a label therefore has no such row. The column
-// 'check' holds the row's checksum.
+// column 'alpha' holds the failure probability of a row. A reader of the file needs these two numbers to bound the
+// number of wrong rows. The column 'certified' is 0 in a row whose class is not certified within the radius. In such a
+// row, the columns 'lower' and 'upper' hold bounds on the label's score. An example without a label therefore has no
+// such row. The column 'check' holds the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// normedHeader is the header of a file outside of a run folder, if the radii are in a norm other than L2. The column
-// 'norm' then says which norm. In a run folder, run.json says which norm the radii have.
+// normedHeader is the header of a file that is outside of run folders and whose radii are in a norm other than L2. The
+// column 'norm' names the norm. Files in run folders do not need this column, because run.json determines the norm.
 const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
 
 // headerOf returns the header of bounds.csv for radii in a norm.
@@ -34,7 +34,7 @@ func headerOf(n law.Norm) string {
 	return normedHeader
 }
 
-// These are the indices of columns. Files with certifiedHeader lack the columns from certifiedField on.
+// These are the indices of columns. Files with certifiedHeader lack the columns 'certified' and 'alpha'.
 const (
 	labelField      = 1
 	predictionField = 2
@@ -47,7 +47,8 @@ const (
 	alphaField      = 10
 )
 
-// certifiedHeader is the header of files from earlier versions. All rows of such a file are about certified classes.
+// certifiedHeader is the header of files from earlier versions. In every row of such a file, the class is certified
+// within the radius.
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv, the bounds on the confidence under attack, with one row per example and radius. The
@@ -232,8 +233,9 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 	return row, nil
 }
 
-// boundRows lists the rows that the example of a certificate must have, one per radius. If the example has no label, or
-// if the file has the header certifiedHeader, boundRows lists only the radii at which the class is certified.
+// boundRows lists the rows that bounds.csv must have for the example of a certificate. Usually there is one row per
+// radius. If the example has no label, or if the file has the header certifiedHeader, there are no rows for the radii
+// at which the class is not certified.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	others := header != certifiedHeader && c.Label != certify.UnknownLabel
 	var rows []boundRow
@@ -245,9 +247,9 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf counts the certificates whose rows are all present, in order and in agreement with the certificate. It stops
-// at the first certificate with missing rows or with rows that contradict the certificate. It also returns the offset
-// after the rows of the counted certificates.
+// boundsOf compares the rows with the certificates, in order. It counts the certificates that agree with their rows. It
+// stops at the first certificate with missing rows or with rows that contradict the certificate. The result 'end' is
+// the offset in the file after the rows of the counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

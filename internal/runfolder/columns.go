@@ -25,7 +25,7 @@ type ScaleData struct {
 	File   string  `json:"file"`
 	SHA256 string  `json:"sha256"`
 	Kind   string  `json:"kind"`  // std: standard deviations
-	Sigma  float64 `json:"sigma"` // each scale is this multiple of the standard deviation
+	Sigma  float64 `json:"sigma"` // the scale of a column is Sigma times the column's standard deviation
 }
 
 // validateColumns checks the scales of the columns.
@@ -57,7 +57,7 @@ func (r Run) validateColumns() error {
 	return nil
 }
 
-// noisyInputs returns the number of values of an input that have noise.
+// noisyInputs returns how many values of an input get noise.
 func (r Run) noisyInputs() int64 {
 	p := r.Parameters
 	if !p.Scaled() {

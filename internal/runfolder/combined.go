@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// CombinedFile is the file that describes the combined runs in a folder of combined runs. The certificates are in
-// CertificatesFile in the same folder. Such a folder is not a run folder, because it has no votes.
+// CombinedFile is the name of a file in a folder of combined runs. The file describes these runs. The certificates are
+// in CertificatesFile in the same folder. A folder of combined runs is not a run folder, because it has no votes.
 const CombinedFile = "combined.json"
 
 // Combined describes certificates that were composed from the certificates of several runs.
@@ -25,7 +25,7 @@ type Combined struct {
 	// number of members that must certify the class. Quorum and AtLeast are 0 if a router chooses the member.
 	Quorum  int `json:"quorum,omitempty"`
 	AtLeast int `json:"at_least,omitempty"`
-	// Independent means that the runs have different seeds. Otherwise Alpha is a union bound over the runs.
+	// Independent means that the runs have different seeds. If it is false, Alpha is a union bound over the runs.
 	Independent bool             `json:"independent"`
 	Alpha       float64          `json:"alpha"`     // failure probability of each certificate
 	Examples    int              `json:"examples"`  // number of certificates

@@ -27,11 +27,12 @@ type Evidence struct {
 	file string // name of the given file in dir; "" for the folder itself
 }
 
-// SweepFile is the name of the file with the record of a sweep, in a folder whose subfolders hold the runs of the points.
+// SweepFile is the name of the file that records a sweep. The file is in the sweep's folder, which has a subfolder with
+// a run for each point of the sweep.
 const SweepFile = "sweep.json"
 
 // Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and its folder has a
-// run.json. Find never ignores this run.json, even if it cannot be read.
+// run.json. If this run.json cannot be read, Find returns an error.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -94,8 +95,8 @@ func Owns(path string) bool {
 // IsFolder reports whether the path is a run folder itself, not one of its files.
 func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 
-// choose returns the path of the run's file with this name. If the user gave a single file of the run, it must be this
-// file.
+// choose returns the path of the run's file with this name. If the user gave another file of the run, choose returns an
+// error.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
 	case e.Run == nil:
@@ -115,7 +116,7 @@ func (e *Evidence) HoldsScores() bool {
 	return strings.HasSuffix(e.Path, ".npz")
 }
 
-// Supports reports whether the run kept the data that a method certifies from. A run always keeps its votes.
+// Supports reports whether the run kept the data that the method m needs. A run always keeps its votes.
 func (e *Evidence) Supports(m Method) bool {
 	_, byVotes := m.Votes()
 	return byVotes || e.Run.Parameters.SaveScores
@@ -313,7 +314,7 @@ func (e *Evidence) finished(path string) error {
 		"keep all scores with 'rscert certify %s', or certify in one run with %s and %s", param.SaveScores, param.Scores, param.ConfidenceRadii)
 }
 
-// Quantisation returns the amount by which the rounding of the current example reduces every radius.
+// Quantisation returns how much the rounding of the current example reduces every radius.
 func (s *Scores) Quantisation() float64 { return s.current.Quantisation }
 
 // Next moves to the next example, as scorefile.Reader.Next does. It first checks that the scores of the current example
@@ -430,10 +431,10 @@ func (e *Evidence) CheckBounds() error {
 	return err
 }
 
-// Sampled returns the number of examples that a statement about all examples must count. Its argument is the number of
-// examples present. For a run, the result is at least the number of examples of the whole run, even if the run is
-// unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping the run or
-// omitting shards.
+// Sampled returns the number of sampled examples, which statements about all examples need. The argument 'here' is the
+// number of examples that are present. For a run, the result is at least the number of examples of the whole run, even
+// if the run is unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping
+// the run or omitting shards.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here
@@ -441,9 +442,9 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, CountSampled looks
-// at the indices of the certificates. If they are 0, 1, 2, …, it assumes that the certificates cover all sampled
-// examples. Otherwise, the number is unknown, and CountSampled does not set it.
+// CountSampled returns a copy of the certificates in which the field Sampled is set. Without a run, it looks at the
+// indices of the certificates. If they are 0, 1, 2, …, it assumes that the certificates cover all sampled examples.
+// Otherwise, the number of sampled examples is unknown, and CountSampled does not set the field.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1
@@ -465,9 +466,9 @@ func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 // OfRun reports whether the bounds belong to a run. If so, they bound mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
-// Sampled returns alpha and the number of sampled examples for a statement about all bounds. The number 0 means
-// unknown. The arguments are the user's values, where nil and 0 mean not given. The user's alpha and number may be
-// larger than the run's values, but not smaller.
+// Sampled returns alpha and the number of sampled examples for a statement about all bounds. If the number is unknown,
+// it is 0. The arguments are the values that the user gave; nil and 0 mean that the user gave none. The user's values
+// may be larger than the run's values, but not smaller.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -548,8 +549,8 @@ func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	return t, err
 }
 
-// ClassMethod returns the vote method by which the run certified the classes whose confidence it bounds. The result is
-// empty if the run certified the classes from scores.
+// ClassMethod returns the vote method that certified the classes in a run with scores. The result is empty if scores
+// certified the classes, or if there is no run with scores.
 func (e *Evidence) ClassMethod() certify.VoteMethod {
 	if e.Run == nil || !e.Run.Parameters.Scores {
 		return ""
@@ -558,8 +559,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the method by which scores bound a margin. The result is the method that the user gave or, if 'given'
-// is nil, the run's method.
+// Combine returns the method for bounding a margin from scores. It is the user's method 'given' or, if 'given' is nil,
+// the run's method.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// holding records how many examples are complete in all files of a run, and which lines follow these examples.
+// holding records how many examples are complete in all files of a run, and what the files hold after these examples.
 type holding struct {
 	votes, certs int   // number of intact lines
 	whole        int   // number of examples, from the first on, that have votes, a certificate and all rows of bounds
 	ends         sizes // lengths of the files up to the end of the last whole example
 	header       string
 	moreBounds   bool  // bounds.csv has further intact rows after the rows of the whole examples
-	padded       error // the lines hold bytes that rscert does not write
+	padded       error // error if the lines hold bytes that rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage
 }
@@ -31,12 +31,12 @@ type exampleReader struct {
 	bounds *boundsReader // nil if the confidence is not bounded
 	rows   []byte        // the last example's rows of bounds.csv
 	found  holding
-	apart  error // error for the first line at which votes and certificate belong to different examples
+	apart  error // error for the first certificate that does not belong to the votes on the same line
 }
 
-// readExamples reads the files of the run in dir. If a kill or a power cut has damaged a file, it reads this file up to
-// the damage. Any other damage is an error. If the function 'visit' is not nil, readExamples calls it with each whole
-// example, up to the number 'limit'.
+// readExamples reads the files of the run in dir. A kill or a power cut may have damaged the end of a file;
+// readExamples then reads the file up to the damage. Any other damage is an error. It counts at most 'limit' whole
+// examples. If the function 'visit' is not nil, readExamples calls it with each of them.
 func (r Run) readExamples(dir string, limit int, visit func(Done) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()
@@ -130,7 +130,8 @@ func (x *exampleReader) next() (r Record, paired bool, err error) {
 	return r, voted && certified && x.pair(v.Votes, c), nil
 }
 
-// pair reports whether votes and a certificate belong to the same example. It keeps the first error.
+// pair reports whether votes and a certificate belong to the same example. If not, it stores an error in x.apart,
+// unless x.apart already holds an earlier error.
 func (x *exampleReader) pair(v certify.Votes, c certify.Certificate) bool {
 	err := checkPair(v, c)
 	if err != nil && x.apart == nil {
@@ -167,7 +168,8 @@ func (x *exampleReader) readBounds(c certify.Certificate) (whole bool, err error
 	return true, nil
 }
 
-// finish reads the remaining bounds. It returns an error for damage that no kill or power cut explains.
+// finish reads the remaining bounds. It returns an error for damage that neither a kill nor a power cut can cause, and
+// it returns x.apart if votes and certificates do not match.
 func (x *exampleReader) finish() error {
 	x.found.votesDamage, x.found.certsDamage = x.votes.damage, x.certs.damage
 	x.found.padded = cmp.Or(x.votes.asWritten(), x.certs.asWritten())

@@ -15,7 +15,7 @@ import (
 type Extent struct {
 	Done     int  // number of certified examples
 	Selected int  // number of examples in the run; 0: the run has not started
-	Whole    int  // number of examples in the whole run, of which this run may be a shard
+	Whole    int  // number of examples in all shards of the run together
 	Finished bool // all examples are certified, and scores.npz exists if the run keeps scores
 }
 

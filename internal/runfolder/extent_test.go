@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestReadExtent reads the extent of a shard before, while and after the shard is written. The shard has two of the
-// run's four examples.
+// TestReadExtent reads the extent of a shard that is missing, then unfinished, and then finished. The shard has two of
+// the run's four examples.
 func TestReadExtent(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "part1")
 	want := func(want Extent) {

@@ -44,8 +44,8 @@ func (a *appendFile) append(lines []byte) error {
 	return nil
 }
 
-// sync makes the appended lines survive a power cut. It also checks the file's name and size, because the results in a
-// deleted file would be lost.
+// sync makes the appended lines survive a power cut. It also checks that the file still has its name and its expected
+// size, because results in a deleted file would be lost.
 func (a *appendFile) sync() error {
 	if err := a.file.Sync(); err != nil {
 		return err

@@ -27,7 +27,8 @@ import (
 // lock ends with the process, and the file stays.
 const lockFile = ".lock"
 
-// syncEvery limits how much work a power cut can undo. If only the process is killed, no work is lost.
+// syncEvery is the longest time from the append of an example to the next sync. A power cut can undo the appends since
+// the last sync. If only the process is killed, no work is lost.
 const syncEvery = time.Second
 
 // Folder is a run folder open for appending. Several goroutines may call its methods.
@@ -62,8 +63,8 @@ type Record struct {
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
-	// Compared is the number of samples of the example that the model evaluated both alone and among other inputs, with
-	// the same outputs.
+	// Compared is the number of the example's samples that the model evaluated again, alone and among other inputs. All
+	// these evaluations gave the same outputs.
 	Compared int64
 }
 
@@ -389,7 +390,7 @@ func (f *Folder) Append(r Record) error {
 	if err := f.certs.append(cert); err != nil {
 		return err
 	}
-	if f.timer == nil { // the timer syncs even the last example before a long pause
+	if f.timer == nil { // even if no further example follows, the timer syncs this one
 		f.timer = time.AfterFunc(syncEvery, f.syncLater)
 	}
 	return nil

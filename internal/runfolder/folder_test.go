@@ -77,8 +77,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestResumeEverywhere cuts the files of a run at many combinations of byte offsets that a killed process can leave. A
-// run writes the bounds of an example first and the certificate last. The resumed run must end with the same bytes.
+// TestResumeEverywhere cuts the files of a run at many combinations of offsets, as a kill could cut them. A run writes
+// the bounds of an example first and the certificate last. After the resumed run, the files must have the same bytes as
+// before the cut.
 func TestResumeEverywhere(t *testing.T) {
 	const n = 4
 	whole := filepath.Join(t.TempDir(), "run")
@@ -103,7 +104,8 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The file bounds.csv is cut at some offset in the rows of the first example without complete votes.
+			// The file bounds.csv keeps all rows of the examples with complete votes, and a varying part of the further
+			// rows.
 			bounds := want[BoundsFile]
 			least := 0 // example 0 has no rows
 			switch k := lines(votes[:cutVotes]); k {
@@ -425,7 +427,7 @@ func overwrite(t *testing.T, dir, name string, change func(string) string) {
 	}
 }
 
-// reseal corrects the checksum of a changed line.
+// reseal returns a function that changes the second line of a file and corrects the line's checksum.
 func reseal(t *testing.T, change func(string) string) func(string) string {
 	return func(data string) string {
 		lines := strings.SplitAfter(data, "\n")
@@ -442,8 +444,8 @@ func substitute(old, new string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, new, 1) }
 }
 
-// TestMixedLines puts whole lines of another run, with valid checksums, into a run folder. Resuming and reading the run
-// must both fail. The error must say that the lines belong to another run.
+// TestMixedLines changes a line of a run folder so that it contradicts the run, and corrects the line's checksum.
+// Resuming and reading the run must both fail. The error must name the contradiction.
 func TestMixedLines(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
@@ -474,7 +476,7 @@ func TestMixedLines(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("resume: error %v, want one with %q", err, tt.want)
 			}
-			if tt.name == "a certificate's label" { // only Resume compares the two files
+			if tt.name == "a certificate's label" { // only Resume compares the certificates with the votes
 				return
 			}
 			e, err := Find(dir)
@@ -493,8 +495,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run in ways in which a kill or a power cut can damage it. The run must resume with its
-// intact examples, and must end with the same bytes.
+// TestRepairs damages a finished run as a kill or a power cut can damage it. Resume must keep the intact examples.
+// After the resumed run, the files must have the same bytes as before the damage.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -542,7 +544,7 @@ func TestRepairs(t *testing.T) {
 }
 
 // TestStrippedChecksums rewrites lines without their checksums, as another program might. Resume must reject such
-// lines. It must not cut them off as if a power cut had left them.
+// lines. It must not cut them off, although it cuts off lines that a power cut damaged.
 func TestStrippedChecksums(t *testing.T) {
 	dir := wholeRun(t)
 	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
@@ -736,7 +738,8 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzRun checks that reading run.json always returns, and that accepted input is usable.
+// FuzzRun checks that decodeRun does not panic, and that Positions does not panic for a run.json that decodeRun
+// accepts.
 func FuzzRun(f *testing.F) {
 	doc, err := encode(testRun, "  ")
 	if err != nil {
@@ -754,7 +757,8 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// FuzzBounds checks the recovery of bounds.csv. It must accept only rows with valid checksums after a valid header.
+// FuzzBounds reads arbitrary bytes as bounds.csv. The reader must accept only whole rows, and only if the file starts
+// with a valid header.
 func FuzzBounds(f *testing.F) {
 	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4, law.L2)
 	f.Add(rows)
@@ -791,10 +795,10 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds bytes to the files of a finished run. Readers skip these bytes. A resumed run must restore the
-// original bytes or refuse.
+// TestAddedBytes adds bytes to the files of a finished run. Readers skip these bytes. Resume must remove them or return
+// an error.
 func TestAddedBytes(t *testing.T) {
-	// The result of 'line' replaces the n-th occurrence of 'old'.
+	// The function 'line' returns a function that replaces the n-th occurrence of 'old' by 'with'.
 	line := func(old, with string, n int) func(string) string {
 		return func(s string) string {
 			parts := strings.Split(s, old)
@@ -804,7 +808,7 @@ func TestAddedBytes(t *testing.T) {
 	for _, tt := range []struct {
 		what, file string
 		add        func(string) string
-		want       string // "" means that the bytes are restored
+		want       string // part of the error; "" means that Resume removes the bytes
 	}{
 		{"a blank line", VotesFile, line("\n", "\n\n", 2), VotesFile + ":4: blanks"},
 		{"a blank first line", VotesFile, func(s string) string { return "\n" + s }, VotesFile + ":2: blanks"},

@@ -70,8 +70,9 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLinks puts links into a run folder. certify --resume must read and write nothing outside the folder, and no
-// command may read there.
+// TestLinks replaces a file of a run folder by a link to a file outside of the folder. Resume must refuse a symbolic
+// link to an existing file of the run. It must refuse any link to a file that it would write. It must never change the
+// file outside.
 func TestLinks(t *testing.T) {
 	names := []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ScoresFile + ".part", lockFile}
 	for _, name := range names {
@@ -169,7 +170,7 @@ func TestReadsNoLink(t *testing.T) {
 	}
 }
 
-// resumeAndRead resumes a run, which must fail. It returns the error from reading the file.
+// resumeAndRead checks that the run in dir cannot be resumed. Then it reads the file and returns the error.
 func resumeAndRead(dir, file string) error {
 	if f, err := Resume(dir, testRun); err == nil {
 		return errors.Join(errors.New("the run can be resumed"), f.Close())
@@ -189,7 +190,7 @@ func resumeAndRead(dir, file string) error {
 	return err
 }
 
-// TestLongLine checks lines of about the maximum length.
+// TestLongLine reads a line of the maximum length. If the line is one byte longer, the reader must return an error.
 func TestLongLine(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		text := append(bytes.Repeat([]byte("a"), maxLine-1+more), "\nb\n"...)
@@ -211,8 +212,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestManyLines reads a file of very many short lines. The reader must refuse the file before its lines take more
-// memory than an input may take.
+// TestManyLines reads a file of very many short lines. If the lines need more memory than an input may take, the reader
+// must return an error.
 func TestManyLines(t *testing.T) {
 	var text bytes.Buffer
 	const lines = 10_000

@@ -33,7 +33,7 @@ func (r Run) digest() [sha256.Size]byte {
 }
 
 // ID returns the run's name, which has 16 hex digits. The digits depend on the model, the data, the noise and the
-// parameters of the run (identity). All shards and copies of a run have the same ID.
+// parameters of the run (see the method 'identity'). All shards and copies of a run have the same ID.
 func (r Run) ID() string { return fmt.Sprintf("%.8x", r.digest()) }
 
 // identity lists the model, the data, the noise and the parameters of the run. Each entry has the form "name value".
@@ -106,8 +106,8 @@ func encodeLine(seed checksum.Seed, v any) ([]byte, error) {
 	return append(seed.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
 }
 
-// Digest returns the SHA-256, in hex, of the model, the data and the parameters of the run (identity). The digest is
-// the same for all shards, and does not depend on paths, software or hardware.
+// Digest returns the SHA-256, in hex, of the model, the data, the noise and the parameters of the run (see the method
+// 'identity'). The digest is the same for all shards, and does not depend on paths, software or hardware.
 func (r Run) Digest() string {
 	digest := sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
 	return hex.EncodeToString(digest[:])

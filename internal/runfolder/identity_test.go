@@ -186,8 +186,8 @@ func TestResumeFormat2(t *testing.T) {
 	}
 }
 
-// Every function that reads the files of a run must refuse a file of another run and name it in the error. Resuming
-// must not change such a file.
+// Every function that reads the files of a run must refuse a file of another run. The error must name the file.
+// Resuming must not change the file.
 func TestExchangedFiles(t *testing.T) {
 	other := testRun
 	other.Model.SHA256 = strings.Repeat("ef", 32)
@@ -232,8 +232,8 @@ func TestExchangedFiles(t *testing.T) {
 	}
 }
 
-// Commands can read a file of votes that is not in a run folder. All lines of such a file must belong to the same run,
-// or all lines to no run.
+// Commands can read a file of votes that is not in a run folder. They must refuse the file if its lines belong to
+// different runs, or if only some of the lines belong to a run.
 func TestLinesWithoutTheirRun(t *testing.T) {
 	seal := func(seed checksum.Seed, lines ...string) (text string) {
 		for _, line := range lines {

@@ -68,7 +68,7 @@ func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	}
 }
 
-// damage describes the first line of a file that has changed since it was written.
+// damage describes the first damaged line of a file.
 type damage struct {
 	line int
 	err  error
@@ -103,7 +103,7 @@ func (f fileFormat[T]) open(path string) (*valueReader[T], error) {
 	return openValues(path, f.decoder())
 }
 
-// decoder returns the function by which a valueReader decodes a line.
+// decoder returns the function that a valueReader calls to decode a line.
 func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	return func(l line) (v T, held int, err error) {
 		f.findSeed(l)
@@ -162,7 +162,7 @@ func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	return v, state == checksum.Good, f.valid(v)
 }
 
-// sealedJSON and sealedCSV match text that continues after the checksum of a complete line.
+// sealedJSON and sealedCSV match a line with further text after its checksum.
 var (
 	sealedJSON = regexp.MustCompile(`"crc32c:[0-9a-f]{8}"}.`)
 	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)
@@ -199,7 +199,7 @@ func (d *damage) repairable(path string) error {
 
 // checkKeys checks three properties of a JSON object. The object has all of the given keys. No two of its keys are
 // equal, even if upper and lower case are ignored. No value is null. Without this check, encoding/json would use the
-// last of equal keys, accept Index for index, and leave 0 for missing keys.
+// last of equal keys, accept the key "Index" for "index", and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil

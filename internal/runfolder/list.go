@@ -48,7 +48,7 @@ func List(ctx context.Context, root string) (runs []Listed, err error) {
 		case err != nil && path == root:
 			return err
 		case err != nil || !d.IsDir():
-			return nil // a folder that cannot be read lists no runs
+			return nil // List omits a folder that it cannot read
 		case path != root && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
 		}

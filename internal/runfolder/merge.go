@@ -177,7 +177,7 @@ func (m merging) clear() error {
 	return err
 }
 
-// rename gives the finished folder its name.
+// rename renames the finished work folder to 'out'.
 func (m merging) rename(out string) error {
 	if err := durable.SyncRoot(m.root); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (m merging) copyJSON(line []byte) ([]byte, error) {
 	return line, nil
 }
 
-// copyRow returns a row of bounds.csv with the number of examples in the merged run.
+// copyRow returns a row of bounds.csv in which the column 'examples' holds the number of examples in the merged run.
 func (m merging) copyRow(row []byte) ([]byte, error) {
 	for _, header := range []string{boundsHeader, certifiedHeader} {
 		text, state := m.seed.VerifyCSV([]byte(header), row)

@@ -134,7 +134,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestMergeManyShards merges more shards than the number of files that a process may open.
+// TestMergeManyShards merges 100 shards, while the process may open only 150 further files. If all shards and their
+// locks stayed open, the merge would need 200 files.
 func TestMergeManyShards(t *testing.T) {
 	const k = 100
 	run := votesRun

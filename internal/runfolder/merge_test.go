@@ -38,8 +38,7 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the loss of radius that the function 'sample' records for an example, as if rounding had
-// caused it.
+// quantisationOf returns the value that the function 'sample' writes into the field Quantisation of an example's votes.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
 // sample appends made-up results for an example to the run. Like the noise, these results depend only on the example's
@@ -363,8 +362,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeMismatch changes one condition of one shard at a time. It covers all parameters, and all further conditions
-// that determine results.
+// TestMergeMismatch changes one condition of one shard at a time. Then the two shards must not match. The test covers
+// all parameters, and further conditions that determine results.
 func TestMergeMismatch(t *testing.T) {
 	a := shardFolder{dir: "a", run: splitRun}
 	refuses := func(name string, change func(*Run)) {
@@ -630,8 +629,8 @@ func TestCopyRow(t *testing.T) {
 	}
 }
 
-// Scores contain each example's loss of radius from rounding. Without this loss, the radii from scores would be too
-// large if the data are on no lattice.
+// Scores.Quantisation must return how much rounding reduces the radii of each example. Without this reduction, radii
+// from scores would be too large if the data are on no lattice.
 func TestScoresHaveTheirQuantisation(t *testing.T) {
 	e, err := Find(sampleShard(t, splitRun, spec.Whole, 0))
 	if err != nil {

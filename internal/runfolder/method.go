@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Method is the method by which a run certifies classes, from votes or from scores. With the zero value, the evidence
-// determines the method.
+// Method is a method for certifying classes, from votes or from scores. The zero value means that no method is given;
+// then the evidence determines the method.
 type Method struct {
 	votes  certify.VoteMethod
 	scores certify.MeanBound

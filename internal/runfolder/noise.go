@@ -18,8 +18,8 @@ type Noise struct {
 	// Table is the SHA-256 of the alias table. Entries is the table's size.
 	Table   string `json:"table"`
 	Entries int    `json:"entries"`
-	// Eta bounds the effect of drawing from random words of finite length. No probability exceeds its ideal value by
-	// more than the factor 1 + Eta.
+	// Eta bounds the rounding of the noise's probabilities. They are rounded because the random words have finite
+	// length. A rounded probability is at most 1 + Eta times its ideal value.
 	Eta float64 `json:"eta"`
 	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
@@ -33,8 +33,8 @@ type Noise struct {
 	Columns []NoiseColumn `json:"columns,omitempty"`
 }
 
-// arithmetic returns the arithmetic of the noise for which the run's certificates hold. Format 1 had only noise in
-// floats.
+// arithmetic returns certify.Exact if the run's certificates hold for noise on a lattice, and certify.Idealised for
+// noise in floats. Format 1 had only noise in floats.
 func (r Run) arithmetic() certify.Arithmetic {
 	if r.sealed() && r.Parameters.Noise == spec.Lattice {
 		return certify.Exact
@@ -82,9 +82,9 @@ func (r Run) Inputs() int64 {
 	return d
 }
 
-// Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
-// have a Span. Other data have no Span. For example, the values of a table of zeros and ones are also on the lattice of
-// bytes, but only by chance.
+// Space returns the space of the run's inputs. It sets Span for images with integer values, and for values that the
+// classifier clamps. For other data, Span is 0. A table of zeros and ones is also on the lattice of bytes, but only by
+// chance, so its Span is 0 too.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {

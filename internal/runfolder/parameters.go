@@ -39,7 +39,7 @@ type Certification struct {
 	// If TopK is not 0, certificates claim only that the class stays among the TopK most probable classes.
 	TopK int              `json:"top-k,omitempty"`
 	None certify.NoneMode `json:"none,omitempty"` // meaning of samples that vote for no class
-	// RejectBelow is the smallest confidence with which a sample votes; 0 means that no sample is rejected.
+	// A sample votes only if its confidence is at least RejectBelow. If RejectBelow is 0, no sample is rejected.
 	RejectBelow float64 `json:"reject-below,omitempty"`
 }
 
@@ -48,8 +48,8 @@ func (c Certification) Claim() certify.Claim {
 	return certify.Claim{TopK: c.TopK, None: c.None, RejectBelow: c.RejectBelow}
 }
 
-// TangentSamples is the number of samples, among the N samples of an example, that determine the tangent of the bounds
-// on the confidence (certify.ConfidenceParams.TangentSamples).
+// TangentSamples returns how many of an example's samples determine the tangent of the bounds on the confidence
+// (certify.ConfidenceParams.TangentSamples).
 func (c Certification) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: c.ConfidenceRadii, Method: c.Confidence}.TangentSamples(c.N0, c.N)
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Certifiers holds the methods by which a run certifies.
+// Certifiers holds the certification methods of a run.
 type Certifiers struct {
 	Votes    *certify.VoteCertifier  // nil: scores certify the classes
 	Scores   *certify.ScoreCertifier // nil: the run has no scores
 	Stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
-// Certifiers prepares the methods of a run with these parameters for the given target.
+// Certifiers prepares the certification methods that the parameters name. The methods certify for the given target.
 func (p Parameters) Certifiers(target certify.Target) (c Certifiers, err error) {
 	method, byVotes := p.Method.Votes()
 	scores := p.ScoreParams(target)
@@ -140,7 +140,7 @@ func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 	return true, nil
 }
 
-// Records returns the records of EachRecord, within the memory limit for an input.
+// Records collects the records from EachRecord. It returns an error if they exceed the memory limit for an input.
 func (e *Evidence) Records(ctx context.Context) (records []Record, err error) {
 	left := memory.Limit()
 	err = e.EachRecord(ctx, func(r Record) error {

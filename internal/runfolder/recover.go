@@ -98,7 +98,8 @@ func (e *DamageError) Error() string { return e.err.Error() }
 
 func (e *DamageError) Unwrap() error { return e.err }
 
-// damaged wraps an error in the data as a DamageError.
+// damaged returns a DamageError if err describes a fault in the data. It returns the error of a failed system call
+// unchanged.
 func damaged(err error) error {
 	var failed *fs.PathError
 	var renaming *os.LinkError
@@ -109,8 +110,8 @@ func damaged(err error) error {
 	return &DamageError{err}
 }
 
-// recover finds the examples that are complete in every file, and cuts the files back to these examples. When the run
-// was interrupted, it was still writing the other examples, or they had not yet reached the disk.
+// recover finds the examples that are complete in every file, and cuts everything else off the files. After an
+// interruption, the last examples may be incomplete, because not all of their lines have reached the disk.
 func (f *Folder) recover() error {
 	found, err := f.run.readExamples(f.dir, math.MaxInt, nil)
 	if err != nil {
@@ -137,8 +138,8 @@ func (f *Folder) recover() error {
 	return damaged(f.open(found.ends))
 }
 
-// recoverScores returns how many of the first n examples have unchanged scores. It opens the scores for writing if any
-// scores are missing.
+// recoverScores counts the examples with unchanged scores, up to the first changed one and up to n. It opens the file
+// of scores for writing, unless the file is finished and intact.
 func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create

@@ -56,7 +56,7 @@ type Run struct {
 	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
-	// Preset names the preset from which the run took its parameters, except for the parameters that the user gave.
+	// Preset is the name of the preset that set the run's parameters, except for the parameters that the user gave.
 	Preset string `json:"preset,omitempty"`
 }
 
@@ -67,8 +67,8 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
-	// Recipe is the SHA-256 of the text in the model's file that says how the model was trained. Recipe is empty for an
-	// ensemble, whose Members have recipes of their own.
+	// Recipe is the SHA-256 of the training recipe, a text in the model's file. Recipe is empty for an ensemble, whose
+	// Members have recipes of their own.
 	Recipe string `json:"recipe,omitempty"`
 	// Changes are the graph edits that are part of the classifier, one line per edit.
 	Changes []string `json:"changes,omitempty"`
@@ -97,8 +97,9 @@ func (m Model) Paths() (first string, further []string) {
 	return m.Members[0].File, further
 }
 
-// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert detected the
-// kind of each model in its graph. The method then returns OutputsAuto, so that rscert detects the kinds again.
+// outputs returns the kind of the outputs of the ensemble's models, if all models have the same kind. Otherwise it
+// returns OutputsAuto, so that rscert detects the kind of each model again. The kinds can differ only if the run
+// detected them in the same way.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -109,9 +110,9 @@ func (m Model) outputs() graph.OutputKind {
 	return kind
 }
 
-// Reopened returns the conditions with which an experiment repeats a run of this model. The argument c holds the run's
-// conditions. For an ensemble, c records the kind of outputs of the ensemble, but an experiment needs the kind of
-// outputs of the members.
+// Reopened returns the conditions for an experiment that repeats a run of this model. The argument c holds the run's
+// conditions. For an ensemble, c.Outputs is the kind of the ensemble's outputs. The experiment needs the kind of the
+// members' outputs instead.
 func (m Model) Reopened(c spec.Conditions) spec.Conditions {
 	if len(m.Members) > 0 {
 		c.Outputs = m.outputs()
@@ -211,7 +212,7 @@ func (d Data) Reading() string {
 type Runtime struct {
 	Library string `json:"library"` // ONNX Runtime's version
 	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. LibraryUnknown
-	// means that this SHA-256 was not among the published libraries that the recording version of rscert knew about.
+	// means that the version of rscert that wrote run.json knew no published library with this SHA-256.
 	LibrarySHA256  string `json:"library_sha256,omitempty"`
 	LibraryUnknown bool   `json:"library_unknown,omitempty"`
 	Provider       string `json:"provider"`
@@ -237,8 +238,8 @@ type Runtime struct {
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption records the hardware used after a run was resumed, and the number of examples finished before the run was
-// resumed.
+// Resumption records a change of the Runtime when a run was resumed. Examples is the number of examples that were
+// finished before the change. Runtime describes the software and hardware after the change.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
@@ -275,8 +276,8 @@ func (r Runtime) Libraries() (all []string) {
 	return all
 }
 
-// otherLibrary returns the SHA-256 of r's library if the other runtime has a different library of the same version of
-// ONNX Runtime. Otherwise it returns "".
+// otherLibrary returns r.LibrarySHA256 if the SHA-256 of the library of 'other' is known and different. Otherwise it
+// returns "". Callers pass runtimes with the same version of ONNX Runtime.
 func (r Runtime) otherLibrary(other Runtime) string {
 	if other.LibrarySHA256 == "" || r.LibrarySHA256 == other.LibrarySHA256 {
 		return ""
@@ -381,13 +382,14 @@ func dropEmpty(data []byte) []byte {
 	return data
 }
 
-// validate checks the fields in which a fault would otherwise stay unnoticed or be noticed late.
+// validate checks fields of run.json. Without these checks, a fault in such a field would be noticed late or never.
 func (r Run) validate() error {
 	p := r.Parameters
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
 		return errors.New("its parameters are not those of a run")
 	}
-	// Exact certificates depend on the table, because the table's size and rounding reduce alpha.
+	// A run with noise on a lattice must record its noise table, because the rounding in this table reduces the level
+	// of the certificates.
 	if r.sealed() && p.Noise == spec.Lattice && (r.Noise.Entries < 1 || r.Noise.Table == "" || !(r.Noise.Eta >= 0)) {
 		return errors.New("it records no table of the lattice noise")
 	}
@@ -406,7 +408,7 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions returns, in ascending order, the positions of the finished run's examples in the dataset.
+// positions returns the positions in the dataset of all examples that the finished run has, in ascending order.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {
@@ -490,8 +492,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What if one run made its noise on the host and the other on the device.
-// compare --json has always printed this value with the hyphens of a flag.
+// NoiseOnFlag is the value of Difference.What if two runs differ in Runtime.NoiseOn. It has the hyphens of a flag
+// because 'compare --json' has always printed it so.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.
@@ -573,8 +575,8 @@ func (r Run) writeIn(root *os.Root) error {
 	return durable.WriteIn(root, RunFile, checksum.Seal(data), 0o644)
 }
 
-// encode returns v in JSON, with a newline at the end. It does not escape characters for HTML, so radius>=0.5 stays
-// readable.
+// encode returns v in JSON, with a newline at the end. It does not escape characters for HTML, so that the text
+// 'radius>=0.5' stays readable.
 func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -34,11 +34,11 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // by file name, the state of each file of lines before the file was checked
+	files     map[string]fs.FileInfo // for each file of lines, by name: its state before it was checked
 }
 
-// turn locates an example of the merged run: index is the index of the example, and part is the number of the part that
-// holds it.
+// turn locates an example of the merged run. The field 'index' is the example's index in the dataset. The field 'part'
+// is the number of the part that holds the example.
 type turn struct{ index, part int }
 
 // ShardError reports a shard that cannot be merged. To repair the shard, the user follows Advice and then resumes the
@@ -56,7 +56,7 @@ func (e *ShardError) Unwrap() error { return e.err }
 // GapError says that shards are missing.
 type GapError struct {
 	Run      Run          // the run that the shards belong to
-	Missing  []spec.Shard // empty if the missing examples do not form shards of the given size
+	Missing  []spec.Shard // empty if the missing examples do not form complete shards
 	Examples int          // number of examples that no shard has
 	Of       int
 }
@@ -121,7 +121,8 @@ func OpenShards(dirs []string) (*Shards, error) {
 	return s, nil
 }
 
-// openPart opens a shard's folder and locks it, if the file system permits writing and locking.
+// openPart opens a shard's folder and locks it. If the lock file is missing or cannot be opened for lack of permission,
+// the folder stays unlocked.
 func openPart(dir string) (p shardFolder, err error) {
 	e, err := Find(dir)
 	if err != nil {

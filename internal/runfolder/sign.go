@@ -36,7 +36,7 @@ func signFolder(ctx context.Context, dir string, run Run, key signature.SecretKe
 		return err
 	}
 	defer root.Close()
-	for _, name := range []string{ManifestFile, SignatureFile} { // rscert never makes links here
+	for _, name := range []string{ManifestFile, SignatureFile} { // refuse to replace links, which rscert does not make
 		if _, err := statRegular(root, name); err != nil && !missing(err) {
 			return fmt.Errorf("signing %s: %w", dir, err)
 		}
@@ -95,8 +95,8 @@ type SignatureState struct {
 	Faults []string
 }
 
-// FolderOf returns the run folder of a path. If the path is a file of a run, FolderOf returns the folder that holds the
-// file. Otherwise it returns the path itself.
+// FolderOf returns the run folder of a path. If the path leads to a file, FolderOf returns the folder that holds the
+// file. If the path is a folder, FolderOf returns the path itself.
 func FolderOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
@@ -106,7 +106,7 @@ func FolderOf(path string) (string, error) {
 	return filepath.Dir(real), err
 }
 
-// ReadSignature reads which key a folder's signature names. It does not verify the signature.
+// ReadSignature reads the id of the key that a folder's signature names. It does not verify the signature.
 func ReadSignature(dir string) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ func ReadSignature(dir string) (s SignatureState, err error) {
 	return s, err
 }
 
-// read returns the signature's file.
+// read returns the content of the signature's file, and sets s.KeyID.
 func (s *SignatureState) read(root *os.Root) ([]byte, error) {
 	text, err := s.take(root, SignatureFile, signature.MaxSize)
 	if text == nil {
@@ -150,9 +150,9 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 	return nil, nil
 }
 
-// VerifySignature checks that the key signed the run in dir. It checks the manifest's signature, and compares every
-// file that the manifest names with the manifest. It also checks that the manifest names every result in the folder.
-// VerifySignature returns an error only if it could not read a file.
+// VerifySignature checks that the key signed the run in dir. It checks the manifest's signature. It checks that the
+// files in the manifest are unchanged, and that the manifest names every result in the folder. VerifySignature returns
+// an error only if it could not read a file.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

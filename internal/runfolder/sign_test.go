@@ -51,7 +51,8 @@ func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	return dir
 }
 
-// verifySigned verifies a signed run and returns the faults that it finds. A verified run has no faults.
+// verifySigned calls VerifySignature and returns the faults that it finds. It checks that a run counts as verified
+// exactly if it has no faults.
 func verifySigned(t *testing.T, dir string, key signature.PublicKey) []string {
 	t.Helper()
 	s, err := VerifySignature(t.Context(), dir, key)
@@ -112,8 +113,8 @@ func TestSignedRun(t *testing.T) {
 	}
 }
 
-// VerifySignature must find a flipped bit anywhere, a missing file and an added file, even if the checksums of the
-// lines match.
+// VerifySignature must find a flipped bit anywhere except in the untrusted comment. It must also find a missing file,
+// an added file, and a link in place of a file.
 func TestSignedRunChanges(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, splitRun, key)
@@ -123,7 +124,7 @@ func TestSignedRunChanges(t *testing.T) {
 		path := filepath.Join(dir, name)
 		first := 0
 		if name == SignatureFile {
-			first = strings.IndexByte(text, '\n') + 1 // minisign does not sign the first line
+			first = strings.IndexByte(text, '\n') + 1 // minisign does not sign the untrusted comment
 		}
 		for at := first; at < len(text); at += 1 + len(text)/50 {
 			changed := []byte(text)
@@ -149,7 +150,7 @@ func TestSignedRunChanges(t *testing.T) {
 		if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), path); err != nil {
 			t.Fatal(err)
 		}
-		put(t, path, text) // the function 'put' writes through the link, so the content is right
+		put(t, path, text) // 'put' writes to the link's target, so the link leads to the right content
 		if faults := verifySigned(t, dir, public); len(faults) != 1 || faults[0] != name+" is no regular file" {
 			t.Errorf("a link as %s: %q", name, faults)
 		}
@@ -178,7 +179,7 @@ func TestSignedRunChanges(t *testing.T) {
 	}
 }
 
-// everyFile returns the files that allFiles returns, and run.json.
+// everyFile returns the contents of run.json and of the files that allFiles reads. The keys are the files' names.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := allFiles(t, dir)
@@ -222,7 +223,7 @@ func TestExchangedSignatures(t *testing.T) {
 		t.Errorf("%q", faults)
 	}
 	move(SignatureFile, ManifestFile)
-	var want []string // the other run has another seed, so these files differ
+	var want []string // the two runs have different seeds, so the following three files differ
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile} {
 		want = append(want, name+" has changed since it was signed: its SHA-256 is another")
 	}
@@ -238,7 +239,7 @@ func TestExchangedSignatures(t *testing.T) {
 }
 
 // A manifest that rscert never writes must be refused, even if the key signed it. VerifySignature must not open a file
-// outside the folder, even if such a manifest names one.
+// outside the folder, even if a signed manifest names this file.
 func TestHostileManifests(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, votesRun, key)

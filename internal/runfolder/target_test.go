@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run with noise on a lattice. Its Eta is so large that the correction for the finite length of random
-// words visibly reduces alpha.
+// drawn returns a run with noise on a lattice. Because random words have a finite length, rscert reduces alpha by a
+// factor that depends on Noise.Eta. The Eta of this run is so large that the tests can see the reduction.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -34,8 +34,9 @@ func drawn() Run {
 	return r
 }
 
-// Each of the n0+n samples of D values takes D words, and each word may make any event 1+η times as likely. So the
-// level α·(1+η)^(−(n0+n)D) remains. The code uses α·e^(−(n0+n)Dη), which is slightly smaller.
+// Each of the n0+n samples has D values, and each value takes one random word. One word can increase the probability of
+// an event by a factor of at most 1+η. So the level of the target may be α·(1+η)^(−(n0+n)D). The code uses
+// α·e^(−(n0+n)Dη), which is slightly smaller.
 func TestTargetIsDeflated(t *testing.T) {
 	r := drawn()
 	for _, alpha := range []float64{r.Parameters.Alpha, 0.5, 1e-6} {
@@ -135,8 +136,8 @@ func TestBoundRows(t *testing.T) {
 	}
 }
 
-// boundsOf must count examples from the first one on, and stop at an example whose rows do not fit its certificate. An
-// example's rows must be in the order of the radii.
+// boundsOf must return the number of examples before the first example whose rows do not fit its certificate. It must
+// also return the offset after the rows of these examples. The rows of an example must be in the order of the radii.
 func TestBoundsOf(t *testing.T) {
 	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0, 0.5}}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
@@ -179,7 +180,8 @@ func TestBoundsOf(t *testing.T) {
 	}
 }
 
-// A file with certifiedHeader has rows for certified classes only. The reader must use this header to find the columns.
+// Earlier versions wrote the header certifiedHeader, and rows for certified classes only. The reader must recognise
+// both headers. It must not read rows that were written for the other header.
 func TestEarlierBounds(t *testing.T) {
 	row := func(header, text string) string {
 		return string(checksum.Seed(0).AppendCSV([]byte(header), []byte(text))) + "\n"
@@ -407,7 +409,8 @@ func TestCheckKeys(t *testing.T) {
 	}
 }
 
-// The user's alpha and number of examples may be larger than the run's values, but not smaller.
+// Sampled must accept the user's alpha if it is at least the run's alpha, and the user's number of examples if it is at
+// least the run's number.
 func TestSampled(t *testing.T) {
 	some := func(x float64) *float64 { return &x }
 	run, elsewhere := Bounds{Alpha: 0.01, Examples: 100}, Bounds{}
@@ -432,8 +435,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// A target for certifying again must have the run's conditions, except the conditions that the user gives. If the run's
-// noise is on a lattice, the target's level must follow from the given alpha.
+// The target for certifying again must have the conditions of the run. If the user gives a condition, it must replace
+// the condition of the run. If the run's noise is on a lattice, the target's level must follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -472,8 +475,8 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
-	// If the run bounds the confidence, only half of the run's alpha is for the certificates of classes. If the user
-	// gives alpha, all of it is for these certificates.
+	// If the run also bounds the confidence, the certificates of classes may use only half of the run's alpha. If the
+	// user gives an alpha, the certificates of classes may use all of it.
 	bounded := *own.Run
 	bounded.Parameters.ConfidenceRadii = []float64{0.5}
 	for _, tt := range []struct {
@@ -496,8 +499,8 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample all examples
-// with rows again, because it cannot append rows with more columns.
+// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample again every
+// example that has rows. The reason is that rows with more columns cannot be appended to the file.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -523,7 +526,7 @@ func TestResumeEarlierBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := f.Done(); n > 1 { // example 0 has no rows
+	if n := f.Done(); n > 1 { // example 0 may count as done, because it has no rows
 		t.Errorf("%d examples are done", n)
 	}
 	fill(t, f, f.Done(), 4)
@@ -738,17 +741,17 @@ func TestConditionsOfScores(t *testing.T) {
 		if diff := r.Differences(device); (len(diff) == 1) != scores || scores && diff[0] != (Difference{"--noise-on", "host", "device", OfComputation}) {
 			t.Errorf("scores %v: %v", scores, diff)
 		}
-		if diff := r.Differences(call); len(diff) != 0 { // shards may differ in this: no example is in two shards
+		if diff := r.Differences(call); len(diff) != 0 { // shards may differ in Call: no example is in two shards
 			t.Errorf("scores %v: %v", scores, diff)
 		}
-		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // runs of older versions lack this value
+		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // runs of older versions lack these values
 		if err := errors.Join(r.compatible("dir", device), r.compatible("dir", call)); err != nil {
 			t.Errorf("not recorded: %v", err)
 		}
 	}
 }
 
-// Create must check a run by the same rules by which Read checks a run.json.
+// Create and Resume must refuse a run that Read would refuse in a run.json.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },
@@ -776,8 +779,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Values have a limited range only if they are clamped, or if they are integers of an image. The values of a table have
-// no limited range, even if the table holds only zeros and ones.
+// Space must give a range for values that are clamped, and for the bytes of an image. It must give no range for the
+// values of a table, even if the table holds only bytes k/255.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// If a line contains no value, a decoder returns noValue instead of the number of bytes that the value takes.
+// A decoder normally returns the memory that a value takes. It returns noValue if the line contains no value.
 const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
@@ -21,10 +21,10 @@ type valueReader[T any] struct {
 	file   io.Closer
 	lines  *lineScanner
 	decode func(line) (v T, held int, err error) // held is the memory, in bytes, that the value refers to, or noValue
-	check  func(turn int, v T) error             // this function, if not nil, checks each value; its error ends the reading
+	check  func(turn int, v T) error             // may be nil; checks each value, and reading stops at its first error
 
 	last   int64   // offset after the last line
-	padded int     // number of the first intact line with added blanks in it or before it (asWritten); 0: none
+	padded int     // number of the first line that asWritten refuses; 0: none
 	turn   int     // number of values read
 	number int     // line number of the last value
 	end    int64   // offset after the last value
@@ -108,7 +108,7 @@ func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	}
 }
 
-// measure records the first intact line with blanks in it or before it.
+// measure records the first intact line that has blanks at its ends, or a blank line before it.
 func (r *valueReader[T]) measure(l line, intact bool) {
 	if written := int64(len(bytes.TrimSpace(l.text))) + 1; r.padded == 0 && intact && l.end != r.last+written {
 		r.padded = l.number
@@ -116,9 +116,9 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 	r.last = l.end
 }
 
-// asWritten returns an error if there are blank lines, or blanks around a line, which rscert does not write. Readers
-// skip such blanks. A resumed run cannot accept them, because it must end with the same bytes as an uninterrupted run
-// and does not rewrite lines.
+// asWritten returns an error if there are blank lines, or blanks at the ends of a line. rscert writes neither, and
+// readers skip both. A resumed run must refuse them, because it does not rewrite lines, and must end with the same
+// bytes as an uninterrupted run.
 func (r *valueReader[T]) asWritten() error {
 	if r.padded == 0 {
 		return nil

@@ -48,7 +48,8 @@ func different(a, b []byte) int {
 
 var errDamaged = errors.New("has changed since it was written")
 
-// checkCanonical checks the headers and the directory of a Writer's file against its shape. The CRCs cover the rest.
+// checkCanonical returns an error if the headers and the directory differ from those that a Writer writes for the
+// shape. The CRCs cover the rest.
 func checkCanonical(file io.ReaderAt, shape Shape, archive []*zip.File) error {
 	members, end := shape.layout()
 	if len(archive) != len(members) {

@@ -35,7 +35,7 @@ func readDigests(path string) (examples []example, digests []string, err error) 
 		if err := r.Estimation(func(p []float32) error { e.scores = append(e.scores, p...); return nil }); err != nil {
 			return nil, nil, err
 		}
-		// The test reads the selection samples of every second example, and only after the estimation samples.
+		// For every second example, the function also reads the selection samples, after the estimation samples.
 		if len(examples)%2 == 0 {
 			if err := r.Selection(func(p []float32) error { e.scores0 = append(e.scores0, p...); return nil }); err != nil {
 				return nil, nil, err
@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// In a file of another program, some bytes have no meaning, and some bytes belong only to the directory. A flipped bit
-// in the data or in the headers of the data must cause an error. Any other flipped bit must leave all scores unchanged.
+// In a file of another program, some bytes do not influence the scores, for example the times in the headers. After any
+// flip of a bit, the Reader must either return an error or read the same scores and labels as before.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -224,7 +224,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// A digest depends on every bit of its example's data, and on no other example.
+// If one bit in the data of an example changes, the digest of this example must change, and all other digests must stay
+// the same.
 func TestDigestCovers(t *testing.T) {
 	s := Shape{2, 2, 3, 2}
 	path := filepath.Join(t.TempDir(), "scores.npz")
@@ -237,7 +238,7 @@ func TestDigestCovers(t *testing.T) {
 	}
 	for _, a := range []struct {
 		name string
-		size int64 // number of an example's bytes
+		size int64 // number of bytes per example
 	}{{"index", 8}, {"labels", 8}, {"scores0", 4 * 2 * 2}, {"scores", 4 * 3 * 2}} {
 		for bit := range 2 * a.size * 8 {
 			at := w.member(a.name).data + bit/8
@@ -410,7 +411,7 @@ func FuzzDamaged(f *testing.F) {
 		}
 		for i, e := range got {
 			if i%2 == 1 {
-				e.scores0 = want[i].scores0 // readDigests did not read these scores
+				e.scores0 = want[i].scores0 // readDigests does not read the selection samples of such an example
 			}
 			if i >= len(want) || !same([]example{e}, want[i:i+1]) {
 				t.Errorf("example %d reads as %v", i, e)

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Samples are the scores of one example in a Writer's file, finished or not. The methods do not verify checksums.
-// Before a call, compare the example's digest (Writer.Digest) with the recorded digest.
+// Samples are the scores of one example in a Writer's file. The file may be unfinished. The methods do not verify
+// checksums. Before a call, compare the example's digest (Writer.Digest) with the recorded digest.
 type Samples struct {
 	writer *Writer
 	turn   int64

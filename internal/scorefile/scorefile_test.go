@@ -180,7 +180,7 @@ func TestSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "scores.npz")
 		w := create(t, path, s)
 		write(t, w, s, examples[:3], 0, piece)
-		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // the writer stops within this example
+		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // example 2 is now half overwritten
 			t.Fatal(err)
 		}
 		if err := w.writeAt(bytes.Repeat([]byte{1}, 100), w.end); err != nil { // part of a directory
@@ -241,7 +241,7 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	return closed(t, z, &b)
 }
 
-// The function 'closed' ends an archive and returns a file with its content.
+// The function 'closed' ends the archive, writes it to a file, and returns the path of the file.
 func closed(t testing.TB, z *zip.Writer, b *bytes.Buffer) string {
 	t.Helper()
 	if err := z.Close(); err != nil {
@@ -259,7 +259,8 @@ func npyArray(dict, data string) string { return string(npyHeader(dict)) + data 
 func TestReadNumpy(t *testing.T) {
 	half, one, quarter := "\x00\x00\x00\x3f", "\x00\x00\x80\x3f", "\x00\x00\x80\x3e"
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 2), }", half+half+one+quarter)
-	// The scores are float64 and the labels int32, which are NumPy's own defaults.
+	// The Reader must also accept scores in float64 and labels in int32. float64 is NumPy's default. int32 is its
+	// default for integers on Windows before NumPy 2.
 	scores64 := npyArray("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 2), }", "\x00\x00\x00\x00\x00\x00\xe0\x3f\x00\x00\x00\x00\x00\x00\xe0\x3f")
 	labels := npyArray("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", "\x01\x00\x00\x00\xff\xff\xff\xff")
 	label1 := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")

@@ -36,14 +36,14 @@ type Writer struct {
 // The name of an unfinished file ends with partSuffix.
 const partSuffix = ".part"
 
-// Part returns the name of the unfinished file that becomes the file with this name.
+// Part returns the name that the file 'name' has until it is finished.
 func Part(name string) string { return name + partSuffix }
 
 // StatPart applies os.Lstat to the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
-// Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the name of
-// the file is safe from a power cut. So a power cut cannot lose this file and keep a file that the run makes later.
+// Create opens the part file of path for writing and keeps the data of an earlier run. Before Create returns, it syncs
+// the file and its folder. So if a file that the run makes later survives a power cut, the part file survives, too.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -192,9 +192,9 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest returns eight hexadecimal digits, a CRC-32C over four numbers. These are the index and the label of the i-th
-// example (int64), the CRC-32C of its scores in the array 'scores0', and the CRC-32C of its scores in the array
-// 'scores' (uint32). All numbers are little-endian, as in the file.
+// Digest returns a CRC-32C over four numbers as eight hexadecimal digits. The first two numbers are the index and the
+// label of the i-th example, as int64. The other two are the CRC-32C of its scores in the array 'scores0' and the
+// CRC-32C of its scores in the array 'scores', as uint32. All numbers are little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if err := w.check(i); err != nil {
 		return "", err

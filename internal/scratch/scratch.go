@@ -1,5 +1,6 @@
-// Package scratch makes folders for temporary files. A killed process leaves its folder behind. The next Make with the
-// same parent folder removes it. A lock on a file in each folder shows whether the folder's process still runs.
+// Package scratch makes folders for temporary files. A killed process leaves its folder behind. The next call of Make
+// with the same parent and prefix removes this folder. A lock on a file in each folder shows whether the folder's
+// process still runs.
 package scratch
 
 import (

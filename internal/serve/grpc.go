@@ -68,7 +68,7 @@ func (s *Server) service() *grpc.ServiceDesc {
 	add := func(method string, answer callHandler) {
 		d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: method, ServerStreams: true, Handler: s.call(answer)})
 	}
-	// The messages of the first two calls are empty. The server does not wait for them.
+	// The messages of ServerLive and ServerReady are empty, so the server answers without waiting for the message.
 	add("ServerLive", func(grpc.ServerStream) (proto.Message, error) { return &oip.ServerLiveResponse{Live: true}, nil })
 	add("ServerReady", func(grpc.ServerStream) (proto.Message, error) {
 		return &oip.ServerReadyResponse{Ready: s.checkReady() == nil}, nil
@@ -83,8 +83,8 @@ func (s *Server) service() *grpc.ServiceDesc {
 // callHandler answers a call.
 type callHandler = func(stream grpc.ServerStream) (proto.Message, error)
 
-// authorised returns the handler of a call that needs the token. The function 'enter' returns the call's claim on the
-// server's limits.
+// authorised returns the handler of a call that needs the token. The function 'enter' returns the claim of the call, or
+// an error if a limit of the server is reached.
 func authorised[M any, P interface {
 	*M
 	proto.Message
@@ -197,7 +197,7 @@ func (c *clock) stop() {
 	c.end(nil)
 }
 
-// errSlow is the cause with which a clock ends its context.
+// A clock that ends a context gives errSlow as the cause.
 var errSlow = errors.New("the client took too long")
 
 // timedContext is a context with a clock. Its method Err returns DeadlineExceeded if the clock has ended the context.

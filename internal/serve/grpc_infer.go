@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/serve/oip"
 )
 
-// maxParts limits the messages, texts and byte strings within a message, because each of these parts takes far more
-// memory than its encoding.
+// maxParts is the maximum number of parts of a message. The parts are the messages, texts and byte strings within it.
+// Each part takes far more memory than its encoding.
 const maxParts = 256
 
 // unmarshal decodes a message.
@@ -32,8 +32,8 @@ func unmarshal(data []byte, m proto.Message) error {
 	return nil
 }
 
-// countParts returns the argument 'room' minus the number of parts of a message. It stops counting once the result is
-// below 0.
+// countParts counts the parts of a message, subtracts their number from the argument 'room', and returns the
+// difference. It stops counting once the difference is below 0.
 func countParts(data []byte, d protoreflect.MessageDescriptor, room int) (int, error) {
 	for len(data) > 0 && room >= 0 {
 		number, typ, n := protowire.ConsumeTag(data)
@@ -147,7 +147,8 @@ func (s *Server) decodeMessage(r *oip.ModelInferRequest) (query, error) {
 	return s.newQuery(r.Id, parameter(r.Parameters["certify"]), inputs, outputs)
 }
 
-// parameter returns the value of a parameter as JSON would decode it. It returns nil for an absent parameter.
+// parameter returns the value of a parameter. The value has the Go type that encoding/json would choose. For an absent
+// parameter, the value is nil.
 func parameter(p *oip.InferParameter) any {
 	switch v := p.GetParameterChoice().(type) {
 	case *oip.InferParameter_BoolParam:

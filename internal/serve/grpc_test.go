@@ -230,7 +230,7 @@ func TestGRPCHostile(t *testing.T) {
 	}
 }
 
-// TestGRPCBytes checks typed bytes above 255.
+// TestGRPCBytes checks that the server refuses the number 256 in an input of the type UINT8.
 func TestGRPCBytes(t *testing.T) {
 	_, client := newGRPCTest(t, &fake{bytes: true}, nil)
 	_, err := client.ModelInfer(t.Context(), typed("UINT8", &oip.InferTensorContents{UintContents: []uint32{256, 0}}))
@@ -480,8 +480,8 @@ func TestGRPCTimes(t *testing.T) {
 	}
 }
 
-// TestClaims checks that a request counts towards the limits until the sampler has dropped its inputs, even if the
-// request has ended.
+// TestClaims checks that a request counts towards the limits until the sampler has dropped the request's inputs, even
+// if the client has cancelled the request.
 func TestClaims(t *testing.T) {
 	s, client := newGRPCTest(t, nil, nil)
 	left := make(chan func(), 1)
@@ -645,7 +645,7 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d connections gave way, want 1", closed)
 	}
 	// Two requests are running, which is the maximum. The server must still answer health requests, and must refuse a
-	// third request. The connections for these requests replace idle connections.
+	// third request. Each new connection must replace an idle connection.
 	b := body("[1,1,1,2]", "FP32", "[0,0]", "")
 	infer := fmt.Sprintf("POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
 	answers := make(chan string, 2)

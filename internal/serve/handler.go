@@ -222,7 +222,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, c *claim) ([]byte,
 	return data, err
 }
 
-// infer answers a request of the protocol.
+// infer answers an inference request.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request, c *claim) error {
 	data, err := s.body(w, r, c)
 	if err != nil {

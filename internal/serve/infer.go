@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// inferRequest is the JSON part of a request of the protocol.
+// inferRequest is the JSON part of an inference request.
 type inferRequest struct {
 	ID         string         `json:"id"`
 	Parameters map[string]any `json:"parameters"`
@@ -41,7 +41,8 @@ func (b binaryOutputs) has(name string) bool {
 const maxObjects = 64
 
 // decodeInfer decodes a request: the JSON part and the binary part after it. Of the request's parameters, only
-// 'certify' and 'binary_data_output' have an effect. Clients of Triton may send others.
+// 'certify' and 'binary_data_output' have an effect. Clients that were made for Triton may send other parameters, which
+// decodeInfer ignores.
 func (s *Server) decodeInfer(header, binary []byte) (query, binaryOutputs, error) {
 	if bytes.Count(header, []byte("{")) > maxObjects {
 		return query{}, nil, badf("the request has more than %d JSON objects", maxObjects)
@@ -70,7 +71,8 @@ func (s *Server) decodeInfer(header, binary []byte) (query, binaryOutputs, error
 	return q, asBinary, err
 }
 
-// decodeJSONOrBinary decodes values from JSON, or from the binary part if the request states a size.
+// decodeJSONOrBinary decodes the values of an input. The argument 'size' is the input's parameter "binary_data_size".
+// If the input has this parameter, the values are in the binary part, and otherwise in the JSON part.
 func (t datatype) decodeJSONOrBinary(want int, data json.RawMessage, size any, binary []byte) ([]float32, error) {
 	if size == nil {
 		if len(binary) > 0 {

@@ -39,7 +39,7 @@ func (s *Server) enter() (*claim, error) {
 	return c, nil
 }
 
-// take adds memory for a body of the given number of bytes to the claim.
+// take reserves memory for a body of the given length in bytes. The end of the claim frees this memory.
 func (c *claim) take(bytes int64) error {
 	if !c.server.bodies.TryAcquire(bytes) {
 		return problem{http.StatusTooManyRequests, errors.New("too many large requests at once")}

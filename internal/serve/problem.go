@@ -53,7 +53,7 @@ func (s *Server) hide(path string, err error) error {
 	return errors.New("internal error")
 }
 
-// rescued turns the value of recover into an error, and logs it.
+// rescued logs the value p of a panic, and returns the error that the client gets.
 func (s *Server) rescued(path string, p any) error {
 	s.config.Slog.Error("panic", "path", path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return errors.New("internal error")

@@ -21,7 +21,7 @@ const inputName = "input"
 // maxID is the maximum number of bytes of a request's id.
 const maxID = 256
 
-// maxInputs limits the inputs of a request, so that products of sizes cannot overflow.
+// maxInputs is the maximum number of inputs of a request. Because of this limit, products of sizes cannot overflow.
 const maxInputs = 1 << 20
 
 // query is a decoded request.
@@ -40,8 +40,8 @@ type tensor struct {
 	values func(want int) ([]float32, error)
 }
 
-// newQuery checks a request and decodes its values. The argument 'certify' is the value of the parameter, as
-// encoding/json decodes it.
+// newQuery checks a request and decodes its values. The argument 'certify' is the value of the request's parameter
+// "certify", as encoding/json decodes it.
 func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []string) (query, error) {
 	q := query{id: id, outputs: outputs}
 	if err := checkID(id); err != nil {

@@ -286,7 +286,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestTimeout ends a request that takes too long.
+// TestTimeout checks that the server answers 504 to a request that takes too long.
 func TestTimeout(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	_, server := newTest(t, f, func(c *Config) { c.Timeout = 10 * time.Millisecond })

@@ -105,8 +105,8 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// allBodies limits the total size of the bodies of all running requests, in bytes. If twice the maximum size of a body
-// is more than allBodies, this larger number is the limit.
+// allBodies is the maximum number of bytes of the bodies of all running requests together. If two bodies of the maximum
+// size have more bytes, the maximum is the size of these two bodies.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {

@@ -23,7 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// The map 'content' holds the libraries of these tests' builds, by name.
+// The map 'content' holds the contents of the libraries in these tests. The keys are the libraries' file names.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
 // build returns a build that has the libraries in the map 'content'. Each call chooses a new folder as the cache.
@@ -83,8 +83,8 @@ func tgz(t *testing.T, members ...member) []byte {
 	return b.Bytes()
 }
 
-// whole returns the files of an archive: both wanted libraries and other files, some with the names of wanted
-// libraries.
+// whole returns the files of an archive: the two wanted libraries and three other files. Two of the other files could
+// pass for the main library by their names.
 func whole() []member {
 	return []member{
 		{"../../etc/libonnxruntime.so", "of another platform"},
@@ -106,7 +106,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 	return path
 }
 
-// fetch calls Fetch in an environment in which only the test's servers can be reached. It also returns the notes.
+// fetch calls Fetch. It returns the results of Fetch, and the notes that Fetch sent to the Console.
 func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder
@@ -114,7 +114,8 @@ func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes str
 	return fetched, b.String(), err
 }
 
-// isolate removes all programs and settings that could fetch anything.
+// isolate sets the environment so that Fetch finds no programs, no settings of the user, and no server outside the
+// test. It returns the home folder, which is also the PATH.
 func isolate(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -334,7 +335,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// NVIDIA's libraries come from separate wheels. The wheels' file names give the platforms for pip.
+// NVIDIA's libraries come from several wheels. Fetch must call pip with the platforms that are part of the wheel's file
+// name.
 func TestCUDALibraries(t *testing.T) {
 	home := isolate(t)
 	builds, err := ortlib.CUDALibraries()

@@ -96,8 +96,8 @@ func ReadPublicKey(path string) (k PublicKey, err error) {
 	return k, nil
 }
 
-// readKeyFile reads a key file without the blanks at its ends. The file may be a pipe, for example from a password
-// manager.
+// readKeyFile reads a key file and removes the blanks at its beginning and end. The file may be a pipe, for example
+// from a password manager.
 func readKeyFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

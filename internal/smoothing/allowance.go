@@ -6,7 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The interface 'reading' gives a bound on the rounding of a file's numbers to float32. A dataset.Lattice implements it.
+// When numbers of a file are read, they are rounded to float32. The interface 'reading' bounds the effect of this
+// rounding. A dataset.Lattice implements the interface.
 type reading interface {
 	ReadingRounding(norm law.Norm, n int) float64
 }

@@ -19,17 +19,17 @@ type Column struct {
 	Scale     float64 // scale of the noise in the units of the column; 0 means no noise
 	Mean, Std float64 // the model's input is (x − Mean)/Std
 	// Lattice is the lattice of the column's data, as refined for the noise. If Lattice is nil, the column is
-	// quantised. The classifier then clamps the column's values to [Low, High], and rounds them to a lattice of
-	// law.Ratios.Greatest steps per scale.
+	// quantised. The classifier then clamps the column's values to [Low, High], and rounds them to a lattice. The scale
+	// of the noise is law.Ratios.Greatest steps of this lattice.
 	Lattice   *Lattice
 	Index     func(x float32) int // Index returns k for the value x = Step·k on Lattice
 	Low, High float32
 }
 
-// ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise has the scale Greatest·step. This is at least the argument 'scale', so a certificate computed
-// with the argument 'scale' holds for this noise, too. For all quantised columns, the scale of the noise is Greatest
-// steps. So these columns share one table.
+// ColumnStep returns the step of a quantised column: the argument 'scale' divided by law.Ratios.Greatest, rounded up.
+// The noise that rscert draws has the scale Greatest·step, which is at least the argument 'scale'. So a certificate
+// computed with the argument 'scale' holds for this noise, too. For all quantised columns, the scale of the noise is
+// Greatest steps. So these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -43,7 +43,7 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 }
 
 // ColumnTables holds the tables for noise in which each column has its own scale. No two tables are equal. The tables
-// are in the order of the first columns that use them.
+// are sorted by the first column that uses each of them.
 type ColumnTables []*Table
 
 // add returns the table of a column's noise. It appends the table to t, unless t already has a table of the same
@@ -143,7 +143,7 @@ type columnNoise struct {
 	Column
 	quantise *Quantiser
 	step     float64 // step of the lattice, if the column is quantised
-	first    int     // the integer for which label 0 of the table stands
+	first    int     // label 0 of the table stands for this integer
 	entries  []uint64
 	values   []float32 // values[k − low] is the model's input for the integer k; nil for a quantised column
 	low      int       // smallest integer in values
@@ -205,9 +205,9 @@ func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) 
 	return nil
 }
 
-// value returns the model's input for the integer k. The conversions to float64 keep the operations unfused, so every
-// processor computes the same value. The certificate would hold for any function of k, because the certified classifier
-// is a function of the integers.
+// value returns the model's input for the integer k. The conversions to float64 keep a processor from fusing the
+// product with the difference. So every processor computes the same value. The certificate would hold for any function
+// of k, because the certified classifier is a function of the integers.
 func (c *columnNoise) value(k int) float32 {
 	if c.values != nil {
 		return c.values[k-c.low]
@@ -224,16 +224,16 @@ type ColumnInput struct {
 	clean []float32
 }
 
-// Input returns an example from its values [D] in the order of the model's input. It also returns the number to
-// subtract from every radius in units of the scales, rounded up. This number is the norm of a vector. For each
-// quantised coordinate, the vector holds
+// Input returns an example from its values [D] in the order of the model's input. It also returns a number that the
+// caller must subtract from every radius in units of the scales. This number is the norm of a vector, rounded up. For
+// each quantised coordinate, the vector holds
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
 // with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
 // whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the term 'read' is the
-// sum of two bounds. Each of the two is an upper bound on the distance between a number in the file and the float32
-// that was read from it. One is for the example, and one for any perturbed example.
+// sum of two bounds. The first bounds the distance between a number of the example in the file and the float32 that was
+// read from it. The second bounds the same distance for any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

@@ -26,8 +26,9 @@ func twoScales(t *testing.T, l law.Additive, scales ...float64) *ColumnNoise {
 	return n
 }
 
-// All quantised columns share one table. Every coordinate of an input must be its lattice point plus the integer that
-// the coordinate's word draws from this table. A frozen coordinate must keep its bits.
+// All quantised columns share one table. The random word of a coordinate selects an integer from this table. In a noisy
+// input, the coordinate must be its lattice point plus this integer times the step. A frozen coordinate must keep its
+// bits.
 func TestColumnsDraw(t *testing.T) {
 	for _, l := range law.Additives() {
 		scales := []float64{.5, 0, 12, .02}

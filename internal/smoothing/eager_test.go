@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// keyed is an observed experiment with its own seed. When it ends, it sends its index on a channel.
+// keyed is an experiment of the type 'observed' with its own seed and n0. When it ends, it sends its index on a
+// channel.
 type keyed struct {
 	observed
 	seed uint64
@@ -108,8 +109,8 @@ type abandonable struct {
 func (a *abandonable) Abandoned() bool { return a.gone.Load() }
 
 // TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. After
-// that, the workers may finish only the batches that are already running. The sampler must emit the abandoned example
-// exactly once, although it makes no decision about it. Later examples must finish.
+// that, the workers may finish only the batches that are already running. The sampler must make no decision about the
+// abandoned example, but must emit the example exactly once. Later examples must finish.
 func TestAbandoned(t *testing.T) {
 	const batch = 16
 	for _, c := range []struct {

@@ -66,8 +66,8 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// gaussians sets the first n elements of b.gaussians from the random words with the counters counter, counter+1, …. If
-// n is odd, the method sets the first n+1 elements.
+// gaussians turns n random words into Gaussians and writes them to b.gaussians. The argument 'counter' is the counter
+// of the first word. If n is odd, the method does this for n+1 words.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
@@ -174,7 +174,7 @@ func init() {
 		cos, sin := cosSin(math.Pi * (float64(i) + .5) / 128)
 		for range 4 {
 			arcs[i] = [2]float64{cos, sin}
-			cos, sin = -sin, cos // turn by a quarter
+			cos, sin = -sin, cos // cos and sin of the angle plus a quarter turn
 			i += 64
 		}
 	}

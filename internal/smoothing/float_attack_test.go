@@ -102,8 +102,8 @@ func TestFloatAttack(t *testing.T) {
 			t.Errorf("%s noise on steps of 1/%d: class 0 has %d votes of %d", c.law.Name(), den, lattice, n)
 		}
 	}
-	// A quantiser with the step σ/3640 accepts points that lie on no lattice. On the quantiser's lattice most values
-	// have low bits, and both points get class 1.
+	// A quantiser with the step σ/3640 accepts points that lie on no lattice. Most values on the quantiser's lattice
+	// are not multiples of 2⁻³², so both points get class 1.
 	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)

@@ -10,14 +10,14 @@ import (
 )
 
 // A lane consists of a classifier on one device and the workers that run it. One lane draws all samples of an example.
-// The reason is that the outputs of another device may differ in the last bits. The model on that device is then
-// another classifier.
+// The reason is that the same model may give slightly different outputs on two devices. It is then a different
+// classifier on each device.
 //
 // If a device fails, its workers stop. Then the other lanes redraw the device's unfinished examples from their first
 // sample.
 type lane struct {
 	classifier Classifier
-	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last one is the field 'classifier'
+	sizes      []Classifier    // the classifier for each batch size, ascending; the last element is 'classifier'
 	batch      int             // size of the largest batches
 	ctx        context.Context // cancelled when the run ends or the device fails
 	stop       context.CancelFunc
@@ -122,8 +122,8 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	return nil
 }
 
-// blame marks the examples of a batch that failed on the lane. It returns those examples of the batch that have already
-// failed on another lane. If there are such examples, one of them is the cause of the failure, and not the device.
+// blame records that all examples of the batch failed on the lane. It returns the indices of the examples that have
+// already failed on another lane. If there are such examples, one of them caused the failure, not the device.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {

@@ -31,7 +31,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 		}
 	}
 	if err := d.Run(ctx, in, out); err != nil {
-		// After a failed call, the votes may have any values.
+		// A real device may leave any votes after a failed call. This device leaves wrong votes.
 		for i := range votes {
 			votes[i] = 2
 		}
@@ -80,7 +80,7 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		s := Sampler{Seed: 8, N0: 11, Workers: 3} // no Compare, because comparisons use host-made inputs
+		s := Sampler{Seed: 8, N0: 11, Workers: 3} // no Compare, because the host makes the inputs of comparisons
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {
 			var c Classifier = d

@@ -135,8 +135,9 @@ func unmark(e *observed) (mark uint32, err error) {
 	return mark, err
 }
 
-// TestLanes checks that results do not depend on the number of devices, even if one device fails at any time. The other
-// devices must redraw the unfinished examples of the failed device, and no example may mix samples from two devices.
+// TestLanes checks that results do not depend on the number of devices. The results must also be the same if the last
+// device fails. The test lets this device fail early, late or never. The other devices must redraw the unfinished
+// examples of the failed device, and no example may mix samples from two devices.
 func TestLanes(t *testing.T) {
 	const n = 9
 	for _, goals := range [][]int64{{300}, {10, 11, 37, 300}} {
@@ -202,7 +203,9 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestFailuresEndTheRun covers failures for which no single device is responsible.
+// TestFailuresEndTheRun checks that the run ends with an error in three cases. In the first case, every device fails on
+// the same input. In the second case, every device fails on all inputs. In the third case, one device fails, and its
+// examples cannot start again.
 func TestFailuresEndTheRun(t *testing.T) {
 	everywhere := func(devices []*device, fails func(x float32) bool) {
 		for _, d := range devices {
@@ -216,7 +219,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 		want   string
 		lost   int // maximum number of devices that fail before the run ends
 	}{
-		// Example 5 has the index 15. Only this example has a value above 500.
+		// All devices fail on example 5, because only its input has a value above 500. The index of this example is 15.
 		{"an input that no device takes", func(devices []*device) { everywhere(devices, func(x float32) bool { return x > 500 }) }, false,
 			"15: the device fails", 1},
 		{"all devices", func(devices []*device) { everywhere(devices, func(float32) bool { return true }) }, false, "the device fails", 3},
@@ -244,7 +247,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 			lost := 0
 			s.Lost = func(Classifier, int, error) { lost++ }
 			err := s.Run(t.Context(), source)
-			if c.plain && devices[1].calls.Load() == 0 { // the other devices were faster
+			if c.plain && devices[1].calls.Load() == 0 { // devices[1] got no batch, so it could not fail
 				continue
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, errDevice) {
@@ -274,7 +277,7 @@ func (d jointFailure) Run(ctx context.Context, _, _ []float32) error {
 		d.in.Wait()
 		return errDevice
 	}
-	<-ctx.Done() // the sampler stops the call of the other worker
+	<-ctx.Done() // the call lasts until the sampler stops it
 	return ctx.Err()
 }
 
@@ -326,14 +329,15 @@ func (d stuckDevice) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// When a device fails, the sampler must stop the device's running calls. Otherwise, the examples of these calls would
-// have to wait.
+// When a device fails, the sampler must stop the device's running calls. Otherwise, the other devices could not redraw
+// the examples of these calls until the calls ended.
 func TestFailureStopsCalls(t *testing.T) {
 	var log []string
 	_, source := restartables(9, []int64{300}, &log)
 	second := make(chan struct{})
 	devices := newDevices(2, 16, 0)
-	devices[1].fail = func(int64) error { <-second; return nil } // the second device must not be faster than the first
+	// devices[1] waits until the second call of devices[0] has begun.
+	devices[1].fail = func(int64) error { <-second; return nil }
 	lost := 0
 	s := Sampler{Classifier: stuckDevice{devices[0], second}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
 	if err := s.Run(t.Context(), source); err != nil || lost != 1 || len(log) != 9 {
@@ -361,7 +365,7 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // 5 + 10 samples and the clean input are 16, so one is missing
+	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing: 5 + 10 samples and the clean input are 16
 	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)
@@ -394,7 +398,8 @@ func TestRedo(t *testing.T) {
 	}
 	check("more is asked for", 0, 1)
 
-	// If the sampler stopped a batch because the device had failed, it must not blame the examples of this batch.
+	// The sampler stopped the following batch because its device had failed. The sampler must not conclude that the
+	// examples of this batch made the device fail.
 	c.active[2].failed = failed
 	other.err = errDevice
 	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}
@@ -403,7 +408,8 @@ func TestRedo(t *testing.T) {
 	}
 }
 
-// An error of an experiment must not count as a failure of the device. It must end the run on any number of devices.
+// An error of an experiment must not count as a failure of a device. The run must end with the experiment's error, also
+// with several devices.
 func TestExperimentErrorsOnDevices(t *testing.T) {
 	for _, call := range []string{"goal", "finish", "emit"} {
 		var log []string

@@ -12,7 +12,7 @@ import (
 
 // Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
-// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). The table draws the integer J. J has the
+// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). A Table draws the integer J. J has the
 // distribution of ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So f(M(x)) and
 // f(round(x + σZ)) have the same distribution for every function f of lattice points, where 'round' rounds to the
 // lattice. This rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every
@@ -22,10 +22,11 @@ type Lattice struct {
 	Low, High int // the smallest and the largest i in the data
 }
 
-// Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
-// s, the smallest whole number for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s
-// is 1 if σ ≥ 0.118. The result 'ok' is false if the table on lattice l would be too large, or if s would exceed 2¹⁵ −
-// 1. On a finer lattice, the table would be even larger.
+// Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by a
+// whole number s. The ratio of the scale to the new step must be at least the number Fine in the law's Ratios, and s is
+// the smallest number that satisfies this condition. For bytes and Gaussian noise, s is 1 if σ ≥ 0.118. The result 'ok'
+// is false if the table on lattice l would be too large, or if s would exceed 2¹⁵ − 1. On a finer lattice, the table
+// would be even larger.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -54,8 +55,9 @@ type LatticeNoise struct {
 	zeroCounter func() uint64
 }
 
-// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. mean and std have
-// one number for each channel. A model input is the float32 nearest to (Step·k − mean)/std, rounded once.
+// NewLatticeNoise prepares the noise that table t draws on lattice l. The model takes the inputs (x − mean)/std. The
+// arguments 'mean' and 'std' have one number for each channel. A model input is the float32 nearest to (Step·k −
+// mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))
@@ -112,8 +114,8 @@ type LatticeInput struct {
 	places []int32
 }
 
-// Input returns the example Step·integers [D]. The function 'channel' returns the channel of a coordinate. Input takes
-// ownership of the slice 'integers'.
+// Input returns the example with the coordinates Step·integers[d]. The function 'channel' returns the channel of a
+// coordinate. Input takes ownership of the slice 'integers'.
 func (n *LatticeNoise) Input(integers []int32, channel func(d int) int) (LatticeInput, error) {
 	for d, k := range integers {
 		if int(k) < n.lattice.Low || int(k) > n.lattice.High {

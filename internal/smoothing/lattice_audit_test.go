@@ -4,7 +4,8 @@ package smoothing
 
 import "testing"
 
-// TestAuditLatticeFit tests 10⁹ draws from each of three tables, a series of 4·10⁷ draws, and 10⁸ random 64-bit words.
+// TestAuditLatticeFit tests 10⁹ draws from each of three tables. It also tests a series of 4·10⁷ draws, and three
+// series of 10⁸ random 64-bit words.
 func TestAuditLatticeFit(t *testing.T) {
 	var f fit
 	fitDraws(t, &f, 1_000_000_000)

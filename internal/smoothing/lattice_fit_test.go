@@ -133,8 +133,8 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests in fitTable must detect faults. There are four faults: a table for another σ, columns in which the own
-// label and the alias are exchanged, integers that are too large by one, and draws that use only 30 bits of the word.
+// The tests in fitTable must detect faults. There are four faults: a table for another σ, columns whose own label and
+// alias are exchanged, integers that are too large by one, and draws that use only 30 bits of the word.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

@@ -115,8 +115,9 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// The test uses the smallest and the largest lattice point of the data. For the sum of such a point and any integer of
-// the table, the model input must be right. The method Input must refuse smaller and larger points.
+// Let k be the smallest or the largest lattice point of the data, and let j be any integer of the table. The model
+// input for the lattice point k + j must be right. The method Input must refuse points below the smallest and above the
+// largest point.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {
@@ -275,8 +276,10 @@ func TestQuantiseInL1(t *testing.T) {
 }
 
 // The deduction includes allowances for rounding errors. The test recomputes these allowances. For each coordinate, the
-// allowance is (|x_c|+g)·2⁻⁵¹, and the rounding error is at most (|x_c|+g)·2⁻⁵². For the sum of n coordinates, the
-// relative allowance is (n+4)·2⁻⁵¹, and the relative rounding error is at most (n+2)·2⁻⁵².
+// allowance for the computed quotient is g·2⁻²⁷, and the quotient's error has an effect of at most g·2⁻²⁸. The
+// allowance for all other roundings of the coordinate is (|x_c|+g)·2⁻⁵¹, and their error is at most (|x_c|+g)·2⁻⁵². For
+// the sum of n coordinates, the relative allowance is (n+4)·2⁻⁵¹, and the relative rounding error is at most
+// (n+2)·2⁻⁵².
 func TestQuantiseRounding(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
@@ -317,8 +320,9 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// The coordinate moves away from q(x) until just beyond the edge of a cell. The deduction is the norm of a
-			// vector. The test chooses the cell such that the shift of the coordinates is nearly parallel to this vector.
+			// Each coordinate moves away from q(x), to a point just beyond the edge of a cell. The deduction is the
+			// norm of the vector |x − q(x)| + g/2, where g is the step. The test chooses the edges so that the shift of
+			// x is nearly a multiple of this vector, up to signs.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)

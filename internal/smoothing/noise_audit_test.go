@@ -4,8 +4,8 @@ package smoothing
 
 import "testing"
 
-// TestAuditNoiseFit tests 10⁸ Gaussians. It tests three series of 10⁷ Gaussians, across samples, examples and seeds. It
-// also tests three series of 10⁸ words.
+// TestAuditNoiseFit tests 10⁸ Gaussians. It also tests series of 10⁷ Gaussians (see fitAcross) and series of 10⁸ words
+// (see fitWords).
 func TestAuditNoiseFit(t *testing.T) {
 	var f fit
 	fitGaussians(&f, 2100)

@@ -154,12 +154,14 @@ func fitGaussians(f *fit, samples int) {
 			f.uncorrelated(x, streams[j], names[i]+" and "+names[j])
 		}
 	}
-	// The following loop tests pairs x[i] and x[i+lag]. The lags cover neighbouring coordinates, neighbouring channels
-	// and neighbouring samples. If the pairs are independent, their products are uncorrelated.
+	// The following loop tests pairs all[i] and all[i+lag]. The lags cover neighbouring coordinates, neighbouring
+	// channels and neighbouring samples. If all values are independent, the products of different pairs are
+	// uncorrelated.
 	for _, lag := range []int{1, 2, 3, 4, 5, 8, 32, d / 3, d, 2 * d, d + 1} {
 		f.uncorrelated(all[:len(all)-lag], all[lag:], fmt.Sprint("lag ", lag))
 	}
-	// Test the two values of a pair, and neighbouring values of different pairs.
+	// boxMuller makes the values in pairs. Test whether the two values of a pair are independent. Then test whether the
+	// last value of a pair and the first value of the next pair are independent.
 	half := len(all)/2 - 1
 	x, y, z := make([]float32, half), make([]float32, half), make([]float32, half)
 	for i := range x {
@@ -184,9 +186,9 @@ func fitGaussians(f *fit, samples int) {
 	f.distribution(all, "all")
 }
 
-// fitAcross tests three series of n noise values at a fixed coordinate. In each series either the sample, the example
-// or the seed varies. The series over examples and over seeds use sample 0. The counter of this sample's first word is
-// 0, so only the key determines this word of the generator Squares.
+// fitAcross tests three series of n noise values for each of two coordinates. Along the first series only the sample
+// varies, along the second only the example, and along the third only the seed. The second and the third series use
+// sample 0. The first word of sample 0 has the counter 0, so it depends only on the key.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {
@@ -214,8 +216,8 @@ func fitAcross(f *fit, n int) {
 	}
 }
 
-// fitWords tests n words from each of three series. The series run over the coordinates of samples, over the samples of
-// an example, and over examples.
+// fitWords tests n words from each of three series. The first series holds the words of one sample. The second series
+// holds the first word of each sample of an example. The third series holds the first word of each example.
 func fitWords(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint32, 4096)

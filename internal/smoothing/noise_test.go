@@ -111,8 +111,8 @@ func exactPair(a, b uint32) (float64, float64) {
 	return r * cos, r * sin
 }
 
-// The test checks all angles at the largest radius. It then checks radii of every magnitude. For each radius, it uses
-// angles at which the absolute value of one coordinate is close to the radius.
+// The test checks all angles at the largest radius. It then checks radii of every magnitude, mostly in directions close
+// to a coordinate axis. In these directions, the absolute value of one coordinate is close to the radius.
 func TestBoxMullerError(t *testing.T) {
 	var worst, worstInner float64
 	var g [2]float32
@@ -138,11 +138,12 @@ func TestBoxMullerError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2_000_000 / int(step) {
 		shift := rng.UintN(33)
+		// The names u, e and c are explained at boxMuller.
 		check(uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)    // small u
 		check(^uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)   // u near 1
 		check(rng.Uint32(), rng.Uint32())                            // arbitrary words
-		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)  // values at which e changes
-		check(uint32(rng.Uint32N(257))<<24-rng.Uint32N(3), 1<<30-23) // values at which c changes
+		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)  // e changes near these words
+		check(uint32(rng.Uint32N(257))<<24-rng.Uint32N(3), 1<<30-23) // c changes near these words
 	}
 	t.Logf("largest error %.3g, before rounding to float32 %.3g", worst, worstInner)
 	if worst > 2.5e-7 || worstInner > 8e-9 {

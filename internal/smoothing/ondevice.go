@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// NoiseMaker is a Classifier that can also make noisy inputs on its own device, for examples on a lattice. The inputs
-// have the same bits as the inputs that LatticeInput makes. The device receives the examples' lattice points, keys and
-// counters, and returns votes. So no noisy inputs and no outputs need to be transferred.
+// NoiseMaker is a Classifier whose device can also make the noisy inputs. The examples must lie on a lattice. The
+// inputs have the same bits as the inputs that LatticeInput makes. The device receives the examples' lattice points,
+// keys and counters, and returns votes. So no noisy inputs and no outputs need to be transferred.
 type NoiseMaker interface {
 	Classifier
 	// Noise returns the noise that the device makes, or nil if it makes none.
@@ -67,7 +67,7 @@ func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 }
 
 // Clean sets row i to the input without noise. The row gets the key 0, so all coordinates use the same word. The method
-// chooses a start for which this word draws J = 0.
+// sets Start to a counter whose word draws J = 0.
 func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.zeroCounter()
 }
@@ -118,10 +118,11 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 	return d, nil
 }
 
-// CheckNoise runs at least checkedRows inputs twice, once with noise made on the device and once with noise made on the
-// host. It returns an error unless votes and outputs have the same bits in both runs. All NaNs count as equal. The
-// inputs are samples of several examples from all parts of the lattice: first, last and intermediate samples of both
-// phases, and inputs without noise. The function 'channel' returns the channel of a coordinate.
+// CheckNoise runs at least 'checkedRows' inputs twice, once with noise made on the device and once with noise made on
+// the host. It returns an error unless votes and outputs have the same bits in both runs. All NaNs count as equal.
+// CheckNoise chooses examples from all parts of the lattice. The inputs are first, last and intermediate samples of
+// these examples in both phases, and also inputs without noise. The function 'channel' returns the channel of a
+// coordinate.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
@@ -155,9 +156,10 @@ const (
 	compareTime  = 5 * time.Second
 )
 
-// CompareNoise makes the same comparison as CheckNoise, but on noisy inputs of a run. It takes the run's examples in
-// turn. It draws the noise of an example with the run's seed and the example's index. A model may round a few rows in a
-// thousand differently in some batches. Such a model may pass CheckNoise by chance, but it rarely passes CompareNoise.
+// CompareNoise makes the same comparison as CheckNoise, but on noisy inputs of a run. It goes through the run's
+// examples in order. It draws an example's noise with the run's seed and the example's index. With some models, the
+// rounding of a row depends on the batch, but only in a few of 1,000 rows. Such a model may pass CheckNoise by chance,
+// but it rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)
@@ -189,8 +191,8 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to input number k of the inputs with which CheckNoise tests an example. It also makes this input on
-// the host, and writes it to the argument 'row'.
+// trial sets row i to test input number k of CheckNoise. This input is a sample of the example 'in', or the example
+// without noise. trial also makes the same input on the host, and writes it to the argument 'row'.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)

@@ -179,8 +179,8 @@ func TestDrawsAtThresholds(t *testing.T) {
 	}
 }
 
-// TestDrawsDivide checks that no division by 0 occurs. In this test, all cells of each column belong to the column's
-// own label. Then an entry of the table may be 0.
+// TestDrawsDivide checks that no division by 0 occurs. Devices divide by the entries of Draws.Next, which are the
+// entries of the table plus 1. In this test, the table has an entry 0, because all cells of column 0 belong to label 0.
 func TestDrawsDivide(t *testing.T) {
 	table, err := NewTable("even", 0, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -257,7 +257,7 @@ func TestSamplerOnDevice(t *testing.T) {
 					t.Errorf("outputs of example %d differ, or there are %d", i, n)
 				}
 			}
-			repeats := int64(0) // number of calls that rerun compared samples; the host makes their inputs
+			repeats := int64(0) // number of calls that rerun samples, with inputs that the host makes
 			for _, e := range got {
 				repeats += e.final.Compared * int64(min(2, batch))
 			}

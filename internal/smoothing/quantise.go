@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data that lie on no lattice to a lattice. Quantisation is part of the certified classifier. This
-// classifier clamps each value x of its input to [low, high], rounds the value to a multiple of the step, and smooths
-// on the resulting lattice. The formulas are
+// Quantiser rounds data to a lattice. It is for data that do not already lie on a lattice. Quantisation is part of the
+// certified classifier. This classifier clamps each value x of its input to [low, high], rounds the value to a multiple
+// of the step, and smooths on the resulting lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
@@ -56,16 +56,17 @@ func (q *Quantiser) round(x float32) float64 {
 	return math.RoundToEven(float64(min(max(x, q.low), q.high)) / q.step)
 }
 
-// Quantise sets dst to the integers q(x)/step. It also returns the deduction, which is the number to subtract from
-// every radius at x, rounded up. The deduction follows from
+// Quantise sets dst to the integers q(x)/step. It also returns the deduction, rounded up. The deduction must be
+// subtracted from every radius at x. The deduction follows from
 //
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + ‖ |x_c − q(x)| + g/2 ‖,
 //
 // in the norm of the law, where g is the step and x_c is x clamped to the quantiser's range. The inequality holds
 // because clamping never increases the distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
-// coordinate. The inequality holds for all real x + δ, and for q as the program computes it with rounding errors.
-// Because of the error of the computed quotient, q may round a value to the second nearest multiple of g instead of the
-// nearest. But then the value is almost equally far from both multiples: the distances differ by less than 2⁻²⁸·g.
+// coordinate. The inequality holds for all real x + δ. It also holds for the q that the program computes, although this
+// computation has rounding errors. Because of the error of the computed quotient, q may round a value to the second
+// nearest multiple of g instead of the nearest. But then the value is almost equally far from both multiples: the
+// distances differ by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {
@@ -88,9 +89,9 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	return int32(k), moved
 }
 
-// reading returns a bound on the errors that arise when numbers in files are read as float32. This bound is the sum of
-// two bounds. The first is for a number in the file that was read as the float32 v. The second is for any number in the
-// quantiser's range.
+// reading returns a bound on the sum of two rounding errors, which arise when rscert rounds the numbers of a file to
+// float32. The first error is the error of a number that was rounded to v. The second error is the error of any number
+// in the quantiser's range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
 	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)

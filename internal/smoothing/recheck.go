@@ -9,12 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// rscert reruns some samples to check that the model's outputs do not depend on the other inputs of a batch. For this
-// comparison, the seed chooses on average one in comparedSamples samples. In one of comparedExamples examples, the seed
-// also chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
-// comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's
-// work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024,
-// the largest b that rscert chooses by itself, the share is 0.94 % if n = 10,000.
+// rscert reruns some samples and compares the outputs, to check that the model's outputs do not depend on the other
+// inputs of a batch. The seed chooses these samples, on average one of every 'comparedSamples' samples. It also chooses
+// the first sample of some examples, on average of one of every 'comparedExamples' examples. Sampler.Compare adds the
+// first samples of further examples. With b inputs per call, a comparison takes two calls, that is 2·b inputs. With n
+// samples per example, the share of comparisons in the model's work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is
+// 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024, the largest b that rscert chooses by itself, the share
+// is 0.94 % if n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
@@ -31,7 +32,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice returns the seed of the pseudo-random numbers that determine the compared samples of an example in a phase.
+// choice returns a pseudo-random number for an example and a phase. This number determines which samples are compared.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
@@ -64,7 +65,7 @@ type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	What    string // the change after which the output differed; see the constants below
+	What    string // what was changed before the output differed; see the constants below
 	result  string // "output" or "vote"
 	change  string // old and new result
 }
@@ -74,7 +75,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// These are the values of What: changes after which an output may differ.
+// These are the values of What. Each value names a change that may have changed the output.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"
@@ -123,9 +124,10 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare reruns one sample of a row of the batch. The first call has the sample in every row. In the second call, the
-// sample is among very different inputs, and in another row than in the batch. Both calls have the smallest batch size
-// that the classifier offers. All outputs for the sample must have the same bits.
+// compare reruns the sample in row 'row' of the batch, in two calls. In the first call, every row holds this sample. In
+// the second call, only one row holds it, and the number of this row differs from 'row'. The other rows hold very
+// different inputs. Both calls have the smallest batch size that the classifier offers. If this size is 1, there is no
+// second call. All outputs for the sample must have the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.checker.Batch(), w.checker.InputLen(), w.checker.Classes()
 	if w.in == nil {

@@ -59,8 +59,9 @@ func runEager(t *testing.T, s Sampler, goal int64, n int) (all []*keyed, err err
 }
 
 // TestBatchesGrow checks that a worker takes larger batches if more samples wait, and that the samples are divided
-// among the workers. For the size of the next batch, only 4 samples of each example count, because 4 is the smallest
-// batch size. Outputs and votes must not depend on the sizes.
+// among the workers. To choose the size of the next batch, the sampler adds up the waiting samples, but it counts at
+// most 4 samples of each example. The number 4 is the smallest batch size. Outputs and votes must not depend on the
+// sizes.
 func TestBatchesGrow(t *testing.T) {
 	for _, c := range []struct {
 		examples, workers int
@@ -70,11 +71,14 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 3, []int64{1, 0, 0}},
 		{1, 1, 4, []int64{1, 0, 0}},
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
-		{1, 1, 8, []int64{2, 0, 0}},   // one example counts for 4 samples, which fill only the smallest batch
-		{3, 1, 96, []int64{2, 35, 0}}, // three examples count for 12 samples, which fill no batch of 32
-		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 samples fill a batch of 8; the last 6 samples take two batches of 4 rows
-		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 = 32 samples fill a batch of 32, which ends 3 examples; then 5·4 = 20 samples fill only batches of 8
-		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 = 32 samples are 8 per worker, so the first batch is one of 8; the later batches are of 4
+		{1, 1, 8, []int64{2, 0, 0}},   // 4 counted samples fill only a batch of 4
+		{3, 1, 96, []int64{2, 35, 0}}, // 3·4 = 12 counted samples do not fill a batch of 32
+		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 counted samples fill a batch of 8; the last 6 samples take two of 4
+		// 8·4 = 32 counted samples fill a batch of 32, which ends 3 examples. Then 5·4 = 20 counted samples fill only
+		// batches of 8.
+		{8, 1, 10, []int64{0, 6, 1}},
+		// 8·4 = 32 counted samples are 8 per worker, so the first batch has 8 rows. The later batches have 4 rows.
+		{8, 4, 10, []int64{18, 1, 0}},
 	} {
 		model := newResizable(unchanged, 4, 8, 32)
 		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}

@@ -57,8 +57,8 @@ type Input interface {
 type Experiment interface {
 	// Input returns the example's index, which selects the noise of the example. It also returns the example's input.
 	Input() (index int, input Input)
-	// Goal returns the next goal. A goal is a total number of estimation samples. The goal v.N ends the sampling. The
-	// sampler calls Goal at the start, when there are no votes, and each time the previous goal is reached.
+	// Goal returns the next goal. A goal is a total number of estimation samples. If Goal returns v.N, the sampling
+	// ends. The sampler calls Goal at the start, when there are no votes, and each time the previous goal is reached.
 	Goal(v Votes) (int64, error)
 	// Finish receives the final votes. The sampler calls it once, after the last goal.
 	Finish(v Votes) error
@@ -107,9 +107,9 @@ type Sampler struct {
 	// this example and compare the outputs (see recheck.go). The seed chooses further examples for this comparison.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
-	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
-	// sampler, because its next example may never come. If the Classifier is Resizable, the sampler takes larger
-	// batches while more samples wait.
+	// turns, batch by batch. The sampler calls Emit directly after Finish, so the results may come in any order. A
+	// server needs an Eager sampler, because its next example may never come. If the Classifier is Resizable, the
+	// sampler takes larger batches while more samples wait.
 	Eager bool
 	// SkipClean means that the model does not run on inputs without noise. Votes.Clean is then −1.
 	SkipClean bool
@@ -123,8 +123,8 @@ type Sampler struct {
 	Lost func(device Classifier, examples int, err error)
 }
 
-// Run draws samples for the experiments that the function 'source' returns, until it returns nil. Run returns the first
-// error, which may be the error of ctx. Experiments emitted before an error remain valid.
+// Run draws samples for the experiments that the function 'source' returns. After the last experiment, 'source' returns
+// nil. Run returns the first error, which may be the error of ctx. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores

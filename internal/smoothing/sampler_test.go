@@ -361,7 +361,9 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
-	for i, y := range []float32{100, 0, -100} { // outputs with a NaN: none, half of them, all
+	// In the first example no output has a NaN. In the second example about half of the outputs have a NaN, and in the
+	// third example all outputs have one.
+	for i, y := range []float32{100, 0, -100} {
 		es[i].clean[1] = y
 	}
 	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}
@@ -405,8 +407,8 @@ func TestNoneIsCounted(t *testing.T) {
 
 // The noise must differ between examples, phases, samples and coordinates. The test checks floating-point noise and
 // lattice noise. With the same clean input, no two samples may be equal, not even a selection sample and an estimation
-// sample. No coordinate may have the noise of another coordinate. If noise were shared, certificates would not be
-// independent, and the same noise would choose a class and certify it.
+// sample. No coordinate may have the noise of another coordinate. If examples shared noise, their certificates would
+// not be independent. If phases shared noise, the noise that chose a class would also certify this class.
 func TestNoiseIsNeverShared(t *testing.T) {
 	// The step is σ/3640. The probability that any two of 2,000 samples agree in both coordinates by chance is 0.01.
 	// With this seed, no two samples agree in both.
@@ -444,7 +446,8 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		if len(first) != 4*500 || same > 5 { // the expectation on the lattice is 2,000/(2√π·3640) = 0.15
+		// For lattice noise, the expected value of 'same' is 2,000/(2√π·3640) = 0.15.
+		if len(first) != 4*500 || same > 5 {
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
 		// Another seed must give other noise in every sample.
@@ -499,8 +502,8 @@ func TestSamplerCancelled(t *testing.T) {
 		}
 		return nil
 	}}
-	// The test uses one worker. If there were several, one of them could hold back a batch of the first example. Then no
-	// example would be emitted.
+	// The test uses only one worker. With several workers, a slow worker could delay a batch of the first example, and
+	// then no example would be emitted before the end.
 	s := Sampler{Classifier: c, Workers: 1}
 	if err := s.Run(ctx, sourceOf(examples(20, []int64{100}, &log), false)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)

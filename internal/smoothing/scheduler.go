@@ -13,8 +13,8 @@ const maxActiveBytes = 256 << 20
 // phases is the number of phases: selection and estimation.
 const phases = 2
 
-// An active is an example of which samples are being drawn. The lock mu guards the fields below it. The scheduler's
-// lock guards all other fields.
+// An active is an example whose samples are being drawn. The lock mu guards the fields below it. The scheduler's lock
+// guards all other fields.
 type active struct {
 	Experiment
 	lane     *lane // lane that draws the samples; nil before the first sample
@@ -82,8 +82,9 @@ type scheduler struct {
 	undecided []*active  // examples whose goal is reached and whose decision is pending
 }
 
-// These are the maximum numbers of loaded examples that wait for the workers. An eager sampler accepts new examples
-// only between batches. To fill a large batch, it needs the loaded examples of all requests that have arrived by then.
+// The constant 'loaded' is the maximum number of loaded examples that wait for the workers. For an eager sampler, the
+// maximum is 'loadedEager'. An eager sampler accepts new examples only between batches. To fill a large batch, it must
+// then find the loaded examples of all requests that have arrived.
 const (
 	loaded      = 2
 	loadedEager = 256

@@ -71,7 +71,7 @@ type SplitNoise struct {
 	span   int
 }
 
-// NewSplitNoise prepares the inputs for a model with inputs (x − mean)/std, as NewLatticeNoise does.
+// NewSplitNoise prepares the model's inputs. As in NewLatticeNoise, the model takes the inputs (x − mean)/std.
 func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))
@@ -95,7 +95,7 @@ func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, erro
 // below returns W − 1 − ⌊W/2⌋, the largest number of steps by which an evaluation lowers a coordinate.
 func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 }
 
-// SplitInput is an example whose noisy inputs are the inputs that the law Splitting evaluates.
+// SplitInput is an example under the law Splitting. Its noisy inputs are the inputs of the W evaluations.
 type SplitInput struct {
 	noise *SplitNoise
 	// For coordinate d and evaluation t, the model's input is values[starts[d] + t] if t < jumps[d], and
@@ -103,8 +103,9 @@ type SplitInput struct {
 	starts, jumps []int32
 }
 
-// Input returns the example Step·integers [D]. The integers are in the order of the model's input. For a coordinate,
-// the function 'channel' returns the channel, and the function 'from' returns the position in the data.
+// Input returns the example with the coordinates Step·integers[d]. The integers are in the order of the model's input.
+// The function 'channel' returns the channel of a coordinate. The function 'from' returns the position of a coordinate
+// in the data.
 func (n *SplitNoise) Input(integers []int32, channel, from func(d int) int) (SplitInput, error) {
 	if want := len(n.splits.offsets); len(integers) != want {
 		return SplitInput{}, fmt.Errorf("%d values: want %d", len(integers), want)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// NewSplits must return the offsets that its documentation defines. The test computes them from the definitions in
-// words.go with math/big.
+// NewSplits must return the offsets that its documentation defines. The test computes these offsets from the words with
+// math/big. The method Digest must return the hash that its documentation defines.
 func TestSplitsAreOfTheirStream(t *testing.T) {
 	const seed, width, d = 7, 100, 300
 	words := make([]uint64, d)

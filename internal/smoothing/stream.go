@@ -28,7 +28,8 @@ func (p Phase) String() string {
 // up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
-// MaxSamples is the largest number of samples of an example and phase whose counters are all distinct.
+// MaxSamples limits the number of samples of an example in a phase. Up to this limit, all words of these samples have
+// different counters.
 const MaxSamples = 1 << 31
 
 // weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the G of Stream and the step of SplitMix64.

@@ -184,8 +184,8 @@ func TestAliasesWordByWord(t *testing.T) {
 	}
 }
 
-// The function 'draw' must also equal min(w, e) mod n for words of 64 bits. The test uses words around the entries and
-// at the ends of the range.
+// For 64-bit words, the function 'draw' must return min(w, e) mod n. The test uses small, medium, large and random
+// words, and words close to the entries e.
 func TestDraw(t *testing.T) {
 	table := gaussianTable(t, 30, 1)
 	n := uint64(table.Entries())
@@ -321,8 +321,9 @@ func massOf(p *big.Rat) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: x.Sub(x, new(big.Int).Lsh(hi, 64)).Uint64()}
 }
 
-// The test uses three other distributions: a uniform distribution whose masses need no rounding (η = 0), a uniform
-// distribution whose masses are rounded, and the two-sided geometric distribution P(J = j) = (1−θ)/(1+θ)·θ^|j|.
+// The test uses three kinds of distributions that are not Gaussian: a uniform distribution whose masses need no
+// rounding (η = 0), a uniform distribution whose masses are rounded, and the two-sided geometric distribution P(J = j)
+// = (1−θ)/(1+θ)·θ^|j|.
 func TestOtherDistributions(t *testing.T) {
 	for _, n := range []int64{2, 3, 64, 65, 1000} {
 		masses := slices.Repeat([]Mass{massOf(big.NewRat(1, n))}, int(n))

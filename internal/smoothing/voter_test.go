@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A Voter must decide all votes. The test makes noise on the host, and on a device that could count votes without the
-// Voter.
+// If a Sampler has a Voter, every vote must come from the Voter. The test makes noise on the host, and then on a device
+// that could also count votes by itself.
 func TestVoter(t *testing.T) {
 	noise := plainNoise(t)
 	reject := func(outputs []float32) int {

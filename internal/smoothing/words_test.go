@@ -61,9 +61,9 @@ func TestWordsDiffer(t *testing.T) {
 	}
 }
 
-// fitWords64 tests n words from each of three series. The three series run over the coordinates of samples, over the
-// samples of an example, and over examples. fitWords64 tests all bytes, pairs of bytes of neighbouring words, and how
-// often each bit changes.
+// fitWords64 tests n words from each of three series. The first series holds the words of one sample. The second series
+// holds the first word of each sample of an example. The third series holds the first word of each example. fitWords64
+// tests all bytes, pairs of bytes of neighbouring words, and how often each bit changes.
 func fitWords64(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint64, 4096)
@@ -92,8 +92,9 @@ func fitWords64(f *fit, n int) {
 		for k := range bytes {
 			bytes[k] = make([]int, 256)
 		}
-		// Test pairs of high bytes and pairs of low bytes of neighbouring words. Within each word, the test pairs bits
-		// that choose the column with bits that are compared with the threshold.
+		// Test three kinds of pairs of bytes: the high bytes of neighbouring words, the low bytes of neighbouring
+		// words, and the high byte and the low byte of one word. The low byte helps to choose the table's column, and
+		// the high byte is compared with the threshold.
 		var serial [3][]int
 		for k := range serial {
 			serial[k] = make([]int, 1<<16)

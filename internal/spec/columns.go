@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// SigmaColumn is the noise of a column of a table, or of a colour channel of images.
+// SigmaColumn gives the scale of the noise in one column of a table, or in one colour channel of images.
 type SigmaColumn struct {
 	Name  string  `json:"name"`
 	Sigma float64 `json:"sigma"` // scale of the noise, in the column's own units; 0: no noise
@@ -77,7 +77,7 @@ func (s Spec) validateScales() error {
 	return CheckScales(param.SigmaChannels, c.Channels)
 }
 
-// CheckScales checks each scale by itself.
+// CheckScales returns an error if a scale is negative, infinite or NaN.
 func CheckScales(of param.Name, scales []float64) error {
 	for _, v := range scales {
 		if !(v >= 0) || math.IsInf(v, 1) {

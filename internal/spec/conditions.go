@@ -22,7 +22,7 @@ type Smoothing struct {
 // are the keys in run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
-	ScoresOutput string           `json:"scores-output"` // empty means the only output that can hold scores
+	ScoresOutput string           `json:"scores-output"` // output with the scores; optional if only one can hold them
 	Precision    onnx.Precision   `json:"precision"`
 	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // for CUDA only
 	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // for CUDA only
@@ -33,7 +33,7 @@ type Conditions struct {
 	Seed         uint64           `json:"seed"`
 	Skip         int              `json:"skip"`
 	Max          int              `json:"max"`
-	Select       Selection        `json:"select,omitzero"` // how Max selects examples
+	Select       Selection        `json:"select,omitzero"` // which examples are kept if there are more than Max
 	Shard        Shard            `json:"shard"`
 
 	// These are the denoiser's parameters. They are absent without a denoiser.
@@ -84,11 +84,11 @@ func (c Conditions) turns(examples int) []int {
 	return positions
 }
 
-// spread selects 'turns' examples among the candidates and returns the candidate of the selected example number 'turn',
-// counted from 0. It divides the candidates into consecutive parts, one for each selected example. Part number 'turn'
-// begins at ⌊turn·candidates/turns⌋. A hash of 'turn' selects one candidate of this part, always the same one.
-// Selection in equal steps, without a hash, could follow a pattern in the order of the files and select, for example,
-// the first image of every class.
+// spread selects 'turns' of the candidates. It returns the index of the selected candidate number 'turn', counted from
+// 0. It divides the candidates into consecutive parts, one for each selected example. Part number 'turn' begins at
+// ⌊turn·candidates/turns⌋. A hash of 'turn' selects one candidate of this part, always the same one. Selection in equal
+// steps, without a hash, could follow a pattern in the order of the files and select, for example, the first image of
+// every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

@@ -34,8 +34,8 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
 		}
 		for turn, i := range got {
-			// Each part of the dataset must contribute one example. Then, if the data are sorted by class and no part
-			// is larger than a class, the selection has an example of each class.
+			// The selection must have one example from each part of the dataset. It then has an example of each class,
+			// if the data are sorted by class and no part is larger than a class.
 			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
 				t.Errorf("%+v: position %d at turn %d", c, i, turn)
 			}

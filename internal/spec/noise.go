@@ -2,7 +2,7 @@ package spec
 
 import "github.com/rscert/rscert/internal/choice"
 
-// NoiseKind is the arithmetic in which the noise is added.
+// NoiseKind is the kind of arithmetic that adds the noise to the data.
 type NoiseKind string
 
 // These are the kinds of noise.

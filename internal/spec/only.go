@@ -32,8 +32,9 @@ type Only struct {
 	Choice Choice `json:"choice"`
 	// Run is the ID of the other run.
 	Run string `json:"run"`
-	// Seeds holds the seed of the other run's noise. If the other run has a field Only as well, Seeds also holds the
-	// Seeds in that field. The noise of the new run must have another seed.
+	// Seeds holds the seed of the other run's noise. If the other run was itself restricted to some of the examples of
+	// an earlier run, Seeds also holds the seed of the earlier run, and so on. The noise of the new run must have a
+	// seed that is not in Seeds.
 	Seeds []uint64 `json:"seeds"`
 	// Of is the number of examples of the other run.
 	Of int `json:"of"`
@@ -55,7 +56,8 @@ func (o Only) String() string {
 	return fmt.Sprintf("%d examples that run %s %s", len(o.Examples), o.Run, o.Choice.Did())
 }
 
-// Did returns the verb of a sentence in which the other run is the subject and the selected examples are the object.
+// Did returns a verb for a message, for example "abstained on". In the message, the subject of this verb is the other
+// run, and its object is the selected examples.
 func (c Choice) Did() string {
 	if c == Abstained {
 		return "abstained on"
@@ -63,7 +65,7 @@ func (c Choice) Did() string {
 	return "failed on"
 }
 
-// Says returns a sentence that tells the reader of a report which examples the run has.
+// Says returns a sentence for a report. The sentence says which examples the run has.
 func (o Only) Says() string {
 	return fmt.Sprintf("these are %d of %d examples: only examples that run %s %s. No rate of them is a rate of the dataset",
 		len(o.Examples), o.Of, o.Run, o.Choice.Did())

@@ -11,8 +11,8 @@ func only(examples ...int) Only {
 	return Only{Choice: Failed, Run: "0123", Seeds: []uint64{1}, Of: 100, Examples: examples}
 }
 
-// If the field Only selects examples, Skip, Max, Select and Shard must treat the selected examples as if they were the
-// whole dataset.
+// The field Only selects examples. The parameters Skip, Max, Select and Shard must then apply to the list of these
+// examples instead of the whole dataset.
 func TestOnlyPositions(t *testing.T) {
 	selected := only(3, 4, 7, 20, 21, 22, 90)
 	for _, c := range []struct {

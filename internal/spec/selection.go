@@ -9,13 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Selection is the rule that selects examples if Max limits their number.
+// Selection is the rule that selects examples if Conditions.Max limits the number of examples.
 type Selection uint8
 
 // These are the ways of selecting examples.
 const (
 	First  Selection = iota // the first examples
-	Spread                  // one example from each of Max parts of the dataset, for data sorted by class
+	Spread                  // one example from each of Max consecutive parts; for datasets that are sorted by class
 )
 
 // Selections lists all selections.

@@ -1,5 +1,5 @@
-// Package spec defines experiments. An experiment consists of a model, data and noise, the way in which they are
-// combined, and the device that runs the model. Package experiment opens experiments.
+// Package spec defines experiments. An experiment consists of a model, data, noise, the parameters that say how to
+// combine them, and the device that runs the model. Package experiment opens experiments.
 package spec
 
 import (
@@ -44,16 +44,17 @@ type Spec struct {
 	// FixedSeed is the seed of the noise, for example to repeat the noise of another run. If FixedSeed is nil, the
 	// system draws a random seed.
 	FixedSeed *uint64
-	// FixedSelect says which examples are used if Max limits their number. If FixedSelect is nil, the order of the data
-	// determines the selection.
+	// FixedSelect says which examples are used if Max limits their number. If FixedSelect is nil, the function
+	// experiment.Open chooses the rule from the order of the data.
 	FixedSelect *Selection
 
-	// ModelLayout means that the values of a flat row have the same order as the values of the model's input.
-	// ModelLayout replaces Layout if the data are flat rows and the model takes images. The function experiment.Open
-	// sets Layout to this order.
+	// ModelLayout means that the values of a flat row have the same order as the values of the model's input. If the
+	// data are flat rows and the model takes images, the function experiment.Open then sets Layout to the layout of the
+	// model's input.
 	ModelLayout bool
 
-	// Lattice is another run's lattice, on which the noise is drawn. If Lattice is nil, the data determine the lattice.
+	// Lattice, if not nil, is the lattice of another run, and the noise of this experiment is drawn on it. If Lattice
+	// is nil, the data determine the lattice.
 	Lattice *RunLattice
 
 	// Scales says where the scales in SigmaColumns come from. The function experiment.Open fills in SigmaColumns.
@@ -63,7 +64,8 @@ type Spec struct {
 	// kind Float.
 	Requests *Requests
 
-	// Expected are the digests that the files must have, to repeat a run.
+	// Expected holds the digests of the files of a recorded run. An experiment that repeats this run needs the same
+	// files.
 	Expected Expected
 
 	Library string // path of ONNX Runtime; if empty, rscert searches for it
@@ -75,7 +77,7 @@ type Spec struct {
 
 // RunLattice is the lattice that a run's run.json records.
 type RunLattice struct {
-	Inputs    string  // describes the lattice of the run's data, as dataset.Lattice.String does
+	Inputs    string  // the lattice of the run's data, as the text that dataset.Lattice.String returns
 	Quantised bool    // the classifier clamps its inputs to [Low, High] and rounds them to a lattice
 	Low, High float64 // 0 unless Quantised
 	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. If Round is false,
@@ -91,7 +93,7 @@ type LatticeColumn struct {
 	Low, High float64 // 0 unless Quantised
 }
 
-// Requests describes the inputs of requests.
+// Requests describes the inputs that arrive one by one in requests.
 type Requests struct {
 	Shape []int // shape of an input, in the form of Dataset.Shape
 	Bytes bool  // values are bytes divided by 255
@@ -100,8 +102,8 @@ type Requests struct {
 // Idle names a flag that has no effect without another flag.
 type Idle struct{ Flag, Without string }
 
-// Settle sets fields that other fields determine. It returns the flags that have no effect, and sets the parameters of
-// these flags in Conditions to zero.
+// Settle fills in the fields that follow from other fields. It returns the flags that have no effect. If such a flag
+// belongs to a field of Conditions, Settle clears this field.
 func (s *Spec) Settle() (idle []Idle) {
 	s.Noise = cmp.Or(s.Noise, Lattice)
 	if s.Noise != Lattice {
@@ -168,8 +170,8 @@ func Missing(names ...param.Name) error {
 	return hint.Add(BadInputf("%s", said), "see 'rscert certify %s'", param.Help)
 }
 
-// MissingParameters returns the required parameters that are not given. A sigma of 0 counts as missing only if other
-// parameters are missing too.
+// MissingParameters returns the required parameters that are not given. If only sigma is missing, the list is empty,
+// because Validate itself refuses a sigma of 0.
 func (s Spec) MissingParameters() (names []param.Name) {
 	if slices.Contains(s.Models(), "") {
 		names = append(names, param.Model)
@@ -232,7 +234,8 @@ func (s Spec) validateDenoiser() error {
 	return CheckChannelValues(param.Std, s.Std)
 }
 
-// CheckChannelValues checks each value of the parameter 'mean' or 'std' separately.
+// CheckChannelValues checks that the values of the parameter 'mean' or 'std' are finite as float32, and that the values
+// of 'std' are above 0.
 func CheckChannelValues(of param.Name, values []float64) error {
 	for _, v := range values {
 		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {

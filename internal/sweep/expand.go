@@ -15,8 +15,8 @@ import (
 // Expand replaces each path that is a folder of runs by the runs in the folder. A folder of runs has no run of its own,
 // and its subfolders hold runs. If the folder holds a sweep, the runs have the order of the sweep's points; otherwise
 // they have the order of their names. If a path is a file sweep.json, Expand replaces it by those runs of the sweep
-// that no other path names. So the shell pattern FOLDER/* gives each run only once. The result 'missing' lists the
-// folders of points that have not begun.
+// that no other path names. The shell pattern FOLDER/* matches both sweep.json and the folders of the runs, so the
+// result would otherwise hold each run twice. The result 'missing' lists the folders of points that have not begun.
 func Expand(paths []string) (runs, missing []string, err error) {
 	for _, path := range paths {
 		inside, absent, err := runsOf(path)
@@ -37,7 +37,7 @@ func Expand(paths []string) (runs, missing []string, err error) {
 	return runs, missing, nil
 }
 
-// runsOf returns the runs that a path stands for: the runs of a folder of runs, or the path itself.
+// runsOf returns the runs inside the path if the path is a folder of runs. Otherwise it returns the path itself.
 func runsOf(path string) (runs, missing []string, err error) {
 	dir := path
 	if filepath.Base(path) == File {
@@ -62,7 +62,7 @@ func runsOf(path string) (runs, missing []string, err error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil || holdsRun(path) {
-		return []string{path}, nil, nil // if the path names no run, the reader of runs refuses it
+		return []string{path}, nil, nil // the path may not be a run; the function that reads the run then refuses it
 	}
 	for _, e := range entries {
 		if folder := filepath.Join(path, e.Name()); e.IsDir() && !strings.HasPrefix(e.Name(), ".") && holdsRun(folder) {

@@ -1,6 +1,6 @@
 // Package sweep describes sweeps. A sweep is a set of runs of 'certify' that differ in a few parameters. A Grid lists
-// the values of these parameters, and Grid.Points returns the runs. A sweep has a folder, which holds the run folder of
-// each point and a Record of the sweep.
+// the values of these parameters, and Grid.Points returns one Point for each run. A sweep has a folder, which holds the
+// run folders of all points and a Record of the sweep.
 package sweep
 
 import (
@@ -77,7 +77,7 @@ func (g Grid) Points() []Point {
 	return points
 }
 
-// Find returns the number of the point with a name.
+// Find returns the index of the point that has the given name, and whether there is such a point.
 func Find(points []Point, name string) (int, bool) {
 	k := slices.IndexFunc(points, func(p Point) bool { return p.Name == name })
 	return k, k >= 0
@@ -85,7 +85,7 @@ func Find(points []Point, name string) (int, bool) {
 
 // shortNames returns a name for each value. These names can be parts of a folder's name. For the path of a model, the
 // name is the last part of the path without the extension .onnx. If two values would get the same name, every value
-// gets its full text instead. If two of these names are still equal, each name ends with the number of its value.
+// gets its full text instead. If two of the full texts are equal too, shortNames appends its index to each of them.
 func shortNames(values []string) []string {
 	for _, name := range []func(string) string{lastPart, fullText} {
 		names := make([]string, len(values))
@@ -133,7 +133,8 @@ func distinct(names []string) bool {
 	return true
 }
 
-// shorten replaces the name of a point by a number if the name is too long for a folder, or equal to another name.
+// shorten renames all points to 'point-0', 'point-1' and so on, if one of the names is too long for a folder, or if two
+// names are equal.
 func shorten(points []Point) {
 	var names []string
 	long := false

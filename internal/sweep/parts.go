@@ -18,7 +18,7 @@ type Parts struct {
 }
 
 // ReadParts reads the records in the folders of a sweep's parts. Each part may hold shards of all points, or of some
-// points. It returns nil if no folder holds the record of a sweep.
+// points. If no folder holds the record of a sweep, ReadParts returns nil.
 func ReadParts(dirs []string) (*Parts, error) {
 	var p *Parts
 	for k, dir := range dirs {

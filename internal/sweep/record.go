@@ -99,8 +99,8 @@ func (r Record) Folders(dir string) []string {
 
 // Start starts or resumes the sweep in the folder dir. If the argument 'resume' is true and the folder holds a record,
 // Start compares this record with r. Otherwise Start writes r into the folder, which must be empty or missing. Several
-// processes can start the same sweep at the same time. One of them writes the record, and Start treats the other
-// processes as if they had started later.
+// processes can start the same sweep at the same time. One of them writes the record. In each other process, Start then
+// compares this record with r, as if the process had started later.
 func Start(dir string, r Record, resume bool) error {
 	err := r.join(dir, resume)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +112,8 @@ func Start(dir string, r Record, resume bool) error {
 	return spec.BadInput(r.join(dir, resume))
 }
 
-// join compares the record with the record in the folder dir. If the folder holds no record, the error is
-// fs.ErrNotExist.
+// join compares r with the record in the folder dir. If the folder holds no record, the error is fs.ErrNotExist. If the
+// folder holds a record and the argument 'resume' is false, the error is runfolder.ErrExists.
 func (r Record) join(dir string, resume bool) error {
 	then, err := Read(dir)
 	switch {
@@ -139,7 +139,7 @@ func (r Record) begin(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := checkEmpty(dir); err != nil { // MISSING/../FOLDER cannot be read until MkdirAll has made MISSING
+	if err := checkEmpty(dir); err != nil { // again: a path like MISSING/../FOLDER is readable only now
 		return err
 	}
 	text, err := r.text()
@@ -147,7 +147,7 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer func() { _ = os.Remove(temporary) }() // the record is a second link to the file, so it stays
+	defer func() { _ = os.Remove(temporary) }() // the folder keeps the same file under the name File
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func checkEmpty(dir string) error {
 }
 
 // same returns an error unless both records describe the same sweep. The versions of rscert may differ, because each
-// run compares the versions.
+// run of the sweep compares the versions when it is resumed.
 func (r Record) same(dir string, now Record) error {
 	var differs error
 	switch {

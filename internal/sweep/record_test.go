@@ -17,7 +17,7 @@ import (
 
 var twoSigmas = Axis{"sigma", []string{"0.25", "0.5"}}
 
-// begin makes an empty run.json in a folder.
+// begin makes an empty run.json in each folder.
 func begin(t *testing.T, folders ...string) {
 	t.Helper()
 	for _, folder := range folders {
@@ -70,7 +70,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Read refuses a record that was changed, that is newer, or whose names lead out of the folder.
+// Read must refuse a record that was changed, a record in a newer format, and a record with the name of a point that
+// leads out of the folder.
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +174,7 @@ func TestReadParts(t *testing.T) {
 	}
 }
 
-// The tasks of a job array start at the same time, and may begin the same sweep.
+// Several processes that start the same sweep at the same time, such as the tasks of a job array, must all succeed.
 func TestStartTogether(t *testing.T) {
 	for range 50 {
 		dir := filepath.Join(t.TempDir(), "sweep")

@@ -24,7 +24,7 @@ type csvRows struct {
 }
 
 func (r *csvRows) readHeader(line []byte) error {
-	r.first = bytes.Clone(line) // the next line overwrites the buffer
+	r.first = bytes.Clone(line) // a copy, because the next line overwrites the bytes of 'line'
 	r.comma = separator(line)
 	if n := bytes.Count(line, []byte{r.comma}) + 1; n > maxColumns {
 		return fmt.Errorf("%d columns; at most %d are read", n, maxColumns)
@@ -105,7 +105,7 @@ func (r *csvRows) checkFields(n int) error {
 
 // addQuoted adds a line that contains quotes.
 func (r *csvRows) addQuoted(line []byte) error {
-	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // twice, because n includes quoted commas
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // double: n also counts commas within quotes
 		return r.checkFields(n)
 	}
 	fields, err := splitQuoted(line, r.comma)

@@ -13,9 +13,9 @@ import (
 var pow10 = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseDecimal parses plain decimals such as -12.5, without exponent, whose digits fit in 53 bits. One correctly
-// rounded division by an exact power of ten then gives the nearest float64 (Clinger 1990). The result ok is false for
-// all other text.
+// parseDecimal parses decimals such as -12.5. The decimal must have no exponent, and its digits must form an integer of
+// at most 2⁵³. One correctly rounded division of this integer by an exact power of ten then gives the nearest float64
+// (Clinger 1990). The result 'ok' is false for all other text.
 func parseDecimal(b []byte) (x float64, ok bool) {
 	i, neg := 0, false
 	if len(b) > 0 && b[0] == '-' {

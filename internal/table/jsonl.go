@@ -112,9 +112,9 @@ func jsonError(err error) error {
 	return errors.New(quote.Name(strings.TrimPrefix(err.Error(), "json: ")))
 }
 
-// flatObject recognises objects that hold only plain keys with numbers or booleans. It makes the reading of big files
-// fast, because their lines are such objects. It returns the text inside the braces. The package encoding/json parses
-// all other lines, valid or not.
+// flatObject recognises a JSON object in which every key is plain and every value is a number or a boolean. It returns
+// the text inside the braces. The lines of big files usually hold such objects, and flatObject and nextPair parse them
+// fast. The package encoding/json parses all other lines.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false
@@ -148,7 +148,8 @@ func plainKey(key []byte) bool {
 	return true
 }
 
-// nextPair splits the first "key": value from the text that flatObject returned.
+// nextPair cuts the first key and its value from the text that flatObject returned. The result 'after' is the rest of
+// the text.
 func nextPair(rest []byte) (key, value, after []byte) {
 	end := bytes.IndexByte(rest[1:], '"') + 1
 	key = rest[1:end]

@@ -56,8 +56,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// takeSeed keeps the Seed that follows from the first row's checksum. Read does not know which run wrote the file, so
-// it checks the other rows with this Seed.
+// takeSeed keeps the Seed that FindCSV or FindJSON found in the first row. Read cannot compute the Seed itself, because
+// it does not know which run wrote the file. It checks all rows with the Seed of the first row.
 func (t *Table) takeSeed(s checksum.Seed, found bool) {
 	if found {
 		t.seed = s

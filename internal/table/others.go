@@ -17,15 +17,15 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// TextColumn is a column that the caller did not ask for, as text. An empty text means that the row has no value. Line
-// breaks within a value are spaces, because a row of a table is one line.
+// TextColumn is a column that the caller did not ask for. It holds the values as text. An empty text means that the row
+// has no value. Read replaces a line break within a value by a space, because a row of a table is one line.
 type TextColumn struct {
 	Name   string
 	Values []string
 }
 
-// Others returns the columns that Read kept because of Options.KeepOthers, in the order of the file. Checksums are not
-// among them, because a checksum is about the line of the input.
+// Others returns the columns that Read kept because of Options.KeepOthers, in the order of the file. The column of
+// checksums is left out, because each checksum belongs to a whole line of the input.
 func (t *Table) Others() []TextColumn {
 	var all []TextColumn
 	for _, c := range t.others {
@@ -46,7 +46,7 @@ func (r *reader) keep(name string) *TextColumn {
 	return c
 }
 
-// oneLine replaces line breaks, because Read reads only values on one line.
+// oneLine replaces line breaks by spaces, because Read refuses a CSV field that contains a line break.
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
 // addOther adds a text to a column. The first row of the table is row 0.
@@ -87,7 +87,8 @@ func (r *reader) addOtherJSON(key string, value []byte) error {
 	return r.addOther(c, r.N, text)
 }
 
-// fillOthers gives every kept column a value for each row. A row of JSON lines may lack a key.
+// fillOthers appends empty texts to each kept column until it has a value for every row. Columns of JSON lines can be
+// too short, because a line may lack a key.
 func (r *reader) fillOthers() error {
 	for _, c := range r.others {
 		if err := r.hold(int64(2 * (r.N - len(c.Values)))); err != nil {

@@ -60,7 +60,8 @@ func TestOthersOfSelection(t *testing.T) {
 	}
 }
 
-// An archive keeps lists of numbers, one number for each row; a Parquet file keeps flat columns.
+// From an npz archive, Read must keep the lists that hold one number for each row. From a Parquet file, it must keep
+// the flat columns.
 func TestOthersOfBinaryFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npz")
 	err := npz.Write(path, map[string]any{"score": []float32{0.5, 0.25}, "age": []int64{40, 50}, "short": []float64{1},

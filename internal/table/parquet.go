@@ -37,8 +37,8 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Each passes the values of a leaf column in a row group to f, in the order of the rows. The bytes of a value are valid
-// until f returns. A row with several values is an error.
+// Each reads a leaf column of one row group and calls f with each value, in the order of the rows. The bytes of a value
+// are valid until f returns. A row with several values is an error.
 func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v parquet.Value) error) error {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()
@@ -60,7 +60,7 @@ func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v
 	}
 }
 
-// eachOf calls f with the values of a page. The argument 'row' is the number of the first row. eachOf returns the
+// eachOf calls f with each value of a page. The argument 'row' is the number of the first row. eachOf returns the
 // number of the row after the last row.
 func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
 	defer parquet.Release(page)
@@ -159,7 +159,7 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	if err := file.CheckPages(ctx, leaf.ColumnIndex); err != nil {
 		return err
 	}
-	c.Data = make([]float64, 0, min(r.N, 1<<20)) // limited, because the number of rows in the file may be false
+	c.Data = make([]float64, 0, min(r.N, 1<<20)) // limited, because a damaged file may state a false r.N
 	add := func(_ int, v parquet.Value) error {
 		x, ok := Number(v)
 		err := r.checkFinite(x)
@@ -186,8 +186,8 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	return nil
 }
 
-// Number returns a value as a float64: 1 for true and 0 for false. The result ok is false for values that are not
-// numbers.
+// Number returns a value as a float64: 1 for true and 0 for false. The result 'ok' is false for values that are neither
+// numbers nor booleans.
 func Number(v parquet.Value) (x float64, ok bool) {
 	switch v.Kind() {
 	case parquet.Boolean:

@@ -82,7 +82,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		reader := protocol.NewReaderFromBytes(bytes) // this reader allocates no more than its input
+		reader := protocol.NewReaderFromBytes(bytes) // allocates at most len(bytes), whatever sizes the header states
 		header = meta.PageHeader{}
 		err = thrift.NewDecoder(reader).Decode(&header)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
@@ -99,7 +99,7 @@ const mostHeader = 1 << 20
 // with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the
 // limit of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // for the first bytes, which cannot be copies of earlier bytes
+	const start = 64 // 64 bytes more, because the first bytes cannot be copies of earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed
@@ -156,12 +156,13 @@ func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.Compre
 	return nil
 }
 
-// unpackedLength returns the unpacked length of a page, or most + 1 if it is longer.
+// unpackedLength returns the unpacked length of a page. The argument 'most' is the length that the page's header
+// states. For a longer page, unpackedLength returns a length above 'most' or an error.
 func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (n int64, err error) {
 	in := bufio.NewReader(packed)
 	var out io.Reader
 	switch codec {
-	case meta.Snappy: // the length comes first, and the library unpacks no more than this length
+	case meta.Snappy: // the block begins with its unpacked length, and the library unpacks no more
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
 	case meta.Lz4Raw: // for a damaged block, the library would grow its buffer for ever

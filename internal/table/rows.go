@@ -11,7 +11,7 @@ import (
 // A Group holds the rows with the same value in a column.
 type Group struct {
 	Value float64
-	Text  string // the value, if some value of the column is not a number; otherwise ""
+	Text  string // the value as text, if the column holds text; "" if the column holds only numbers
 	Rows  []int  // ascending
 }
 
@@ -71,7 +71,7 @@ func (c *column) groupText() []Group {
 func (t *Table) Select(rows []int) *Table {
 	out := &Table{Path: t.Path, N: len(rows), header: t.header, binary: t.binary, index: map[string]*column{}}
 	for _, c := range t.columns {
-		width := max(1, c.Cols) // columns of text files have Cols 0
+		width := max(1, c.Cols) // Cols is 0 in the columns of a text file
 		kept := make([]float64, 0, len(rows)*width)
 		for _, i := range rows {
 			kept = append(kept, c.Data[i*width:(i+1)*width]...)
@@ -91,7 +91,8 @@ func (t *Table) Select(rows []int) *Table {
 	return out
 }
 
-// origin returns the line of row i in the file, or the row number in an archive.
+// origin returns the number of the line that holds row i. For a binary file, which has no lines, it returns the number
+// of the row in the file.
 func (t *Table) origin(i int) int {
 	if t.binary && len(t.lines.shifts) == 0 {
 		return i

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// BenchmarkScannersBesideStandardLibrary parses the same rows in two ways: with this package, and with only
-// encoding/csv or encoding/json and strconv. This package also verifies checksums and keeps the line numbers of rows
-// for errors.
+// BenchmarkScannersBesideStandardLibrary parses the same rows in two ways: with this package, and with the standard
+// library alone (strconv, and encoding/csv or encoding/json). This package also verifies checksums and keeps the line
+// numbers of rows for errors.
 func BenchmarkScannersBesideStandardLibrary(b *testing.B) {
 	var c, j bytes.Buffer
 	c.WriteString("score,label\n")

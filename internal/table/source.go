@@ -185,10 +185,10 @@ func (r *reader) addField(c *column, field []byte) error {
 	return nil
 }
 
-// addText adds a field that is not a number to a column that may hold text.
+// addText adds a field that is not a number. The column must be one of Options.Texts.
 func (r *reader) addText(c *column, field []byte) error {
 	text := string(field)
-	if len(field) > 0 && field[0] == '"' { // this is JSON text; the CSV parser has already removed quotes
+	if len(field) > 0 && field[0] == '"' { // a text in JSON; in CSV, the parser has already removed the quotes
 		if err := json.Unmarshal(field, &text); err != nil {
 			return jsonError(err)
 		}

@@ -35,12 +35,14 @@ type Options struct {
 	Match func(name string) bool
 	// Matrices lists the arrays of an npz archive that may be 2-D. Matrices has no effect on text.
 	Matrices []string
-	// KeepOthers also keeps all other columns, as text, for commands that copy a file (Table.Others). It has no effect on
-	// lists, groups and arrays of text or of more than one dimension, which have no place in a CSV file.
+	// KeepOthers also keeps all other columns, as text, for commands that copy a file (Table.Others). A CSV file cannot
+	// hold the lists and groups of a Parquet file, or arrays of several dimensions. So Read drops these columns, and
+	// also arrays of text.
 	KeepOthers bool
 	// AllowNonFinite accepts NaN and ±Inf, which are errors otherwise.
 	AllowNonFinite bool
-	// Progress, if not nil, receives the number of bytes read since its last call (before unpacking).
+	// Progress, if not nil, receives the number of bytes that were read from the file since its last call. For a
+	// compressed file, these are compressed bytes.
 	Progress func(bytes int64)
 	// Input is the input for the path "-". If it is nil, os.Stdin is used.
 	Input io.Reader
@@ -51,10 +53,10 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name of a column of the file. The argument 'name' is the column's name in the file. If
-// this name is wanted, knownName returns it. Otherwise knownName returns the name in lower case, if this lower-case
-// name is wanted and no column of the file has exactly this lower-case name. knownName returns "" for a column that is
-// not wanted.
+// knownName returns the name that the caller uses for a column, or "" if the caller does not want the column. The
+// argument 'name' is the column's name in the file. If the caller wants this name, knownName returns it unchanged.
+// Otherwise, if the caller wants the name in lower case and no other column of the file has the lower-case name,
+// knownName returns the lower-case name.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -85,7 +87,7 @@ type column struct {
 	name string
 	Matrix
 	matrix bool     // wanted as a 2-D array, whatever the dimensions in the file
-	text   []string // the values that are not numbers, and "" for numbers; shorter than Data if only numbers follow
+	text   []string // a value that is not a number, or "" for a number; may end before Data, if only numbers follow
 }
 
 // Matrix is a 2-D array, row-major.
@@ -152,11 +154,11 @@ func (t *Table) add(c *column) {
 	t.index[c.name] = c
 }
 
-// A reader fills a table with the columns and values that it finds in a format.
+// A reader reads a file of any supported format into its Table.
 type reader struct {
 	*Table
 	opt   Options
-	held  int64 // bytes of the columns and, for a binary format, of the whole file
+	held  int64 // bytes in memory: the columns and, for a binary format, the whole file
 	limit int64 // limit of 'held'
 }
 
@@ -174,8 +176,8 @@ func (r *reader) choose(name string) (*column, error) {
 	return c, nil
 }
 
-// require returns an error about the first required column that is missing. The argument 'format' formats the missing
-// column's name and the list of the file's names.
+// require returns an error about the first required column that is missing. The argument 'format' is the text of the
+// error, with one verb for the column's name and one for the list of the names in the file.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
 		if r.index[name] == nil { // quote.Name makes names printable, on one line and not too long
@@ -185,7 +187,7 @@ func (r *reader) require(format string, has []string) error {
 	return nil
 }
 
-// hold reserves memory for values. It returns an error if this exceeds the limit.
+// hold reserves memory for values. It returns an error if the reader would then hold more than its limit.
 func (r *reader) hold(values int64) error {
 	const bytes = 8
 	if values > (r.limit-r.held)/bytes {

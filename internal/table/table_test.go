@@ -135,7 +135,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	defer writer.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, _ = writer.Write([]byte("a\n")) // the call of Read is in progress
+		_, _ = writer.Write([]byte("a\n")) // Write returns when Read has read this text
 		cancel()
 	}()
 	if _, err := Read(ctx, Stdin, Options{Input: silent}); !errors.Is(err, context.Canceled) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Writer writes CSV for Read: a header, then rows of numbers. It writes each number as the shortest decimal from which
-// Read gets exactly the same number. Flush returns the first error.
+// Writer writes CSV for Read: a header, then rows of numbers. It writes each number as the shortest decimal that Read
+// parses to exactly the same number. Flush returns the first error.
 //
 //	w := table.NewWriter(f)
 //	w.Header("index", "lower", "upper")
@@ -76,7 +76,7 @@ func (w *Writer) add(line []byte) {
 	w.fields++
 }
 
-// EndRow ends the row. A row without a field for each column is an error.
+// EndRow ends the row. It is an error if the number of fields in the row differs from the number of columns.
 func (w *Writer) EndRow() {
 	if w.columns == 0 {
 		w.columns = w.fields

@@ -87,7 +87,7 @@ func goList(system string, args ...string) ([]string, error) {
 }
 
 // licences lists a module's licence files. The files lie in the module's root, in the folders of the linked packages,
-// or in the folders between the root and these.
+// or in the folders between the root and a linked package.
 func (m module) licences() (files []string, err error) {
 	folders := []string{m.dir}
 	for _, folder := range m.folders {

@@ -1,9 +1,9 @@
 // Command mutate changes one operator or number of a package at a time, and runs the short tests that reach the changed
 // code. See CONTRIBUTING.md.
 //
-// The changes come from ooze. The source tree stays unchanged, because the compiler reads a mutant in place of the file
-// (go build -overlay). At first each test runs once by itself. This measures the time of the test and finds the lines
-// that it reaches. The quick tests then run first against each mutant.
+// The library ooze makes the changes. The source tree stays unchanged, because the compiler reads a mutant in place of
+// the file (go build -overlay). At first each test runs once by itself. This measures the time of the test and finds
+// the lines that it reaches. The quick tests then run first against each mutant.
 package main
 
 import (

@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-// These programs list functions above a complexity.
+// Each of these programs lists the functions whose complexity exceeds a given number.
 const (
 	gocyclo  = "github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0"
 	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
@@ -34,7 +34,7 @@ type shape struct {
 	files, functions        []int // number of lines of each file and of each function
 	comments, code          int   // lines with only a comment; lines with code
 	allComments             int   // lines with a comment, including tests
-	inverted, soMany, thats int   // counts of the phrases in comments that the patterns below match
+	inverted, soMany, thats int   // how often the patterns below match in comments
 	examples                int
 	cyclomatic, cognitive   int // number of functions with a complexity above 15
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// These constants are the settings of the tables of digits.
+// These constants are parameters of the table that the function digits prints.
 const (
 	datasetDelta = 0.05
 	threshold    = 0.7
 )
 
-// digits compares certification by votes with certification by scores. It uses the saved scores of one run. It also
-// bounds the confidences of the classes that votes certify, and of the classes that scores certify.
+// digits compares certification by votes with certification by scores. It uses the saved scores of one run. For each
+// method, it also bounds the confidences of the certified classes.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

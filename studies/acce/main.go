@@ -110,8 +110,9 @@ func oneSetting() []admm.Params {
 	return out
 }
 
-// found holds the calibration errors for one set of intervals: without an attack (clean), as each solver finds them,
-// and the exact maximum. It also holds the time that each solver took, in seconds.
+// found holds calibration errors for one set of intervals. The field 'clean' is the error without an attack, and the
+// field 'exact' is the exact maximum under attack. Further fields hold the errors that the solvers find, and the times
+// that the solvers took, in seconds.
 type found struct {
 	ratio                                      float64 // R/σ of a random instance
 	clean, brier, dece, pair, grid, exact      float64
@@ -264,9 +265,10 @@ func (s solver) countBelow(all []found, other string) string {
 	return fmt.Sprint(count)
 }
 
-// byRadius prints, for small, middle and large radii, the mean share of the exact value that each estimate reaches.
+// byRadius prints the mean ratio of each estimate to the exact value, in percent. It prints one row for small radii,
+// one for middle radii and one for large radii.
 func byRadius(all []found) {
-	estimates := solvers[:len(solvers)-1] // without the last solver, the exact one
+	estimates := solvers[:len(solvers)-1] // all solvers except the last one, which is exact
 	fmt.Print("| R/σ | instances |")
 	for _, s := range estimates {
 		fmt.Print(" ", s.name, " |")

@@ -78,7 +78,7 @@ func settings(instances int) error {
 				if err != nil {
 					return err
 				}
-				if top = max(top, found); one >= top-5e-5 { // equal to four decimals counts as at least as good
+				if top = max(top, found); one >= top-5e-5 { // a tie to four decimals counts as a win of ADMM
 					wins[g][k]++
 				}
 			}

@@ -68,7 +68,7 @@ func (l law) nearGaps(n int, seed uint64, ce, variation float64) ([]float64, err
 	return gaps, nil
 }
 
-// nearRepeats is the number of samples behind each mean.
+// nearRepeats is the number of samples that meanGaps draws for each mean.
 const nearRepeats = 16
 
 // meanGaps returns the mean of nearGaps over nearRepeats samples.
@@ -104,7 +104,7 @@ func nearCalibration(minPower, maxPower int) error {
 	for _, l := range laws() {
 		ce, variation := l.truth()
 		if l.function.name == "s" {
-			ce, variation = 0, 1 // exact; the sums in the function 'truth' have rounding errors
+			ce, variation = 0, 1 // the exact values, because truth() has rounding errors
 		}
 		for power := max(3, minPower); power <= min(6, maxPower); power++ {
 			n := int(math.Pow10(power))

@@ -18,7 +18,7 @@ func (f function) heading(ce, variation float64) string {
 	return line + ":"
 }
 
-// readGaps reads from the page the tables that measureGaps printed.
+// readGaps reads the tables of measureGaps from the page.
 func readGaps(path string) ([][]curve, error) {
 	page, err := os.ReadFile(path)
 	if err != nil {

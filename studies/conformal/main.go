@@ -1,8 +1,9 @@
-// Command conformal compares rules of prediction sets on saved scores. It divides the examples of a run at random into
-// calibration examples and queries, many times. It prints a table for docs/conformal.md, with the mean size and the
-// coverage of the sets of each rule. The further arguments name, for each ρ = radius/σ, the scores of the same examples
-// under attack: the scores of worst.npz, which 'rscert attack --keep all' writes. The divisions are the same for all
-// rules and attacks.
+// Command conformal compares rules that make prediction sets from saved scores. It divides the examples of a run at
+// random into calibration examples and queries, many times. It prints a table for docs/conformal.md, with the mean size
+// and the coverage of the sets of each rule. Each further argument is RHO=SCORES, where RHO is radius/σ and SCORES is a
+// file with the scores of the same examples under attack. To make this file, 'rscert attack --keep all' writes the
+// attacked examples to worst.npz, and 'rscert certify' saves their scores. The divisions are the same for all rules and
+// attacks.
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label \
 //	  --save-scores --out run
@@ -42,7 +43,7 @@ func main() {
 	}
 }
 
-// example holds the probabilities [n·m] of the noisy copies of an example.
+// example holds an example's label and the model's probabilities for its noisy copies, one copy after the other.
 type example struct {
 	label int
 	probs []float64
@@ -181,7 +182,7 @@ func (d data) measure(r rule, splits int, attacked data) (f figures, err error) 
 	return f, err
 }
 
-// fit fits a predictor on some examples. It uses the first draws of each example.
+// fit fits a predictor on some examples. It uses the first design.M noisy copies of each example.
 func (d data) fit(design *conformal.Design, which []int) (*conformal.Predictor, error) {
 	if design.M > d.draws || design.QueryM > d.draws {
 		return nil, fmt.Errorf("the run has %d draws, and the rule %s needs %d", d.draws, design.Rule, max(design.M, design.QueryM))
@@ -200,7 +201,7 @@ func (d data) fit(design *conformal.Design, which []int) (*conformal.Predictor, 
 	return c.Predictor(d.classes)
 }
 
-// query returns the set of an example.
+// query returns the prediction set of an example.
 func (d data) query(p *conformal.Predictor, e example) ([]int, error) {
 	thresholds, counts := p.Thresholds(""), make([]int64, d.classes)
 	var verdicts []conformal.Verdict

@@ -57,8 +57,7 @@ func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	return found
 }
 
-// checkMark reports a mark 'made' whose name is not the name of a part of a study. It also reports a mark 'test' that
-// names a missing test.
+// checkMark reports a mark 'made' that names no part of a study, and a mark 'test' that names a missing test.
 func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bool) {
 	t.Helper()
 	if kind == "made" {

@@ -2,8 +2,9 @@
 //
 //	go run ./studies/papers docs/papers/cohen2019.md | go run ./studies/page docs/papers/cohen2019.md
 //
-// The program runs each block of the page that follows the mark "run by: make papers", as bash, one after the other. If
-// the place of a result follows the block, the program prints the output of the block for this place:
+// In the page, the mark "run by: make papers" stands before each block that the program must run. The program runs
+// these blocks with bash, one after the other. If the marks "made" and "end" follow a block, the program prints the
+// output of the block between the same marks:
 //
 //	<!-- needs: FILE -->
 //	<!-- run by: make papers -->
@@ -14,8 +15,9 @@
 //	<!-- end: NAME -->
 //
 // The mark "needs" is optional and may be repeated. If FILE is missing, the program skips the block and says so; the
-// page then keeps the result of an earlier run. The blocks run in the folder out/papers/PAGE. In this folder, testdata
-// is the folder of that name in the checkout, img is docs/img/papers, and data is the folder of -data.
+// page then keeps the result of an earlier run. The blocks run in the folder out/papers/PAGE. This folder holds three
+// links: 'testdata' leads to testdata in the checkout, 'img' leads to docs/img/papers, and 'data' leads to the folder
+// that the flag -data names.
 //
 // The program computes nothing itself: every number in its output is a number that a command prints.
 package main
@@ -70,9 +72,9 @@ func main() {
 // step is a block of a page that this program runs.
 type step struct {
 	heading string   // heading above the block
-	needs   []string // files without which the block is skipped, relative to the folder of the page
+	needs   []string // if one of these files is missing, the block is skipped; relative to out/papers/PAGE
 	script  string   // the block, without its indent
-	part    string   // name of the place for the output; empty if the page does not show the output
+	part    string   // name in the mark "made"; empty if the page does not show the output
 }
 
 const runMark = "<!-- run by: make papers -->"
@@ -170,8 +172,8 @@ func (s step) run(folder string, w io.Writer) error {
 	return err
 }
 
-// marked returns the output of a block for studies/page. Tables in Markdown stay as they are; other output becomes a
-// block of code.
+// marked returns the output of a block between marks that studies/page reads. Tables in Markdown stay as they are;
+// other output becomes a block of code.
 func marked(part, output string) string {
 	output = strings.Trim(output, "\n")
 	if !strings.HasPrefix(output, "|") {

@@ -174,7 +174,7 @@ func readScores(path string) (examples []example, err error) {
 	}
 }
 
-// tempered returns the example with its first n samples, at another temperature.
+// tempered returns the first n samples of the example, with their scores at another temperature.
 func (e example) tempered(n int, temperature float64) example {
 	e.selection = append([]float32(nil), e.selection...)
 	e.estimation = append([]float32(nil), e.estimation[:n*e.classes]...)
@@ -206,8 +206,8 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// The function 'certified' returns only the bounds for the certified class, which are the bounds at radii up to the
-// certified radius.
+// The function 'certified' returns the bounds that hold for the certified class. These are the bounds at radii up to
+// the certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
@@ -383,8 +383,8 @@ func drawWidths(path string, widths map[string][]float64) error {
 	return os.WriteFile(path, svg, 0o644)
 }
 
-// meanWidths prints how far the lower bounds at α = 0.001 lie below the mean, averaged over repetitions. Nearly all the
-// data are close to 1.
+// meanWidths prints the difference between the mean and each lower bound at α = 0.001, as an average over repetitions.
+// The data are synthetic, and nearly all of them are close to 1.
 func (s study) meanWidths() error {
 	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
 	fmt.Fprint(s, "| data | n |")
@@ -455,8 +455,8 @@ func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	return cert.Bounds["weighted_mean"], err
 }
 
-// meanBounds returns the names of the bounds on means that users would choose: the sound ones, except the confidence
-// sequence, which is looser than prpl-eb at a fixed n.
+// meanBounds returns the names of all sound bounds on means, except the confidence sequence. Users would not choose
+// that one, because it is looser than prpl-eb at a fixed n.
 func meanBounds() (names []certify.MeanBound) {
 	for _, row := range certify.MeanBounds() {
 		if row.Sound && row.Name != certify.PrPlSequence {

@@ -21,7 +21,7 @@ import (
 // Curve is the name of a chart.
 type Curve string
 
-// These are the charts, with the default first. Package reliability draws UnderAttack.
+// These are the charts, with the default first. Package acceplot does not draw UnderAttack; package reliability does.
 const (
 	UnderAttack Curve = "under-attack"
 	Solvers     Curve = "solvers"
@@ -86,7 +86,7 @@ func radiusTitle(inputs []Input) string {
 	return norm.Title() + " radius"
 }
 
-// curveOf returns a line with the value of each result that has one.
+// curveOf returns a line with a point for each result that has a value.
 func curveOf(results []acce.Result, value func(acce.Result) *float64) (l picture.Line) {
 	l.Marks = true
 	for _, r := range results {
@@ -97,7 +97,8 @@ func curveOf(results []acce.Result, value func(acce.Result) *float64) (l picture
 	return l
 }
 
-// examples describes the examples of the results. It returns their number if they are the same at every radius.
+// examples returns text for a title or a legend. If the examples are the same at every radius, the text gives their
+// number. Otherwise it is empty.
 func examples(in Input) string {
 	if r := in.Results[0]; r.SameExamples {
 		return fmt.Sprintf(" (the same %d examples at every radius)", r.N)

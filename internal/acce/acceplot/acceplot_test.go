@@ -97,7 +97,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// The lines of the Lagrangian hold the terms of the steps.
+// The line of the Lagrangian must have a point for each step. The height of the point is the sum of the step's terms.
 func TestLagrangianLines(t *testing.T) {
 	run := searchRun()
 	l := byStep(run, "", 0, func(r admm.Residuals) float64 { return r.Lagrangian.Value() })

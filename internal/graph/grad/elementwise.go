@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// This file holds the rules of functions of single numbers. It also holds the rules of sums, products, extremes and
-// choices of several numbers.
+// This file holds the rules of operators that apply a function to each element of their input. It also holds the rules
+// of operators that combine several inputs element by element, such as Add, Mul, Max and Where.
 
 // The function 'unary' returns the rule of a function of one input. The function 'gradient' adds the nodes that compute
 // the gradient in this input.

@@ -96,8 +96,8 @@ func (t *tape) swapLast(x string, rank int) string {
 	return t.transpose(x, perm)
 }
 
-// The method 'reduce' adds a node that reduces x over the axes. From operator set 18 on (for sums, from 13 on), the
-// axes are an input of the node. In older operator sets they are an attribute.
+// The method 'reduce' adds a node that reduces x over the axes. In older operator sets, the axes are an attribute of
+// the node. In newer operator sets, they are an input: from 13 on for sums, and from 18 on for the other operators.
 func (t *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if len(axes) == 0 {
 		return x
@@ -209,8 +209,9 @@ func (t *tape) equal(x, y string) string {
 	return t.Op("Not", t.Op("Or", t.Op("Less", x, y), t.Op("Greater", x, y)))
 }
 
-// scatter adds a node that writes updates into a tensor of zeros, at the indices along an axis. If the argument 'add'
-// is true, the node sums all updates of an index, so an index may occur several times.
+// scatter adds a node that writes the elements of 'updates' into the tensor 'zeros', at the positions that 'indices'
+// gives along an axis. If a position occurs several times, the argument 'add' must be true. The node then adds up all
+// updates at this position.
 func (t *tape) scatter(zeros, indices, updates string, axis int64, add bool) string {
 	op, attributes := "ScatterElements", []*onnxpb.AttributeProto{graph.IntAttribute("axis", axis)}
 	if t.opset < 11 {

@@ -30,11 +30,12 @@ const Advice = "attacks that use no gradients work on every model"
 // errUnused reports that no gradient reaches the input.
 var errUnused = hint.New("the loss has no gradient in the model's input", Advice)
 
-// Append appends nodes that compute the gradient of the sum of all losses with respect to the input. It returns the
-// gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument 'facts'
-// describes a run of this graph. The facts must include the values of the inputs that the map Parameters lists. The
-// run's batch must have the size that the gradient's batch will have. Append goes through the nodes from the loss to
-// the input. If a node has no gradient, Append returns an error that names the first such node.
+// Append appends nodes that compute the gradient of the loss with respect to the input. If the loss has several
+// elements, their sum is differentiated. Append returns the gradient's name. Every node of the graph must follow the
+// nodes that compute its inputs. The argument 'facts' holds the sizes of the values in a run of this graph. It also
+// holds the values of the inputs that the map Parameters lists. The gradient can be computed only for batches of the
+// same size as in that run. Append goes through the nodes from the loss to the input. At the first node without a known
+// gradient, it stops and returns an error that names the node.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
@@ -188,9 +189,9 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// The method 'give' calls the function 'gradient' and adds the result to the gradient in the node's input k. But it
-// does nothing if input k does not depend on the model's input, or if input k holds truth values. So a mask made by a
-// comparison counts as constant, as in PyTorch.
+// The method 'give' calls the function 'gradient' and adds the result to the gradient in the node's input k. It does
+// nothing if input k does not depend on the model's input or holds truth values. So the result of a comparison counts
+// as constant, as in PyTorch.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
 	if v := n.input(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
@@ -212,11 +213,11 @@ func (t *tape) checkGiven(n *node) error {
 // shape returns a value's sizes.
 func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 
-// node is a node of the graph with the gradients in its outputs.
+// node is a node of the graph, together with the gradients in the node's outputs.
 type node struct {
 	*onnxpb.NodeProto
 	d     []string // for each output, the name of the gradient in it; "" if there is none
-	given []int    // the inputs whose gradients the rule knows
+	given []int    // the numbers of the inputs for which the rule called the method 'give'
 }
 
 // input returns the name of input k, or "" if the node has no such input.
@@ -260,8 +261,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns the integers of an attribute. If the node lacks the attribute, list returns a list of the given size.
-// Each element of this list is the argument 'otherwise'.
+// list returns the integers of an attribute. If the node lacks the attribute, list returns the integer 'otherwise',
+// repeated as often as the argument 'size' says.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints
@@ -278,8 +279,8 @@ func (n *node) refuse(format string, args ...any) error {
 	return hint.Add(fmt.Errorf("%w: %s, node '%s'", fmt.Errorf(format, args...), quote.Name(n.GetOpType()), quote.Name(name)), Advice)
 }
 
-// Parameters lists, by operator, the inputs that hold sizes, axes or indices. The rules need the values of these
-// inputs.
+// Parameters maps the name of an operator to the numbers of those inputs that hold sizes, axes or indices. The rules
+// need the values of these inputs.
 var Parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Gather": {1}, "Pad": {1, 3}, "CumSum": {1}, "Tile": {1},
 	"GatherElements": {1}, "GatherND": {1}, "LSTM": {4}, "GRU": {4}, "RNN": {4}, "ReduceProd": {1},

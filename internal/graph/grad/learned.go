@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file holds rules of operators of scikit-learn's models (ai.onnx.ml). It covers only the operators that have
+// This file holds rules for the operators in scikit-learn's models (ai.onnx.ml). It covers only the operators that have
 // gradients. The results of these operators are float32.
 
 // These are field numbers of AttributeProto that rscert's onnx.proto omits.
@@ -19,8 +19,8 @@ const (
 	stringsField = 9
 )
 
-// The function 'omitted' calls the function 'yield' for each occurrence of a field that rscert's onnx.proto omits, with
-// the field's contents.
+// The function 'omitted' finds each occurrence of a field that rscert's onnx.proto omits. It passes the contents of
+// each occurrence to the function 'yield'.
 func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []byte)) {
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
 		number, wire, length := protowire.ConsumeField(rest)
@@ -91,8 +91,8 @@ func normalizer(t *tape, n *node) error {
 	return nil
 }
 
-// linearClassifier is the rule for the operator's second output, the scores computed from z = W·x + b. If W has one row
-// for two classes, the scores are computed from −z and z.
+// linearClassifier is the rule of LinearClassifier. It differentiates the second output, the scores. The scores are a
+// function of z = W·x + b. If W has only one row and there are two classes, the scores are a function of −z and z.
 func linearClassifier(t *tape, n *node) error {
 	x, y, d := n.input(0), n.Output[1], n.d[1]
 	weights := n.floats("coefficients")

@@ -33,7 +33,7 @@ const (
 	// and t. Attached.Labels holds y and t of each example. Users cannot choose this loss.
 	Difference Loss = "difference"
 	// Confidence is ln max_{j≠y} softmax(z)_j, the logarithm of the confidence in a wrong class (Stutz et al. 2020).
-	// Users cannot choose this loss: the attacks that maximise Confidence always use it.
+	// Users cannot choose this loss: some attacks always use Confidence, and the others never do.
 	Confidence Loss = "confidence"
 )
 
@@ -166,8 +166,8 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	return l
 }
 
-// marks adds nodes that compute truth values [examples, classes]. In each row, only the element of the given class is
-// true.
+// marks adds nodes that compute a tensor of truth values, of shape [examples, classes]. The argument 'class' names a
+// value that holds one class for each example. In each row, only the element of this class is true.
 func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
@@ -214,8 +214,9 @@ func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }
 
-// largest adds a node that finds the k largest elements of each row, in descending order. The returned function adds a
-// node that selects column i of these elements, of shape [E, 1].
+// largest adds a node that finds the k largest elements of each row, in descending order. It returns a function that
+// adds a node. This node selects the element with the number i (0 for the largest) in each row, and its result has the
+// shape [E, 1].
 func (t *tape) largest(z string, k int64) func(i int64) string {
 	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
 	top.Output = append(top.Output, t.name())

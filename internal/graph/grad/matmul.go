@@ -9,8 +9,8 @@ import (
 
 // This file holds the rules of matrix products.
 
-// matMul is the rule of Y = A·B. The gradients are dA = dY·Bᵀ and dB = Aᵀ·dY, summed over the matrices that
-// broadcasting repeats.
+// matMul is the rule of Y = A·B. The gradients are dA = dY·Bᵀ and dB = Aᵀ·dY. If broadcasting repeats A or B, the
+// gradient in the repeated matrix is the sum over its repetitions.
 func matMul(t *tape, n *node) error {
 	a, b, d := n.input(0), n.input(1), n.d[0]
 	as, bs, ys := t.shape(a), t.shape(b), t.shape(n.output())
@@ -74,9 +74,9 @@ func gemm(t *tape, n *node) error {
 	return nil
 }
 
-// einsum is the rule of a sum of products in which no term has a letter twice. The gradient in an input is again such a
-// sum. To obtain it, exchange the input with the gradient in the result, and the input's letters with the result's
-// letters.
+// einsum is the rule of Einsum, for equations in which no term has a letter twice. The gradient in an input is again an
+// Einsum. In it, the gradient in the result takes the place of the input. In the equation, the input's letters and the
+// result's letters change places.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -111,9 +111,9 @@ func repeats(term string) bool {
 	return false
 }
 
-// selection adds nodes that compute the gradient in x, where y takes the elements of x at the indices along an axis.
-// The axis has the given size, and d is the gradient in y. If the indices are consecutive, the nodes pad d with zeros.
-// Otherwise the nodes multiply d by a matrix of zeros and ones.
+// selection adds nodes for an operator that selects elements of x by their indices along an axis. The axis has the
+// given size, and d is the gradient in the result of the operator. The added nodes compute the gradient in x. If the
+// indices are consecutive, the nodes pad d with zeros. Otherwise the nodes multiply d by a matrix of zeros and ones.
 func (t *tape) selection(v, d string, shape []int64, along int, indices []int64, size int64) string {
 	consecutive := len(indices) > 0
 	for i, at := range indices {

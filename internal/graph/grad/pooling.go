@@ -23,9 +23,9 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// The method 'shares' returns the reciprocal of the number of elements that each window averages. It counts the
-// elements of the input and, if the argument 'padded' is true, the elements of the padding. It never counts elements
-// beyond the padding.
+// The method 'shares' returns 1/n for each window, where n is the number of elements that the window averages. These
+// are the window's elements in the input and, if the argument 'padded' is true, its elements in the padding. Elements
+// beyond the padding never count.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {

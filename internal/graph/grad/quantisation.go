@@ -10,8 +10,9 @@ import (
 
 // This file holds the rules of quantisation. These gradients are surrogates, because the true slope of rounding is 0
 // almost everywhere. The rules pass the gradient straight through the rounding (Bengio et al. 2013), as if the result
-// were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 exactly at the smallest and
-// the largest value. One reason is that quantisation tools fold ReLU, whose slope at 0 is 0, into the lower limit.
+// were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 where the value equals the
+// smallest or the largest value of the type. One reason is ReLU, whose slope at 0 is 0: quantisation tools replace ReLU
+// by the saturation at the smallest value.
 
 // limits maps quantised types to their smallest and largest values.
 var limits = map[graph.ElemType][2]float64{
@@ -19,7 +20,7 @@ var limits = map[graph.ElemType][2]float64{
 	graph.ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16}, graph.ElemType(onnxpb.TensorProto_INT16): {math.MinInt16, math.MaxInt16},
 }
 
-// quantScale returns the node's scale in a shape that fits x.
+// quantScale adds nodes that reshape the node's scale for broadcasting against input 0.
 func (t *tape) quantScale(n *node) string {
 	rank := len(t.shape(n.input(0)))
 	if product(t.shape(n.input(1))) == 1 {

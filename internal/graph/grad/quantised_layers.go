@@ -14,9 +14,9 @@ import (
 // turn.
 
 // quantisedLayer describes an operator on quantised values. The field 'function' names the operator f. Each argument of
-// f takes three consecutive inputs: value, scale and zero point. For each argument, the field 'arguments' holds the
-// index of the value. The field 'result' holds the index of the input with the result's scale. The next input is the
-// result's zero point.
+// f comes from three consecutive inputs of the node: a quantised value, its scale and its zero point. The field
+// 'arguments' holds the indices of the inputs that are such values. The field 'result' holds the index of the input
+// that is the scale of the node's result. The input after it is the zero point of the result.
 type quantisedLayer struct {
 	function  string
 	arguments []int

@@ -16,7 +16,7 @@ type quantisedCase struct {
 	shape          []int64
 	weights        []int64 // shape of the second argument; nil if there is none
 	scales         []int64 // shape of the scales of the weights
-	along          int64   // the axis of the weights that has these scales
+	along          int64   // axis of the weights; each index along this axis has its own scale
 	domain         string
 	attributes     []*onnxpb.AttributeProto
 	loose          bool // the two forms round a nonlinear function differently

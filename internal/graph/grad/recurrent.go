@@ -36,8 +36,8 @@ const (
 )
 
 // The function 'recurrent' returns the rule of a recurrent layer. The function 'slopes' differentiates one direction of
-// the layer. It returns three gradients: in the sums [T, B, gates·H] to which the gates' activations are applied, in
-// the initial state [B, H], and in the initial cell.
+// the layer. Its first result is the gradient in the arguments of the gates' activations, of shape [T, B, gates·H]. The
+// other two results are the gradients in the initial state [B, H] and in the initial cell [1, B, H].
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
 		directions := t.shape(n.input(recurrentW))[0]
@@ -127,7 +127,8 @@ func (c *recurrence) part(v string, axis int64, shape []int64) string {
 	return c.reshape(part, shape)
 }
 
-// initial adds the initial state from input k of the node. If the node has no input k, the state consists of zeros.
+// initial adds nodes that select this direction's part of input k, which is the initial state or the initial cell. If
+// the node has no input k, the result consists of zeros.
 func (c *recurrence) initial(k int) string {
 	shape := []int64{c.batch, c.hidden}
 	if v := c.n.input(k); v != "" {
@@ -136,7 +137,8 @@ func (c *recurrence) initial(k int) string {
 	return c.zeros(c.floatType(c.x), shape)
 }
 
-// ofLast adds this direction's part of the gradient in a final state. It returns "" if there is no gradient.
+// ofLast adds nodes that select this direction's part of the gradient in an output of the node: the last state or the
+// last cell. It returns "" if there is no gradient.
 func (c *recurrence) ofLast(output int) string {
 	if output >= len(c.n.d) || c.n.d[output] == "" {
 		return ""
@@ -181,8 +183,8 @@ func (t *tape) divided(v string, count, size, axis int64) []string {
 	return parts
 }
 
-// bySteps adds nodes that cut v [T, B, width] into one matrix [B, width] per step. The matrices are in the order in
-// which this direction takes the steps.
+// bySteps adds nodes that cut v [T, B, width] into one matrix [B, width] per step. The matrices are in the order of
+// this direction's steps, so for a backward direction the matrix of the last index comes first.
 func (c *recurrence) bySteps(v string, width int64) []string {
 	all := c.divided(v, c.steps, 1, 0)
 	for i := range all {
@@ -222,7 +224,7 @@ func (c *recurrence) oneMinus(v string) string { return c.Op("Sub", c.numberFor(
 
 func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 
-// tanhSlope adds nodes that compute 1 − v², the slope of tanh where its value is v.
+// tanhSlope adds nodes that compute 1 − v², the slope of a tanh whose value is v.
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
 // walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. For each
@@ -294,8 +296,8 @@ func lstmSlopes(c *recurrence) (sums, first, cell string) {
 }
 
 // gruSlopes differentiates h = (1 − z)·n + z·h₋, where h₋ is the state before the step and the gates are z = σ(…) and r
-// = σ(…). Usually n = tanh(W·x + r·(R·h₋ + b)). If the attribute linear_before_reset is 0, then n = tanh(W·x + R·(r·h₋)
-// + b).
+// = σ(…). If the attribute 'linear_before_reset' is 0, n = tanh(W·x + R·(r·h₋) + b). Otherwise n = tanh(W·x + r·(R·h₋ +
+// b)). Here W·x includes the bias of the input.
 func gruSlopes(c *recurrence) (sums, first, _ string) {
 	in := c.gateParts(c.fromInputs())
 	out := c.gateParts(c.fromStates())
@@ -311,9 +313,9 @@ func gruSlopes(c *recurrence) (sums, first, _ string) {
 	keep := c.bySteps(z, c.hidden)
 	toZ := c.bySteps(c.mul(c.Op("Sub", c.before, n), c.bell(z)), c.hidden)
 	toN := c.bySteps(c.mul(c.oneMinus(z), c.tanhSlope(n)), c.hidden)
-	toR := c.mul(out[2], c.bell(r)) // factor for the gradient in the sum inside n
+	toR := c.mul(out[2], c.bell(r)) // dr is this factor times dn, the gradient in the argument of n's tanh
 	if !linear {
-		toR = c.mul(c.before, c.bell(r)) // factor for the gradient in r·h₋
+		toR = c.mul(c.before, c.bell(r)) // dr is this factor times the gradient in r·h₋
 	}
 	slopeR, gate := c.bySteps(toR, c.hidden), c.bySteps(r, c.hidden)
 	zr := c.tape.slice(c.r, []int64{0}, []int64{2 * c.hidden}, []int64{0})

@@ -16,13 +16,13 @@ type layer struct {
 	outputs           int
 }
 
-// inputs returns x and random weights as the layer's inputs.
+// The method 'inputs' returns the names of the layer's first inputs: x, and constants with random weights.
 func (l layer) inputs(f *function, x string) []string {
 	rows := 3 * l.gates
 	return in(x, f.weights(-1, 1, l.directions, rows, 2), f.weights(-1, 1, l.directions, rows, 3), f.weights(-1, 1, l.directions, 2*rows))
 }
 
-// node adds the layer and joins its outputs.
+// The method 'node' adds the layer to f. If the layer has several outputs, it joins them into one vector.
 func (l layer) node(f *function, inputs []string) string {
 	outputs := f.several(l.kind, l.outputs, inputs, append(l.attributes, integer("hidden_size", 3))...)
 	if l.outputs == 1 {
@@ -35,7 +35,8 @@ func (l layer) node(f *function, inputs []string) string {
 	return f.op("Concat", flat, integer("axis", 0))
 }
 
-// texts returns an attribute that holds texts. They are in field 9, which rscert's onnx.proto omits.
+// The function 'texts' returns an attribute with a list of strings. ONNX stores the strings in field 9, which rscert's
+// onnx.proto omits.
 func texts(name string, values ...string) *onnxpb.AttributeProto {
 	a := &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRINGS.Enum()}
 	var raw []byte
@@ -47,7 +48,7 @@ func texts(name string, values ...string) *onnxpb.AttributeProto {
 }
 
 func recurrentCases() []ruleCase {
-	rows := list[int64](4, 2, 2) // steps, examples, values
+	rows := list[int64](4, 2, 2) // 4 steps of 2 examples, with 2 values each
 	state := func(directions int64) []int64 { return list(directions, 2, 3) }
 	both, back := text("direction", "bidirectional"), text("direction", "reverse")
 	linear := integer("linear_before_reset", 1)
@@ -95,7 +96,7 @@ func recurrentCases() []ruleCase {
 	return all
 }
 
-// lengths adds a constant with the lengths of two sequences. Both sequences have all 4 steps.
+// The function 'lengths' adds a constant that holds the lengths of two sequences. Both lengths are 4.
 func lengths(f *function) string {
 	t := &onnxpb.TensorProto{Name: proto.String("lengths"), Dims: []int64{2}, DataType: proto.Int32(int32(graph.Int32)), Int32Data: []int32{4, 4}}
 	f.Graph.Initializer = append(f.Graph.Initializer, t)

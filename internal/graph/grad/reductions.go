@@ -52,8 +52,8 @@ func (t *tape) axes(n *node) ([]int64, error) {
 	return axes, nil
 }
 
-// reductionSlope adds nodes that compute the gradient in x, where y is the reduction of x and d the gradient in y. d
-// and y keep the reduced axes with size 1.
+// reductionSlope adds nodes that compute the gradient in x. The argument y is the reduction of x, and d is the gradient
+// in y. Both keep the reduced axes with size 1.
 func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 	xs := t.shape(x)
 	switch kind {
@@ -93,8 +93,8 @@ func (t *tape) prodSlope(x, d string, axes []int64) string {
 	return t.masked(x, t.Op("Less", others, t.numberFor(x, .5)), t.mul(d, product))
 }
 
-// shareExtremes adds nodes that divide d evenly among the elements that equal the extreme y over the axes, as PyTorch's
-// amax does.
+// shareExtremes adds nodes for a maximum or minimum y over the axes. The nodes divide d evenly among the elements that
+// equal y, as PyTorch's amax does.
 func (t *tape) shareExtremes(x, y, d string, axes []int64) string {
 	mask := t.Cast(t.equal(x, y), t.floatType(x))
 	return t.mul(mask, t.Op("Div", d, t.sum(mask, axes...)))

@@ -85,7 +85,7 @@ func (t *tape) wholeScales(n *node) bool {
 	return true
 }
 
-// row returns the weights of the input's elements in element j of the result.
+// Element j of the result is a weighted sum of the input's elements. The method 'row' returns the weights.
 func (r resizing) row(j, in, out int64) []float64 {
 	at := r.source(float64(j), float64(in), float64(out))
 	weights := make([]float64, in)

@@ -7,12 +7,12 @@ import "strings"
 var rules = make(map[operator]rule)
 
 const (
-	standard  = "" // ONNX's own operators
+	standard  = "" // domain of ONNX's own operators
 	microsoft = "com.microsoft"
 	learned   = "ai.onnx.ml"
 )
 
-func init() { // init fills 'rules', because otherwise the initial value of 'rules' would depend on 'rules' itself
+func init() { // Go refuses to fill 'rules' at its declaration, because some rules read 'rules'
 	add := func(domain, names string, r rule) {
 		for _, name := range strings.Fields(names) {
 			rules[operator{domain, name}] = r

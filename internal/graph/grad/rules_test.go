@@ -19,7 +19,7 @@ import (
 type ruleCase struct {
 	name      string
 	opset     int64 // 0 means 20
-	single    bool  // ONNX Runtime's CPU provider has kernels for float32 only
+	single    bool  // compute in float32, because ONNX Runtime's CPU provider has no float64 kernel
 	shape     []int64
 	low, high float64 // range of the input; if both are 0, the range is −2 to 2
 	build     func(f *function) string
@@ -429,9 +429,10 @@ func learnedCases() []ruleCase {
 }
 
 // TestRules compares the gradient of every rule with finite differences. It computes in float64, or in float32 where
-// ONNX Runtime has no float64 kernel. The tolerances follow from the errors of the differences. In float64 with the
-// step h = 10⁻³, the relative errors are about h⁴ = 10⁻¹² and 10⁻¹⁶/h = 10⁻¹³. In float32 with h = 1/32, one error is
-// h⁴ ≈ 10⁻⁶ times the fifth derivative. The other error is 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
+// ONNX Runtime has no float64 kernel. The tolerances allow for two errors of the differences. The first error comes
+// from the step h of the differences, the second from rounding. In float64 with h = 10⁻³, the relative errors are about
+// h⁴ = 10⁻¹² and 10⁻¹⁶/h = 10⁻¹³. In float32 with h = 1/32, the first error is h⁴ ≈ 10⁻⁶ times the fifth derivative.
+// The second error is 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
 func TestRules(t *testing.T) {
 	openLibrary(t)
 	for _, c := range allCases() {

@@ -7,14 +7,14 @@ import (
 )
 
 // This file holds the rules of operators that read or write elements at given indices. Before operator set 16, no
-// operator can add updates at given indices. For models with such an older operator set, the rules require constant
+// operator can add updates at given indices. For models of older operator sets, the rules therefore require constant
 // indices.
 
 // addsAtIndices is the first operator set in which ScatterElements and ScatterND can add.
 const addsAtIndices = 16
 
-// gatherElements is the rule of GatherElements. It adds the gradient in each element of the result to the gradient in
-// the element of the input that was copied there.
+// gatherElements is the rule of GatherElements. Each element of the result is a copy of an element of the input. The
+// rule adds the gradient in the copy to the gradient in the original.
 func gatherElements(t *tape, n *node) error {
 	x, xs, is := n.input(0), t.shape(n.input(0)), t.shape(n.input(1))
 	along := axis(n.integer("axis", 0), len(xs))
@@ -38,8 +38,8 @@ func gatherElements(t *tape, n *node) error {
 	return nil
 }
 
-// gatherND is the rule of GatherND. It adds the gradient in each slice of the result to the gradient in the slice of
-// the input that was copied there.
+// gatherND is the rule of GatherND. Each slice of the result is a copy of a slice of the input. The rule adds the
+// gradient in the copy to the gradient in the original.
 func gatherND(t *tape, n *node) error {
 	x, xs, is := n.input(0), t.shape(n.input(0)), t.shape(n.input(1))
 	batch := int(n.integer("batch_dims", 0))
@@ -114,8 +114,9 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 	return t.Cast(scatter(t.zeros(graph.Float32, t.shape(x)), t.Cast(d, graph.Float32)), graph.Float16)
 }
 
-// addAt adds nodes that compute, for each element of x, the sum of d over the copies of this element. Element i of d
-// belongs to a copy of element from[i] of x. If the most frequently copied element has k copies, the nodes add k terms.
+// addAt is for operators that copy elements of x. Element i of d is the gradient in a copy of element from[i] of x. The
+// nodes that addAt adds compute, for each element of x, the sum of the gradients in its copies. If the most frequently
+// copied element has k copies, the nodes add k terms.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
 	var terms [][]int64 // terms[k][j] is the index in d of copy k of element j of x; len(from) if there is no such copy
@@ -143,8 +144,8 @@ func (t *tape) addAt(x, d string, from []int64) string {
 	return t.reshapeTo(sum, x)
 }
 
-// scatter is the rule of operators that write or add updates at indices. Elements that an update overwrites have no
-// gradient.
+// scatter is the rule of operators that write or add updates at indices. If an update overwrites an element, the
+// gradient in this element is 0.
 func scatter(t *tape, n *node) error {
 	indices, updates, d := n.input(1), n.input(2), n.d[0]
 	reduction := n.text("reduction", "none")

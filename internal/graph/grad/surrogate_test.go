@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// gradientAt computes a weighted sum over f's result y at the input x. The weights are random. It returns the terms of
-// the sum and the gradient of the sum in x.
+// gradientAt returns the terms of a sum, and the gradient of the sum in x. The terms are the elements of f's result y
+// at the input x, times random weights.
 func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradient []float64) {
 	t.Helper()
 	openLibrary(t)
@@ -49,8 +49,8 @@ func TestKinks(t *testing.T) {
 	}
 }
 
-// TestTies checks the gradients in several equal maxima. MaxPool gives the whole gradient to the first of the maxima.
-// ReduceMax and Max divide the gradient evenly among them.
+// TestTies checks the gradients if several elements equal the maximum. MaxPool gives the whole gradient to the first of
+// these elements. ReduceMax and Max divide the gradient evenly among them.
 func TestTies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -74,8 +74,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// TestStraightThrough checks that quantisation passes gradients where it does not saturate. It tests one scale for the
-// whole tensor and one scale for each channel.
+// TestStraightThrough checks that quantisation passes gradients on, except where it saturates. The test uses one scale
+// for each channel.
 func TestStraightThrough(t *testing.T) {
 	f := newFunction(graph.Float32, 20, []int64{2, 3})
 	zero := &onnxpb.TensorProto{Name: proto.String("zero"), Dims: []int64{3}, DataType: proto.Int32(int32(onnxpb.TensorProto_INT8)), Int32Data: []int32{0, 10, -128}}
@@ -83,7 +83,7 @@ func TestStraightThrough(t *testing.T) {
 	scale := f.floats([]int64{3}, .5, .25, .125)
 	q := f.op("QuantizeLinear", in("x", scale, "zero"), integer("axis", 1))
 	y := f.op("DequantizeLinear", in(f.op("Transpose", in(q), ints("perm", 1, 0)), scale, "zero"), integer("axis", 0))
-	x := []float64{3, -4, 2, 100, 1, -1} // row by row; the third zero point clips negative values, as ReLU does
+	x := []float64{3, -4, 2, 100, 1, -1} // 2 rows of 3 channels; in the third channel, negative values saturate
 	terms, gradient := gradientAt(t, f, y, x)
 	for i, inside := range []bool{true, true, true, false, true, false} {
 		row, column := i/3, i%3

@@ -19,8 +19,8 @@ var outputTypes = map[string]graph.ElemType{
 	"MatMulInteger": graph.Int32, "ConvInteger": graph.Int32,
 }
 
-// typeInputs holds the operators whose first output has the type of an input other than the first. The map's value is
-// the position of this input.
+// typeInputs holds the operators whose first output has the type of an input, but not of input 0. The map's value is
+// the position of the input.
 var typeInputs = map[string]int{"Where": 1, "CastLike": 1, "DequantizeLinear": 1, "OneHot": 2}
 
 // typesOf derives the element types of all values.
@@ -72,7 +72,7 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		return graph.Float32
 	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
-		return 0 // the first input may have another type, for example the condition of If; the sweep refuses this node
+		return 0 // the first input may have another type, for example If's condition; 'sweep' refuses the node
 	}
 	return types[n.input(typeInputs[op])]
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// window describes the windows of a convolution or a pooling operator for each spatial axis. Window j begins at element
-// stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
+// window describes, for each spatial axis, the windows of a convolution or a pooling operator. Window j begins at
+// element stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
 type window struct {
 	kernel, strides, dilations []int64
 	span                       []int64 // dilation·(kernel−1) + 1
@@ -60,7 +60,7 @@ func (w window) apart() bool {
 // element of d [N, M, out…] is multiplied by the weights and added to the elements of its window. These operations
 // together are again a convolution. Its kernel is the original kernel, reversed, with the two channel axes exchanged in
 // each group. If the weights are constant, ONNX Runtime computes this kernel only once, when it opens the graph. The
-// result has the type of gradients in v.
+// argument 'v' names the convolution's input. The result has the element type of the gradient in v.
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {
@@ -74,8 +74,8 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// The method 'dense' returns windows of stride 1. These windows fit a result after insertZeros has put zeros between
-// the result's elements.
+// The method 'dense' returns the same windows with stride 1. The field 'out' becomes the size of d after insertZeros
+// has put zeros between the elements of d.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -85,8 +85,8 @@ func (w window) dense() window {
 	return w
 }
 
-// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. These nodes use a
-// product with a mask.
+// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. The nodes multiply
+// each element by a mask that consists of a 1 and zeros.
 func (t *tape) insertZeros(v, d string, channels int64, w window) string {
 	split, mask := []int64{-1, channels}, []int64{1, 1}
 	joined, starts, ends, axes := []int64{-1, channels}, []int64{}, []int64{}, []int64{}
@@ -123,7 +123,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
 }
 
-// convolve adds a convolution of d over these windows. Negative padding crops d.
+// convolve adds a convolution of d over the windows w. Negative padding crops d.
 func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
 	var pads []int64
@@ -144,9 +144,9 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
 //
 // For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
-// the channels. interleave then moves the channels to the pixels to which they belong. The method insertZeros, which
-// puts zeros between the elements of d, would need s² times as many multiplications. The gradient in the padding is not
-// needed. So the nodes omit each index a at which all s elements s·a + r are in the padding.
+// the channels. interleave then moves the values from the channels to their pixels. The method insertZeros, which puts
+// zeros between the elements of d, would need s² times as many multiplications. The gradient in the padding is not
+// needed. For each index a there are s elements s·a + r. If all of them are in the padding, the nodes omit this index.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	m, c := shape[0]/groups, shape[1]

@@ -18,7 +18,8 @@ func Use(t testing.TB, l law.Law) {
 	t.Cleanup(func() { law.Laws = before })
 }
 
-// Logistic has the density F(z)·(1−F(z)) with F(z) = 1/(1+e^{−z}) at scale 1, and certifies in the L1 norm.
+// Logistic is logistic noise, which certifies in the L1 norm. At scale 1, its distribution function is F(z) =
+// 1/(1+e^{−z}), and its density is F(z)·(1−F(z)).
 var Logistic law.Additive = logistic{}
 
 type logistic struct{}
@@ -63,8 +64,8 @@ func (logistic) First() law.Theorem { return law.Linear(2, "p_A−p_B, radius 2s
 func (logistic) Ratios() law.Ratios { return law.Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
 // Masses returns F((j+½)t) − F((j−½)t) for each integer j, where t = 1/ratio is the lattice's step divided by the
-// scale. It reduces each mass by one part in 2⁴⁴ for rounding. (A law outside tests must compute the masses in
-// integers, the same on every machine.)
+// scale. It lowers each mass by one part in 2⁴⁴, because the computation has rounding errors. (A law outside tests must
+// compute the masses with integers, so that all machines get the same masses.)
 func (l logistic) Masses(ratio *big.Rat) (first int, masses []law.Mass) {
 	r, _ := ratio.Float64()
 	last := int(46 * r)

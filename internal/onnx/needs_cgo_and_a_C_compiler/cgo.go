@@ -1,8 +1,7 @@
 //go:build cgo
 
-// Package cgo is empty. Without cgo, this package has no files, so the go command prints an error with the path of this
-// package. The path says what the build of rscert needs. A compile error with a longer explanation would never be
-// printed. The package onnxruntime_go consists only of cgo files, so without cgo the go command refuses to load it
-// before it compiles anything. The go command loads this package first, so the error names this package and not
-// onnxruntime_go.
+// Package cgo is empty. Only its path matters, because the path says what the build of rscert needs. Without cgo, this
+// package has no files, so the go command prints an error with the path. The go command loads this package before
+// onnxruntime_go, so the error names this package. A compile error could explain more, but it would never be printed.
+// Without cgo, the go command stops before it compiles anything, because onnxruntime_go consists only of cgo files.
 package cgo

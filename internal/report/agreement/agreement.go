@@ -96,8 +96,8 @@ type Votes struct {
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// The interval from Low to High is a Clopper–Pearson interval. It is for the rate that these examples would have if
-	// both runs were repeated with new noise. High is nil for a comparison of counts.
+	// The interval from Low to High is a Clopper–Pearson interval for the expected rate of these examples if both runs
+	// are repeated with new noise. High is nil for a comparison of counts.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`
@@ -132,7 +132,7 @@ func (e *IncomparableError) Error() string {
 // Hint says which runs can be compared.
 func (e *IncomparableError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint returns the text of Hint, with the parameter names spelled by s.
+// SpellHint returns the text of Hint. The function s spells the names of parameters in this text.
 func (*IncomparableError) SpellHint(s param.Spelling) string {
 	return param.Textf("compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same "+
 		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
@@ -223,7 +223,7 @@ func examples(s summary.Source) ([]example, error) {
 	return all, nil
 }
 
-// pair returns the examples that are in both runs.
+// The method 'pair' returns the examples that are in both runs.
 func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	var pairs []pair
 	all, err := examples(first)
@@ -259,8 +259,8 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	// If the numbers of samples without a vote (None) differ, then at least one of the values compared here differs,
-	// too.
+	// The condition needs no comparison of the votes for no class (None). If their numbers differ, then a value in the
+	// condition differs, too.
 	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}
@@ -308,7 +308,7 @@ func (e example) top() int {
 	return top
 }
 
-// estimate sets the rate and its interval.
+// The method 'estimate' sets the rate and its interval.
 func (v *Votes) estimate(samples int64) {
 	const alpha = (1 - Level) / 2
 	v.Level = Level

@@ -17,8 +17,9 @@ import (
 )
 
 // The test invents the vote of every sample. The run 'b' begins with the samples of the run 'a', but some of their
-// votes are changed. Further samples follow. The number of different votes must be at least the result of votesMoved.
-// If the votes are arranged to agree as much as possible, the two numbers must be equal.
+// votes are changed. Further samples may follow. The result of votesMoved must be at most the number of different
+// votes. It must be equal to this number if the votes of 'b' are reordered to agree with the votes of 'a' as much as
+// possible.
 func TestApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	count := func(votes []int) (counts []int64, none int64) {
@@ -78,7 +79,7 @@ type drawn struct {
 	index, label, prediction int
 	radius                   float64
 	scores                   [][]float32
-	votes                    []int // the votes, if they do not follow from the scores; nil: the largest score decides
+	votes                    []int // nil if each sample votes for the class with its largest score
 }
 
 const classes, selection = 3, 2
@@ -169,7 +170,7 @@ func read(t *testing.T, dir string) summary.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // not by summary.Read, which refuses invented certificates
+	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // summary.Read refuses invented certificates
 	s.Certificates, err = e.Certificates()
 	if err != nil {
 		t.Fatal(err)

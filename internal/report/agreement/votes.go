@@ -24,9 +24,10 @@ func fromCounts(a, b certify.Votes) int64 {
 	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }
 
-// votesMoved returns Σ_k max(0, a_k − b_k). Here a_k and b_k are the votes for class k among n samples and among m ≥ n
-// samples. The votes for no class count as one more class. The n samples are the first n of the m samples, so at most
-// b_k of the a_k votes for class k can be unchanged. For n = m the sum is half the L1 distance.
+// votesMoved returns Σ_k max(0, a_k − b_k). Here a_k is the number of votes for class k among n samples, and b_k is the
+// number of votes for class k among m ≥ n samples. If n > m, votesMoved exchanges the two runs. The votes for no class
+// count as one more class. The n samples are the first n of the m samples, so at most b_k of the a_k votes for class k
+// can be unchanged. For n = m the sum is half the L1 distance.
 func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
@@ -73,7 +74,8 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 			return v, fmt.Errorf("example %d has scores of %d samples in %s and %d in %s", p.first.Index, len(x), first, len(y), second)
 		}
 		differ, told := compareVotes(x, y)
-		// If the scores of a sample are tied, they do not show its vote. The recorded counts include this vote.
+		// The number 'differ' leaves out the samples with tied scores, because these scores do not show a vote. The
+		// recorded counts include the votes of these samples, so the bound from the counts may be larger.
 		v.AtLeast += max(differ, fromCounts(p.first.Votes, p.second.Votes))
 		*v.AtMost += differ + int64(len(x)) - told
 		done()
@@ -112,8 +114,8 @@ func openSamples(path string) (*samples, error) {
 	return &samples{Scores: s, path: path}, err
 }
 
-// votes returns the votes of the next example: first the votes of selection samples, then the votes of estimation
-// samples.
+// The method 'votes' returns the votes of the example with the given index, and skips the examples before it. The votes
+// of selection samples come first, then the votes of estimation samples.
 func (s *samples) votes(index int) ([]int32, error) {
 	for {
 		i, _, err := s.Next()
@@ -158,7 +160,7 @@ func (s *samples) finish() error {
 // either class may have had the larger logit.
 func vote(probs []float32) int32 {
 	k := smoothing.Vote(probs)
-	if k < 0 || probs[k] == 0 { // zeros stand for a sample that votes for no class
+	if k < 0 || probs[k] == 0 { // if a sample votes for no class, all its scores are 0
 		return nobody
 	}
 	for _, p := range probs[k+1:] {

@@ -17,10 +17,11 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// ChooseSetting is the warning that rows with different settings need not hold simultaneously.
+// ChooseSetting continues the warning certify.ChooseFirst. It says that the warning also applies to rows with different
+// settings.
 const ChooseSetting = "The same is true of sizes, temperatures and margins"
 
-// Setting says how the certificates of a row were made, apart from what their Summary says.
+// Setting says how the certificates of a row were made. The Summary of the row holds the rest, such as the method.
 type Setting struct {
 	// File is the path of the run or file from which the row comes. It is empty if all rows come from one file.
 	File string `json:"file,omitempty"`
@@ -33,8 +34,8 @@ type Setting struct {
 	Temperature float64 `json:"temperature,omitempty"`
 }
 
-// Row holds the results of one setting. The Summary describes the first subsample only, so its numbers are those of
-// actual certificates. Repeats describes all subsamples.
+// Row holds the results of one setting. The Summary describes the certificates of the first subsample. It holds no
+// averages over subsamples. Repeats describes all subsamples.
 type Row struct {
 	Setting
 	certify.Summary
@@ -67,11 +68,12 @@ type AccuracySpread struct {
 // ByMargin holds the certified accuracy by margin, over all subsamples.
 type ByMargin struct {
 	Certified []MarginSpread `json:"certified_accuracy"`
-	// Average counts a margin of 0 for examples without a correct certificate.
+	// Average is the average margin. An example without a correct certificate counts with a margin of 0.
 	Average Spread `json:"average_margin"`
 }
 
-// MarginSpread is the spread of the share of examples with a correct certificate of at least this margin.
+// MarginSpread is the spread of a certified accuracy: the share of examples with a correct certificate whose margin is
+// at least Margin.
 type MarginSpread struct {
 	Margin float64 `json:"margin"`
 	Spread
@@ -111,12 +113,12 @@ func (r *Row) Add(certs []certify.Certificate, sampled int) {
 	r.turns, r.marginTurns = append(r.turns, radii), append(r.marginTurns, margins)
 }
 
-// Radii returns round radii up to the largest radius of all rows.
+// Radii returns 0 and a few multiples of a round number, none of them above the largest radius of all rows.
 func Radii(rows []*Row) []float64 {
 	return points(rows, func(r *Row) []*certify.Tally { return r.turns })
 }
 
-// Margins returns round margins up to the largest margin of all rows.
+// Margins returns 0 and a few multiples of a round number, none of them above the largest margin of all rows.
 func Margins(rows []*Row) []float64 {
 	return points(rows, func(r *Row) []*certify.Tally { return r.marginTurns })
 }
@@ -154,7 +156,7 @@ func (r *Row) SummarizeMargins(margins []float64) {
 	}
 }
 
-// repeats summarises subsamples at the given radii.
+// The function 'repeats' summarises subsamples at the given radii.
 func repeats(turns []*certify.Tally, radii []float64) Repeats {
 	all := make([]certify.Summary, len(turns))
 	for k, t := range turns {
@@ -248,8 +250,9 @@ func newChange(value, baseline Spread) Change {
 	return Change{value.Mean - baseline.Mean, value.Mean / baseline.Mean}
 }
 
-// AddGains sets the Gain of each row, except the rows of the baseline method. It leaves out rows for which no row of the
-// baseline has the same setting. It returns an error if no row is of the baseline method.
+// AddGains compares each row with the row of the baseline method that has the same setting, and sets the row's Gain.
+// Rows of the baseline method get no Gain. A row also gets no Gain if the baseline method has no row with the same
+// setting. AddGains returns an error if no row is of the baseline method.
 func AddGains(rows []*Row, baseline string) error {
 	var names []string
 	for _, r := range rows {
@@ -274,8 +277,8 @@ func AddGains(rows []*Row, baseline string) error {
 	return nil
 }
 
-// sameSetting reports whether two settings differ only by the method. A method for votes has no temperature, so it is
-// compared with scores at every temperature.
+// sameSetting reports whether rows with the settings a and b can be compared: the settings are equal, or differ only by
+// a missing temperature. A method for votes has no temperature, so it is compared with scores at every temperature.
 func sameSetting(a, b Setting) bool {
 	if a.Temperature == 0 || b.Temperature == 0 {
 		a.Temperature, b.Temperature = 0, 0
@@ -319,9 +322,9 @@ func (s Setting) Describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// reach returns the points of a curve. The curve shows, for each x, the share of all examples of all subsamples whose
-// value is at least x. It begins at x = 0 and falls just after each finite value. If there are infinite values, the
-// curve continues to x = end.
+// reach returns the points of a curve. The curve shows, for each x, the share of examples with a value of at least x.
+// It counts the examples of all subsamples. The curve begins at x = 0 and falls just after each finite value. If there
+// are infinite values, the curve continues to x = end.
 func (r *Row) reach(values []float64, end float64) (x, share []float64) {
 	values = slices.Clone(values)
 	slices.Sort(values)

@@ -68,8 +68,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// The gain over a baseline of 0 is infinite, and 0 over 0 has no ratio. An infinite radius makes the gain infinite. JSON
-// has null in these places.
+// The gain over a baseline of 0 is infinite, and 0 over 0 has no ratio. An infinite radius makes the gain infinite. In
+// JSON, an infinite gain is null.
 func TestGains(t *testing.T) {
 	base := row(Setting{Size: 100}, certificates("bonferroni", 0.5, 0.5, 0.25, -1))
 	better := row(Setting{Size: 100}, certificates("margin", 1, 0.5, 0.5, -1))
@@ -120,7 +120,8 @@ func TestSameSetting(t *testing.T) {
 	}
 }
 
-// Each kind of margin has a row of panels, and each size and temperature a column. Votes appear at all temperatures.
+// The grid has a row of panels for each kind of margin, and a column for each size and temperature. Votes appear at all
+// temperatures.
 func TestPanels(t *testing.T) {
 	add := func(rows []*Row, kind certify.MarginKind, size int64, temperature float64, method string) []*Row {
 		r := row(Setting{MarginKind: kind, Size: size, Temperature: temperature}, certificates(method, 0.5, 1))

@@ -42,8 +42,9 @@ type panel struct {
 	rows   []*Row
 }
 
-// panels arranges the rows of the table in a grid. Each kind of margin has a row of panels. Each combination of file,
-// size and temperature has a column. In the chart SizeCurve, a panel holds all sizes.
+// The method 'panels' returns a grid of panels, which together hold all rows of the table. The grid has a row for each
+// kind of margin, and a column for each combination of file, size and temperature. In the chart SizeCurve, a panel
+// holds all sizes.
 func (c Curve) panels(rows []*Row) (grid [][]panel) {
 	var kinds []certify.MarginKind
 	for _, r := range rows {
@@ -68,8 +69,8 @@ func (c Curve) panels(rows []*Row) (grid [][]panel) {
 	return grid
 }
 
-// columns returns the settings of the columns. Methods for votes have no temperature. They appear in the column of
-// every temperature, and have their own column only if no row has a temperature.
+// The method 'columns' returns the settings of the columns. Methods for votes have no temperature. They appear in the
+// column of every temperature, and have their own column only if no row has a temperature.
 func (c Curve) columns(rows []*Row) []Setting {
 	var all []Setting
 	for _, r := range rows {
@@ -82,8 +83,8 @@ func (c Curve) columns(rows []*Row) []Setting {
 	})
 }
 
-// The method 'column' returns the setting that labels the column of panels to which a row with setting s belongs. This
-// setting has no kind of margin and, in the chart SizeCurve, no size.
+// The method 'column' returns the setting of a column of panels. Rows with the setting s belong to this column. The
+// setting of the column is s without the kind of margin and, in the chart SizeCurve, also without the size.
 func (c Curve) column(s Setting) Setting {
 	s.MarginKind = ""
 	if c == SizeCurve {
@@ -128,7 +129,7 @@ func (c Curve) Draw(format picture.Format, rows []*Row, size picture.Size) ([]by
 	return picture.Draw(format, size, alt, func(dc draw.Canvas) { picture.Panels(dc, plots) })
 }
 
-// sizes returns the different sizes of the rows.
+// The function 'sizes' returns the sizes of the rows in ascending order, each size once.
 func sizes(rows []*Row) []int64 {
 	var all []int64
 	for _, r := range rows {
@@ -138,7 +139,7 @@ func sizes(rows []*Row) []int64 {
 	return slices.Compact(all)
 }
 
-// values returns the radii or the margins of a row.
+// The method 'values' returns the radii or the margins of a row.
 func (c Curve) values(r *Row) []float64 {
 	if c == MarginCurve {
 		return r.margins

@@ -71,9 +71,9 @@ type Options struct {
 	Size  picture.Size
 	// Envelope draws the upper envelope of several runs.
 	Envelope bool
-	// History holds the values that the curve History draws.
+	// The field History holds the values that the chart History draws.
 	History []history.Entry
-	// The field Models holds the comparison of the runs' models that the chart Pareto draws.
+	// The field Models holds a comparison of the runs' models. The chart Pareto draws this comparison.
 	Models *selection.Comparison
 }
 
@@ -104,7 +104,7 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 	return drawAccuracy(format, runs, o)
 }
 
-// names lists the names of the runs.
+// The function 'names' returns a list of the names of the runs.
 func names(runs []summary.Summary) string {
 	var all []string
 	for _, s := range runs {
@@ -113,7 +113,7 @@ func names(runs []summary.Summary) string {
 	return strings.Join(all, ", ")
 }
 
-// examples states the number of examples if it is the same for all runs.
+// The function 'examples' returns a text with the number of examples, or "" if the runs have different numbers.
 func examples(runs []summary.Summary) string {
 	for _, s := range runs {
 		if s.Examples != runs[0].Examples {
@@ -284,9 +284,9 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the "+summary.Norms(runs)+" radius: "+names(runs)+".")
 }
 
-// calibrationLines returns the k-th run's lines of CCE, the certified calibration error, and CBS, the certified Brier
-// score. These lines are right if every bound holds. For a single run, calibrationLines also returns lines that are
-// right with the stated probability.
+// calibrationLines returns two lines of the k-th run: CCE (certified calibration error) and CBS (certified Brier
+// score). The values of these lines hold if every bound holds. For a single run, calibrationLines may also return two
+// lines with values that hold with a stated probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64
 	for _, c := range s.Calibration {
@@ -387,7 +387,7 @@ func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot
 	p := picture.NewPlot(fmt.Sprintf("%s: %d examples, %d wrong, %d abstained", title, s.Examples, wrongs, abstentions), x, "examples")
 	p.Add(picture.Grid())
 	width := largest / bars
-	var named [2]picture.Line // the tops of the highest bars, which get the labels
+	var named [2]picture.Line // lines with the labels "right" and "wrong", each at the top of a bar
 	filled := picture.Line{Hidden: true}
 	highest := 0.0
 	for k := range right {

@@ -15,7 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// run returns a summary with correct examples of these radii. The argument 'wrong' is the number of wrong examples.
+// run returns a summary of a run. The run has one correct example for each given radius. The argument 'wrong' is the
+// number of further, wrong examples.
 func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary {
 	t.Helper()
 	s := summary.Source{Path: name, Kind: summary.CertificatesKind}
@@ -144,8 +145,7 @@ func TestDrawPA(t *testing.T) {
 	}
 	size := picture.Size{Width: 12, Height: 8}
 	svg, err := PA.Draw(picture.SVG, []summary.Summary{sum}, Options{Size: size})
-	// The vertical axis has a tick at 0.4. The horizontal axis must have such a tick, too, because the smallest bound
-	// is 0.4.
+	// Both axes must have a tick at 0.4. The horizontal axis begins there, because the smallest bound is 0.4.
 	if err != nil || !strings.Contains(string(svg), "lower bound on the probability of the class") || strings.Contains(string(svg), "NaN") ||
 		strings.Count(string(svg), "\n0.4\n") != 2 {
 		t.Errorf("%v, %.300s", err, svg)

@@ -67,7 +67,7 @@ func paretoPanel(rows []selection.Row, title, accuracy, scale string) *plot.Plot
 		switch {
 		case isNamed(row):
 			l.Name = pointName(row, scale)
-		case !named[kind]: // a colour needs at least one name
+		case !named[kind]: // one label explains the colour of this kind
 			l.Name, named[kind] = quote.Line(kind), true
 		}
 		l.Add(row.Accuracy.Accuracy.Value, row.Calibration.CCE)
@@ -90,7 +90,7 @@ func widen(a *plot.Axis, share float64) {
 	a.Min, a.Max = a.Min-room, a.Max+room
 }
 
-// pointName names the model and σ of a point, and says by which measures the rule chose it.
+// pointName returns the label of a point: the model, σ, and the measures in ChosenBy.
 func pointName(row selection.Row, scale string) string {
 	name := quote.Line(row.Model)
 	if row.Sigma != nil {

@@ -34,7 +34,7 @@ type SetPoint struct {
 	Size         float64
 	Coverage     float64
 	Lower, Upper float64 // confidence interval of the coverage
-	Wanted       float64 // 1 − miss
+	Wanted       float64 // promised coverage: 1 − the parameter 'miss'
 }
 
 // Draw draws a chart of the points.
@@ -75,7 +75,7 @@ func (c SetCurve) Draw(format picture.Format, points []SetPoint, o Options) ([]b
 	return drawPlot(format, p, o, report.Capitalise(axis)+" against the radius.")
 }
 
-// wantedLines returns one horizontal line for each value of SetPoint.Wanted, the coverage that a file's sets promise.
+// wantedLines returns one horizontal line for each different value of SetPoint.Wanted.
 func wantedLines(points []SetPoint) (lines []picture.Line) {
 	var wanted []float64
 	for _, p := range points {

@@ -30,7 +30,8 @@ type Comparison struct {
 	ByHash bool `json:"same_data_by_hash"`
 	// Norm is the norm of all radii.
 	Norm law.Norm `json:"norm"`
-	// Cautions lists the numbers for which there are too few examples, or too few differences between the runs.
+	// Cautions says where the runs have too few examples or too few differences, and where the interval of a change is
+	// wider than the change.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
 	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
 	// procedure needs a family of tests that was fixed before the results were known.
@@ -54,13 +55,13 @@ type AccuracyChange struct {
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).
 	P float64 `json:"p"`
-	// Adjusted is the p-value of Holm's procedure over all rows that the reader sees together (function holm). Differs
-	// means that Adjusted is at most 1 − Level: the data show a difference.
+	// Adjusted is the p-value after Holm's procedure for all rows that the reader sees together (see the function
+	// 'holm'). Differs means that Adjusted is at most 1 − Level: the data show a difference.
 	Adjusted float64 `json:"adjusted_p"`
 	Differs  bool    `json:"differs"`
 }
 
-// drop returns the exact loss of accuracy.
+// The method 'drop' returns the loss of accuracy as an exact fraction.
 func (a AccuracyChange) drop(examples int) *big.Rat {
 	return big.NewRat(int64(a.Lost-a.Gained), int64(examples))
 }
@@ -87,7 +88,7 @@ type IncomparableError struct {
 
 func (e *IncomparableError) Error() string { return e.Spell(param.Plain) }
 
-// Spell returns the text of Error, with the parameter names spelled by s.
+// Spell returns the text of Error. The function s spells the names of parameters in this text.
 func (e *IncomparableError) Spell(s param.Spelling) string {
 	var all []string
 	for _, d := range e.Differences {
@@ -104,8 +105,8 @@ func (*IncomparableError) Hint() string {
 // dealSeed fixes the random order of the examples in a betting interval.
 const dealSeed = 1
 
-// Compare compares a run with a baseline, example by example. The p-values are adjusted over this comparison alone. If a
-// reader sees several comparisons, call Adjust for all of them.
+// Compare compares a run with a baseline, example by example. The p-values are adjusted over this comparison alone. If
+// a reader sees several comparisons, call Adjust for all of them.
 func Compare(baseline, this summary.Summary) (Comparison, error) {
 	for _, s := range []summary.Summary{baseline, this} {
 		if s.Selected > s.Examples {
@@ -140,7 +141,7 @@ func byIndex(rows []summary.Row) []summary.Row {
 	return slices.SortedFunc(slices.Values(rows), func(a, b summary.Row) int { return cmp.Compare(a.Index, b.Index) })
 }
 
-// accuracy compares the certified accuracies at a radius.
+// The method 'accuracy' compares the certified accuracies at a radius.
 func (c Comparison) accuracy(before, after []summary.Row, radius float64) AccuracyChange {
 	right := func(r summary.Row) bool { return r.Correct && r.Radius >= radius }
 	a := AccuracyChange{Radius: radius}
@@ -170,7 +171,7 @@ func (c Comparison) accuracy(before, after []summary.Row, radius float64) Accura
 	return a
 }
 
-// radius compares the certified radii of the two runs, example by example.
+// The method 'radius' compares the certified radii of the two runs, example by example.
 func (c Comparison) radius(before, after []summary.Row, was, is summary.Average) RadiusChange {
 	r := RadiusChange{Baseline: was.Value, This: is.Value}
 	changes := make([]float64, len(before))
@@ -193,8 +194,8 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
 // in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that is common to
-// both runs cancels. The betting interval needs values in [0, 1]. meanChange widens the interval by the rounding error
-// of this mapping of the changes to [0, 1].
+// both runs cancels. meanChange maps the changes to [0, 1], because the betting interval needs such values. It widens
+// the interval by the rounding error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
@@ -208,11 +209,12 @@ var mayDiffer = map[param.Name]bool{
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
 	"seed": true,                                             // another seed draws other noise from the same law
-	"skip": true, "max": true, "select": true, "shard": true, // these choose examples, which exampleDifference compares
+	"skip": true, "max": true, "select": true, "shard": true, // exampleDifference compares the chosen examples
 	"save-scores": true,                                         // this decides only what the run stores
 	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// The certificates state the following settings, and the function 'differences' compares these statements instead.
+	// The certificates state the following settings. The function 'differences' compares the certificates' settings
+	// instead.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 

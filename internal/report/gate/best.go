@@ -7,11 +7,11 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Choice says how the failure probability δ is divided if a bound is on the best of several runs.
+// Choice describes the choice of the best of several runs, and the failure probability that each run may use.
 type Choice struct {
 	Runs int `json:"runs"` // number of runs from which the best one is chosen
-	// Delta is the probability with which the statement about each single run may be wrong: the δ of the command,
-	// divided by Runs.
+	// Delta is the allowed failure probability of the statement about a single run: the δ of the command, divided by
+	// Runs.
 	Delta float64 `json:"delta"`
 }
 
@@ -27,18 +27,18 @@ func (*IncomparableRunsError) Hint() string {
 	return "a requirement without best: tests each run by itself"
 }
 
-// CheckBest checks requirements on the best of several runs. The runs must be all runs of the choice, and their
-// summaries must be made with summary.Options.Choices = len(runs), so that each uses δ/len(runs).
+// CheckBest checks requirements on the best of several runs. The argument 'runs' must hold all runs from which the best
+// one is chosen. Each summary must be made with summary.Options.Choices = len(runs), so that it uses δ/len(runs).
 //
-// Let there be k runs, and let run j have N_j certificates. With probability at least 1 − δ/k, at most F_j of the
-// certificates of run j are wrong, where F_j follows from δ/k. By the union bound over the k runs, this holds for all
-// runs at once, with probability at least 1 − δ. The wrong certificates of a run are the same at each radius. So at
-// each radius r, for each run j,
+// Let there be k runs, and let run j have N_j certificates. From δ/k follows a number F_j: with probability at least 1
+// − δ/k, run j has at most F_j wrong certificates. By the union bound over the k runs, this holds for all runs at once,
+// with probability at least 1 − δ. The wrong certificates of a run are the same at each radius. So at each radius r,
+// for each run j,
 //
 //	(true certified accuracy of run j at r) ≥ (certified accuracy of run j at r) − F_j/N_j,
 //
-// and δ need not be divided among the radii. The bound holds for whichever run is chosen, by whichever rule, even if
-// the choice depends on the results and on the radius. The runs need not be independent.
+// and δ need not be divided among the radii. The bound holds for the chosen run under every rule of choice, even if the
+// choice depends on the results and on the radius. The runs need not be independent.
 func CheckBest(requirements []Requirement, runs ...summary.Summary) ([]Outcome, error) {
 	for _, s := range runs {
 		switch {
@@ -72,7 +72,7 @@ func (r Requirement) checkBest(runs []summary.Summary) (Outcome, error) {
 	for _, s := range runs {
 		f, err := r.find(s)
 		switch {
-		case errors.Is(err, errNoneCertified), errors.Is(err, errNoAnswers): // another run may have a value
+		case errors.Is(err, errNoneCertified), errors.Is(err, errNoAnswers): // another run may still have a value
 			missing = &NotKnownError{r.text, s.Path, err, false}
 		case err != nil:
 			return Outcome{}, &NotKnownError{r.text, s.Path, err, false}

@@ -28,8 +28,8 @@ func choose(t *testing.T, choices int, delta float64, sources ...summary.Source)
 	return runs
 }
 
-// Each run has 100 certificates with α = 0.001. With δ = 0.1, the bound on the number of wrong ones is 0, because
-// P(Bin(100, 0.001) > 0) = 0.095. With δ/2, the bound is 1, because P(Bin > 1) = 0.0046.
+// Each run has 100 certificates with α = 0.001. With δ = 0.1, the bound on the number of wrong certificates is 0,
+// because P(Bin(100, 0.001) > 0) = 0.095. With δ/2, the bound is 1, because P(Bin > 1) = 0.0046.
 func TestCheckBest(t *testing.T) {
 	a, b := source("a", 100, 59, 0.5), source("b", 100, 60, 0.5)
 	unsound := source("unsound", 100, 90, 0.5)
@@ -118,8 +118,8 @@ func TestCheckBestRefuses(t *testing.T) {
 }
 
 // coinRun certifies a model that answers by tossing a fair coin: each noisy input gets class 0 or 1 with probability ½.
-// So no example has a certified radius above 0, and each certificate with a positive radius is wrong. Clopper–Pearson's
-// bound gives such a certificate with a probability that is at most α and close to α.
+// So no example has a certified radius above 0, and each certificate with a positive radius is wrong. With the
+// Clopper–Pearson bound, an example gets such a wrong certificate with a probability that is at most α and close to α.
 func coinRun(random *rand.Rand, name string, examples int, alpha float64, least int) summary.Source {
 	const words = 16
 	s := source(name, examples, examples, 0.5)
@@ -136,9 +136,9 @@ func coinRun(random *rand.Rand, name string, examples int, alpha float64, least 
 	return s
 }
 
-// TestBestPays chooses the best of 20 runs of models that answer with coins. A requirement on the best run states a
-// certified accuracy above 0, which is false for each run. So it must be met in at most a share δ of the trials. If
-// each run used the full δ, the requirement would be met much more often.
+// TestBestPays chooses the best of 20 runs of models that answer by tossing a coin. The requirement on the best run
+// says that the certified accuracy is above 0, which is false for each run. So in each trial, the probability that the
+// requirement is met must be at most δ. If each run used the full δ, the requirement would be met much more often.
 func TestBestPays(t *testing.T) {
 	const trials, freeTrials, runs, examples, n = 60, 25, 20, 100, 1024
 	const alpha, delta = 0.01, 0.1

@@ -34,7 +34,7 @@ type Outcome struct {
 type NotKnownError struct {
 	Requirement, Run string
 	err              error
-	measured         bool // Requirement is only a quantity, without a bound
+	measured         bool // 'Requirement' holds only a quantity, without a bound
 }
 
 func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }
@@ -150,8 +150,9 @@ func (r Requirement) find(s summary.Summary) (f found, err error) {
 	return f, err
 }
 
-// Measure returns the value of the requirement's quantity in a run, rounded to the safe side: an upper bound up, any
-// other value down. If the run certifies nothing about the quantity, the value is nil, and Measure returns the reason.
+// Measure returns the value of the requirement's quantity in a run. It rounds the value up if a smaller value is better
+// (Requirement.Upper), and down otherwise. If the run certifies nothing about the quantity, the value is nil, and
+// Measure returns the reason.
 func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, err error) {
 	f, err := r.find(s)
 	if err != nil {
@@ -170,7 +171,7 @@ func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, er
 // Share reports whether the values are from 0 to 1.
 func (r Requirement) Share() bool { return r.metric.share }
 
-// Upper reports whether the certified value is an upper bound, so that a smaller value is better.
+// Upper reports whether a smaller value is better. A certified bound on such a value is an upper bound.
 func (r Requirement) Upper() bool { return r.metric.upper }
 
 // judge compares a value with the bound.
@@ -237,8 +238,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for a shortfall: 4, or more if the shortfall needs more to show two
-// significant digits. So a small shortfall does not print as zero.
+// places returns the number of decimals to print for a shortfall. The number is 4, or larger if 4 decimals do not show
+// two significant digits of the shortfall. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

@@ -11,11 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// codeIssue is an issue of a GitLab code quality report (a subset of Code Climate's format).
+// codeIssue is an issue of a GitLab code quality report (a subset of Code Climate's format). Its fingerprint depends
+// only on the requirement and the run. So GitLab recognises the issue in later reports.
 type codeIssue struct {
 	Description string       `json:"description"`
 	Check       string       `json:"check_name"`
-	Fingerprint string       `json:"fingerprint"` // the same for the same requirement and run, so that GitLab can follow the issue
+	Fingerprint string       `json:"fingerprint"`
 	Severity    string       `json:"severity"`
 	Location    codeLocation `json:"location"`
 }
@@ -29,7 +30,8 @@ type codeLines struct {
 	Begin int `json:"begin"`
 }
 
-// newCodeIssue returns the issue of a requirement. GitLab needs a path, so an issue about no run has the path "rscert".
+// newCodeIssue returns the issue about a requirement. GitLab needs a path. If the argument 'path' is empty, the issue
+// has the path "rscert".
 func newCodeIssue(requirement, run, path, severity, description string) codeIssue {
 	if path == "" {
 		path = "rscert"
@@ -63,7 +65,7 @@ func CodeQualityError(names []string, err error) ([]byte, error) {
 func encodeIssues(issues []codeIssue) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // so that radius>=0.5 stays readable
+	e.SetEscapeHTML(false) // print radius>=0.5, not radius\u003e=0.5
 	e.SetIndent("", "  ")
 	err := e.Encode(issues)
 	return text.Bytes(), err

@@ -28,7 +28,7 @@ func Differences(runs []summary.Summary) ([]Comparison, error) {
 	return all, nil
 }
 
-// Adjust sets the adjusted p-values and the cautions of comparisons that a reader sees together.
+// Adjust sets the adjusted p-values and the cautions of all comparisons in one report.
 func Adjust(all []Comparison) {
 	var rows []*AccuracyChange
 	for k := range all {
@@ -50,8 +50,8 @@ func Adjust(all []Comparison) {
 //
 //	adjusted p_(i) = max over j ≤ i of min(1, (m − j + 1)·p_(j)).
 //
-// A row is said to differ if its adjusted p-value is at most a. With probability at least 1 − a, no row whose null
-// hypothesis holds is said to differ. The tests may depend on each other.
+// A row is reported as a difference if its adjusted p-value is at most a. A false report is a report for a row whose
+// null hypothesis holds. With probability at least 1 − a, there is no false report. The tests may depend on each other.
 func holm(rows []*AccuracyChange) {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })
@@ -71,8 +71,9 @@ func fewestDifferences(a float64) (d int64) {
 	return d
 }
 
-// cautions lists the numbers of a comparison for which there are too few examples, or too few differences between the
-// runs. It also lists the changes with an interval that is wider than the change.
+// cautions returns a caution if the runs have too few examples. Otherwise it returns a caution that lists the radii at
+// which too few examples differ between the runs, and a caution that lists the radii at which the interval of the
+// change is wider than the change. It leaves out a caution if its list is empty.
 func (c Comparison) cautions() (all []summary.Caution) {
 	a := 1 - c.Level
 	fewest := fewestDifferences(a)

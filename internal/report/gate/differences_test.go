@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// The oracle is the closed test: the adjusted p-value of a hypothesis is the largest Bonferroni p-value,
-// min(1, |S|·min p), of all sets S of hypotheses that contain it (the closure of Holm 1979).
+// The oracle is the closed test, which is equivalent to the method of Holm 1979. Each set S of hypotheses has the
+// Bonferroni p-value min(1, |S|·min p). The adjusted p-value of a hypothesis is the largest Bonferroni p-value of the
+// sets that contain the hypothesis.
 func TestHolm(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -120,8 +121,8 @@ func TestCompareAdjusts(t *testing.T) {
 	}
 }
 
-// Measure rounds a value to the side on which it stays true. It rounds 59 of 300 down, and an upper bound up. One of
-// the 300 certificates may be wrong: P(Bin(300, 0.001) > 1) = 0.037.
+// Measure must round a value down, or up if a smaller value is better. With probability 0.95, at most one of the 300
+// certificates is wrong, because P(Bin(300, 0.001) > 1) = 0.037. So the certified value is 58 of 300.
 func TestMeasure(t *testing.T) {
 	s := sumAt(t, source("run", 300, 59, 0.5))
 	for text, want := range map[string]float64{"certified-accuracy@0.5": 59. / 300, "certified:certified-accuracy@0.5": 58. / 300, "abstain-rate": 241. / 300} {

@@ -206,7 +206,7 @@ func each(s *summary.Source, change func(*certify.Certificate)) {
 	}
 }
 
-// Check must return an error for a requirement that the run has no evidence for.
+// Check must return an error if the run lacks the evidence for a requirement.
 func TestNotKnown(t *testing.T) {
 	bare := source("bare", 10, 10, 1)
 	bare.Votes = nil
@@ -231,7 +231,7 @@ func TestNotKnown(t *testing.T) {
 	}
 }
 
-// A requirement on calibration uses the value in the summary, to the last digit of its decimal.
+// Check must compare a calibration value in the summary exactly with the bound: 0.05 does not meet <=0.0499999.
 func TestCheckCalibration(t *testing.T) {
 	s := sum(t, source("run", 100, 90, 0.5))
 	radius, certified := 0.25, 0.07
@@ -249,7 +249,8 @@ func TestCheckCalibration(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, out, err)
 		}
 	}
-	// No example is answered with the confidence 0.95, so a requirement on the error of such answers must be an error.
+	// Check must refuse requirements on values that the summary lacks. At the threshold 0.95 there are no answers, so
+	// there is no share of wrong answers.
 	s.Calibration[0].Thresholded = append(s.Calibration[0].Thresholded, summary.Thresholded{Tau: 0.95, Certified: &certified})
 	for _, text := range []string{"cbs@0.5<=1", "thresholded-error@0.25,0.8<=1", "thresholded-error@0.25,0.95<=1", "certified:thresholded-error@0.25,0.95<=1"} {
 		if _, err := Check([]Requirement{parse(t, text)}, s); err == nil {
@@ -337,8 +338,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || out[0].Value == nil {
 			return
 		}
-		// If rounding errors of float64 cannot explain the difference between the value and the bound, Check must
-		// decide in the same way as a comparison of float64 numbers.
+		// A difference above 1e-9 between the value and the bound is not a rounding error of float64. For such a
+		// difference, comparing the float64 numbers gives the right decision.
 		bound, _ := r.bound.Float64()
 		if gap := *out[0].Value - bound; math.Abs(gap) > 1e-9 && out[0].Met != (gap > 0 != r.atMost) {
 			t.Errorf("%q: value %v, met %v", text, *out[0].Value, out[0].Met)
@@ -395,7 +396,8 @@ func TestCompare(t *testing.T) {
 	base, this := source("base", 4, 4, 0.5), source("this", 4, 4, 0.75)
 	base.Certificates[1].Radius, base.Certificates[2].Radius = 0.25, 0.25
 	this.Certificates[0].Radius = 0.25
-	base.Certificates[3].Index, base.Votes[3].Index, base.Certificates[0].Index, base.Votes[0].Index = 0, 0, 3, 3 // another order
+	// The baseline lists the examples 0 and 3 in the opposite order.
+	base.Certificates[3].Index, base.Votes[3].Index, base.Certificates[0].Index, base.Votes[0].Index = 0, 0, 3, 3
 	this.Certificates[3].Radius, this.Certificates[0].Radius = 0.25, 0.75
 	c, err := Compare(sum(t, base), sum(t, this))
 	if err != nil {
@@ -474,7 +476,8 @@ func TestIncomparable(t *testing.T) {
 		}
 	}
 	this := source("this", 4, 4, 0.5)
-	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // a run and its baseline may differ in these
+	// A run and its baseline may differ in the following conditions.
+	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7
 	this.Run.Parameters.Outputs, this.Run.Parameters.SaveScores = graph.Probabilities, true
 	this.Run.Parameters.DenoiserKind, this.Run.Parameters.Mean = graph.DenoisedImage, []float64{}
 	if _, err := Compare(sum(t, source("base", 4, 4, 0.5)), sum(t, this)); err != nil {
@@ -558,8 +561,8 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval must contain the mean change, also if the limits 'down' and 'up' differ. If the change is negative for
-// some examples and positive for none, the interval must be below 0.
+// The interval of the mean change must contain the mean, even if the limits 'down' and 'up' of a change differ. If the
+// change is negative for some examples and positive for none, the interval must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

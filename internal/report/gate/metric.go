@@ -18,17 +18,17 @@ type metric struct {
 	radius  bool // the metric depends on a radius
 	tau     bool // the metric also depends on a threshold
 	share   bool // the value is in [0, 1]
-	upper   bool // the certified value is an upper bound
+	upper   bool // a smaller value is better
 	length  bool // the value is a radius
 	// certifiable means that the metric has a bound that holds with probability 1 − δ.
 	certifiable bool
 	ofBounds    bool
 	anyClaim    bool // the value does not depend on the claim of the run's certificates
-	promised    bool // prediction sets without a guarantee do not meet a requirement
+	promised    bool // a requirement is not met if a prediction set has no guarantee
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 
-// value is the value of a metric, with the counts behind it.
+// value is the value of a metric, with a text about the counts that give the value, such as "9 of 10".
 type value struct {
 	*big.Rat
 	detail string // for display; may be empty

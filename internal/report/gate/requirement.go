@@ -82,7 +82,7 @@ func Parse(text string) (Requirement, error) {
 	return r, nil
 }
 
-// ParseQuantity reads the quantity of a requirement, such as certified-accuracy@0.5. The result has no bound, so it is
+// ParseQuantity reads the quantity of a requirement, such as certified-accuracy@0.5. The result has no bound, so use it
 // only for Measure.
 func ParseQuantity(text string) (Requirement, error) {
 	r := Requirement{text: strings.TrimSpace(text)}
@@ -98,7 +98,8 @@ func ParseQuantity(text string) (Requirement, error) {
 	return r, nil
 }
 
-// parseQuantity reads everything before the comparison. The argument 'text' is the whole text, for errors.
+// parseQuantity reads the part of a requirement before >= or <=. The argument 'text' is the whole requirement, which
+// error messages quote.
 func (r *Requirement) parseQuantity(what, text string) error {
 	what, r.best = strings.CutPrefix(what, "best:")
 	what, r.certified = strings.CutPrefix(what, "certified:")
@@ -165,8 +166,8 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	return true, nil
 }
 
-// checkClaim returns an error if the value of the requirement depends on the claim of the certificates, and the run's
-// certificates make another claim than the requirement names.
+// checkClaim compares the claim c of a run's certificates with the claim that the requirement names. It returns an
+// error if the two claims differ and the value of the requirement depends on the claim. It ignores RejectBelow.
 func (r Requirement) checkClaim(c certify.Claim) error {
 	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
@@ -212,7 +213,7 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseRadius reads a radius. A fraction such as 2/255 stands for the same float64 as in a flag.
+// parseRadius reads a radius. A fraction such as 2/255 gives the same float64 number as this fraction in a flag.
 func parseRadius(text string) (*big.Rat, error) {
 	if !strings.Contains(text, "/") {
 		return parseExact(text)

@@ -25,7 +25,7 @@ func TestScalesOfBaseline(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		a, b summary.Summary
-		want string // part of the text of the differences; empty: there must be no difference
+		want string // text that must be in the list of differences; empty: the list must be empty
 	}{
 		"same runs":    {scaled("a", 2), scaled("b", 2), ""},
 		"other scales": {scaled("a", 2), scaled("b", 3), "sigma-columns"},

@@ -12,12 +12,13 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// commitVariables are the variables in which CI systems give the commit: GitHub Actions, GitLab, Jenkins, Azure
-// Pipelines, Bitbucket, CircleCI and Travis CI.
+// commitVariables are the environment variables that hold the commit in CI systems: GitHub Actions, GitLab, Jenkins,
+// Azure Pipelines, Bitbucket, CircleCI and Travis CI.
 var commitVariables = []string{"GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILD_SOURCEVERSION", "BITBUCKET_COMMIT", "CIRCLE_SHA1", "TRAVIS_COMMIT"}
 
-// FindCommit returns the present commit: from a variable of a CI system, or from the git repository that holds the
-// folder. It reads the repository's files and runs no program, because a repository can name programs for git to run.
+// FindCommit returns the current commit. It looks for an environment variable of a CI system, then for the git
+// repository that holds the folder. It reads the files of the repository itself. It does not run git, because the
+// settings of a repository can make git run other programs.
 func FindCommit(folder string) (string, error) {
 	for _, name := range commitVariables {
 		if commit := os.Getenv(name); commit != "" {
@@ -58,8 +59,8 @@ func findGit(folder string) (string, error) {
 	}
 }
 
-// named reads a file of one line, which holds a prefix and a path, and returns the path. A relative path begins at the
-// folder.
+// named returns the path that a file holds. The file has one line: the prefix, then the path. A relative path begins at
+// the argument 'folder'.
 func named(file, prefix, folder string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -88,7 +89,7 @@ func head(git string) (string, error) {
 	if !filepath.IsLocal(ref) {
 		return "", errNoRepository
 	}
-	common := git // the branches of a worktree are in the folder whose path is in the file commondir
+	common := git // in a worktree, the file 'commondir' holds the path of the folder with the branches
 	if path, err := named(filepath.Join(git, "commondir"), "", git); err == nil {
 		common = path
 	}

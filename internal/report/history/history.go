@@ -21,7 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 )
 
-// format is the version of the lines. New members do not change the version, and other changes raise it.
+// format is the version of the format of a line. A change that only adds members keeps the version, and any other
+// change raises it.
 const format = 1
 
 // Entry is a line of a history: the requirements of one commit and their values.
@@ -30,8 +31,7 @@ type Entry struct {
 	Commit string    `json:"commit"`
 	Date   time.Time `json:"date"`   // time at which the line was written, in UTC
 	RScert string    `json:"rscert"` // version of rscert
-	// The field Runs lists the runs on which the requirements were checked. ID is the digest of run.json, or "" for a
-	// file that belongs to no run.
+	// The field Runs lists the runs on which the requirements were checked.
 	Runs         []Run         `json:"runs"`
 	Requirements []Requirement `json:"requirements"`
 }
@@ -39,7 +39,7 @@ type Entry struct {
 // Run identifies a run.
 type Run struct {
 	Name string `json:"run"`
-	ID   string `json:"id,omitempty"`
+	ID   string `json:"id,omitempty"` // digest of run.json; "" for a file that belongs to no run
 }
 
 // Requirement is the outcome of a requirement.
@@ -70,7 +70,8 @@ func CheckCommit(commit string) error {
 	return nil
 }
 
-// DamagedError means that a line of a history is not the line of a commit.
+// DamagedError means that a line of a history is cut off, is not a valid entry, or repeats the commit of an earlier
+// line.
 type DamagedError struct {
 	Path string
 	Line int
@@ -147,7 +148,7 @@ type Result struct {
 	// Added is false if the file already had a line of this commit. Line is the number of the commit's line.
 	Added  bool    `json:"added"`
 	Line   int     `json:"line"`
-	Trends []Trend `json:"trends"` // from the lines up to the commit's line
+	Trends []Trend `json:"trends"` // computed without the lines after the commit's line
 
 	Entries []Entry `json:"-"`
 }
@@ -171,9 +172,9 @@ func Record(path string, e Entry) (*Result, error) {
 	return r, nil
 }
 
-// lockFile waits until no other process appends to the history at path, and locks it. A missing history becomes an
-// empty one. durable.WriteFile replaces the locked file by a new file. So a process that has waited checks that the
-// path still leads to the file that it has locked.
+// lockFile waits until no other process appends to the history at path, and locks it. If the history does not exist,
+// lockFile creates an empty file. durable.WriteFile replaces the locked file by a new file. So after the wait, lockFile
+// checks that the path still leads to the locked file, and locks again if it does not.
 func lockFile(path string) (*flock.Flock, error) {
 	for {
 		lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY), flock.SetPermissions(0o666))
@@ -209,7 +210,7 @@ func add(path string, e Entry) (all []Entry, earlier int, err error) {
 	}
 	after := bytes.NewBuffer(text)
 	encoder := json.NewEncoder(after)
-	encoder.SetEscapeHTML(false) // so that radius>=0.5 stays readable
+	encoder.SetEscapeHTML(false) // write radius>=0.5, not radius\u003e=0.5
 	if err := encoder.Encode(e); err != nil {
 		return nil, 0, err
 	}
@@ -260,7 +261,7 @@ func split(requirement string) (quantity string, bound float64, atMost bool) {
 	return what, bound, atMost
 }
 
-// worseInARow is the number of successive declines that count as a trend.
+// worseInARow is the smallest number of successive declines that gives a warning.
 const worseInARow = 3
 
 // Trend compares the last value of a series with the values before it.
@@ -269,11 +270,11 @@ type Trend struct {
 	Run      string  `json:"run"`
 	Commits  int     `json:"commits"` // number of commits with a value
 	Value    float64 `json:"value"`
-	// Previous is the value of the commit before. It is nil for the first commit.
+	// Previous is the value before the last value of the series. It is nil if the series has only one value.
 	Previous *float64 `json:"previous,omitempty"`
-	// WorseInARow is the number of the most recent commits that each have a worse value than the commit before.
+	// WorseInARow is the number of declines at the end of the series: each value is worse than the value before it.
 	WorseInARow int `json:"worse_in_a_row"`
-	// Worst means that no earlier value is as bad.
+	// Worst means that the last value is worse than all earlier values.
 	Worst bool `json:"worst"`
 	// Warning says what to look at, or is "".
 	Warning string `json:"warning,omitempty"`

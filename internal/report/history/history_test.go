@@ -89,8 +89,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Processes that append at the same time lose no line. A lock of flock excludes other open files, even those of the
-// same process. So goroutines can stand in for processes.
+// If several processes append at the same time, no line may be lost. The test uses goroutines in place of processes.
+// This suffices, because flock also blocks a second open handle of the file in the same process.
 func TestRecordTogether(t *testing.T) {
 	const commits = 40
 	path := filepath.Join(t.TempDir(), "gate.jsonl")

@@ -47,7 +47,7 @@ func browser(t *testing.T) context.Context {
 		t.Skip("there is no Chromium; 'make browser' installs it")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.WSURLReadTimeout(5*time.Minute)) // enough for a machine with other work
+		chromedp.WSURLReadTimeout(5*time.Minute)) // long enough for a busy machine
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	tab, cancel := chromedp.NewContext(allocator)
@@ -106,7 +106,7 @@ func manyExamples(t *testing.T, examples int) Page {
 			Accuracy: []gate.AccuracyChange{{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}}
 }
 
-// squares draws a picture whose shade of grey is the index.
+// squares returns one grey picture twice: as the input and as the noisy input. The shade of grey is the index.
 func squares(index int) (input, noisy image.Image, err error) {
 	picture := image.NewGray(image.Rect(0, 0, 28, 28))
 	for i := range picture.Pix {
@@ -206,7 +206,8 @@ func (b *tab) until(expression string) {
 // screen sets the size of the tab and its colour scheme.
 func (b *tab) screen(width int64, scheme string) {
 	b.Helper()
-	// A click goes to the last known position of its target, so the page must not be scrolling at this moment.
+	// Reduced motion turns smooth scrolling off. A click goes to the last known position of its target, so the page
+	// must not scroll during the click.
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}

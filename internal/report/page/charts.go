@@ -98,7 +98,7 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// countAt returns a function that counts the examples whose certified radius is at least its argument.
+// countAt returns a function of a radius. The function counts the correct examples with at least this certified radius.
 func countAt(s summary.Summary) func(radius float64) int {
 	var radii []float64
 	for _, row := range s.Rows {
@@ -170,7 +170,7 @@ func auditSeries(r Run, k int, radii []number) series {
 }
 
 // calibrationChart shows bounds on the calibration. If α is known, it shows the bounds that hold with the stated
-// probability. If α is unknown, it shows the bounds that hold only if every bound on a confidence holds.
+// probability. If α is unknown, it shows bounds that assume that no bound on a confidence is wrong.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The largest calibration error (CCE) and the largest Brier score (CBS) that an attack within the radius can " +
@@ -302,7 +302,7 @@ func (p Page) radiusChart() chart {
 	return c
 }
 
-// counted returns a number of examples in words.
+// counted returns a number of examples as text, such as "12 examples".
 func counted(n int) string {
 	if n == 1 {
 		return "1 example"

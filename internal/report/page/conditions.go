@@ -153,7 +153,7 @@ func soundness(c summary.Conditions) string {
 	return "not sound"
 }
 
-// cautions lists warnings to read before any number.
+// cautions lists the warnings that the page shows before any number.
 func (p Page) cautions() (lines []string) {
 	for _, r := range p.Runs {
 		add := func(format string, args ...any) { lines = append(lines, r.Name+": "+fmt.Sprintf(format, args...)) }

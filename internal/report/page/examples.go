@@ -26,8 +26,8 @@ type examples struct {
 	Clean      []int     `json:"clean,omitempty"` // −1: no answer, −2: unknown
 	N          []int64   `json:"n,omitempty"`     // set if the number of samples varies
 
-	// Sheets are images that contain many pictures. For each example they show the input and, to the right, the noisy
-	// input. Each line of a sheet holds several of these pairs; their number is Columns.
+	// Sheets are images that contain many pictures. Each example has a pair of pictures: the input and, to the right,
+	// the noisy input. Each line of a sheet holds several pairs; Columns is the number of pairs in a line.
 	Sheets  [][]byte `json:"sheets,omitempty"`
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
@@ -79,7 +79,8 @@ func shownRadius(row summary.Row) string {
 // pictureSize is the largest size of a picture on the screen, in pixels. Larger pictures are scaled down.
 const pictureSize = 64
 
-// pictureGrid aligns pictures with the squares in which JPEG averages colours (4:2:0), so that neighbours do not mix.
+// pictureGrid is the size of a grid in pixels. Each picture begins at a point of the grid. JPEG averages colours in
+// small squares (4:2:0), and with the grid no square contains parts of two pictures.
 const pictureGrid = 16
 
 // These constants limit the number of pairs of pictures in a sheet.
@@ -159,7 +160,7 @@ func shrink(from image.Image) image.Image {
 	return to
 }
 
-// jpegQuality is high enough to preserve the look of noise.
+// jpegQuality is the quality of JPEG sheets. It is high enough that noise still looks like noise.
 const jpegQuality = 85
 
 // encode returns the sheet as PNG or JPEG, whichever is smaller.

@@ -18,7 +18,7 @@ type requirement struct {
 	Run, Text, Value string
 }
 
-// requirements returns the template's input about the requirements and their outcomes, or nil without requirements.
+// requirements returns the requirements and their outcomes for the template, or nil if there are no requirements.
 func (p Page) requirements() *requirements {
 	if len(p.Requirements) == 0 {
 		return nil

@@ -28,7 +28,7 @@ type groupRow struct {
 	Cells          []string
 }
 
-// groupTables returns the tables of all runs with groups. They hold the numbers of the text report.
+// groupTables returns the tables of all runs with groups. The tables show the same numbers as the text report.
 func (p Page) groupTables() (all []groupTables) {
 	for _, r := range p.Runs {
 		b := r.ByGroup
@@ -55,8 +55,8 @@ func (p Page) groupTables() (all []groupTables) {
 	return all
 }
 
-// tableOfGroups returns a table of the groups by radius. The function 'of' returns the value of a cell from the point
-// of the group's curve at this radius.
+// tableOfGroups returns a table with a row for each group and a column for each radius. For each group and radius there
+// is a GroupPoint. The function 'of' selects the number that the table shows from this GroupPoint.
 func tableOfGroups(s summary.Summary, caption string, of func(summary.GroupPoint) *float64, notes ...string) groupTable {
 	t := groupTable{Caption: caption, Notes: notes}
 	for _, at := range s.Curve {

@@ -16,7 +16,7 @@ type group struct {
 	Caption string
 	Rows    []measure
 	Folded  bool // hidden until opened
-	Plain   bool // words rather than numbers
+	Plain   bool // the cells hold words, not numbers
 }
 
 // measure is a quantity with its meaning. It has one number for each run, or one number for each run and radius.
@@ -153,7 +153,8 @@ func keyOf(c summary.Calibration) calibrationKey {
 	return calibrationKey{*c.Radius, true}
 }
 
-// name describes the radius of bounds in words, with its norm.
+// name returns a text for the radius of bounds, for example "L2 radius 0.5", or "within the bounds" if the bounds state
+// no radius.
 func (p Page) name(k calibrationKey) string {
 	if !k.given {
 		return "within the bounds"
@@ -208,8 +209,8 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS each return two bounds. The bound 'value' holds if every bound on a confidence holds. The bound
-// 'certified' holds with probability 1 − δ. It is nil if it is unknown.
+// ofCCE and ofCBS each return two bounds. The bound 'value' assumes that no bound on a confidence is wrong. The bound
+// 'certified' holds with probability 1 − δ, and is nil if it is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil
@@ -304,7 +305,7 @@ func interval(s *summary.Share) string {
 	return fmt.Sprintf("[%s,\u00a0%s]\u00a0%%", report.Round(s.Low, report.Down, 2, 1), report.Round(s.High, report.Up, 2, 1))
 }
 
-// classTable is the table of one run by true class.
+// classTable is the table of one run, with a row for each true class.
 type classTable struct {
 	Run   string
 	Norm  string // norm of the radii, as a title

@@ -2,8 +2,8 @@ package page
 
 import "github.com/rscert/rscert/internal/report/summary"
 
-// norms returns a group for each norm that the summary of a run lists in Norms. The group shows the certified accuracy
-// by the radius in this norm, and the average radius.
+// norms returns a group of measures for each norm in the field Norms of a summary. The group shows the certified
+// accuracy at radii in this norm, and the average radius in this norm.
 func (p Page) norms() (groups []group) {
 	for _, norm := range summary.FurtherNorms(p.summaries()) {
 		runs := summary.AllIn(norm, p.summaries())

@@ -85,7 +85,7 @@ type view struct {
 	Parameters          group
 	Legend              string
 	Assumptions         []assumption
-	Examples            int // largest number in a run
+	Examples            int // largest number of examples in a run
 	Pictured            bool
 	Data                data
 	Style               template.CSS
@@ -132,14 +132,14 @@ func (p Page) Write(ctx context.Context, w io.Writer) error {
 	return layout.Execute(w, v)
 }
 
-// policy allows only the page's own style, script and embedded pictures.
+// policy returns a content security policy that allows only the page's own style, script and embedded pictures.
 func policy(style, script string) string {
 	return fmt.Sprintf("default-src 'none'; img-src blob:; style-src %s; script-src %s; base-uri 'none'; "+
 		"form-action 'none'",
 		source(style), source(script))
 }
 
-// source returns the expression by which a policy allows this text: the SHA-256 of the text.
+// source returns the part of a content security policy that allows this text: the SHA-256 of the text.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

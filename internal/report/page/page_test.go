@@ -230,7 +230,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestCautions checks that the page warns of a run's limits before any number.
+// TestCautions checks the warnings about the limits of a run.
 func TestCautions(t *testing.T) {
 	yes, no := true, false
 	for _, tt := range []struct {
@@ -251,8 +251,8 @@ func TestCautions(t *testing.T) {
 	}
 }
 
-// Each norm in which a run has further radii (Summary.Norms) must have a group with its own radii. If the noise of
-// another run has this norm, the group must show the radii of that run, too.
+// A run can have further radii in other norms (Summary.Norms). For each of these norms, the page must have a group with
+// the radii in the norm. If the noise of another run has this norm, the group must also show the radii of that run.
 func TestNorms(t *testing.T) {
 	var p Page
 	for k, norm := range []law.Norm{law.L2, law.L1} {

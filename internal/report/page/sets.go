@@ -36,7 +36,8 @@ type Figure struct {
 //go:embed assets/sets.html
 var setsMarkup string
 
-// setsLayout uses the templates for tables of the page about runs.
+// setsLayout is the template of the page about prediction sets. It shares the templates for tables with the page about
+// runs.
 var setsLayout = template.Must(template.Must(layout.Clone()).New("sets").Parse(setsMarkup))
 
 // setsView is the template's input.
@@ -58,7 +59,7 @@ type figureView struct {
 	Source         template.URL
 }
 
-// stratumTable is the coverage of the sets of one file by size, class or group.
+// stratumTable shows the coverage of the sets in one file, with a row for each size, class or group.
 type stratumTable struct {
 	Caption, Of string
 	Rows        []stratumRow

@@ -30,7 +30,7 @@ type Projection struct {
 
 // Cell holds the value of a run.
 type Cell struct {
-	Row []string `json:"row"` // values of the parameters Projection.Rows
+	Row []string `json:"row"` // values of the parameters that Projection.Rows names
 	Col []string `json:"col"`
 	Run string   `json:"run"`
 	// Value is rounded to the safe side. It is nil if nothing is certified; Nothing is then the reason.
@@ -40,7 +40,7 @@ type Cell struct {
 
 // New returns the table of the runs. It returns an error if a parameter is unknown, or if two runs belong in one cell.
 func New(runs []summary.Summary, rows, cols []string, value gate.Requirement) (*Projection, error) {
-	// Without rows or without columns, the JSON document has an empty list.
+	// A list without parameters must be empty and not nil, because JSON shows nil as null.
 	p := &Projection{Rows: append([]string{}, rows...), Cols: append([]string{}, cols...), Value: value.String(), Quantity: value}
 	var all []map[string]string
 	for _, s := range runs {
@@ -100,8 +100,8 @@ func parameters(s summary.Summary) map[string]string {
 	return all
 }
 
-// recorded returns the parameters in run.json by name. The value of a parameter is the text that JSON has for it;
-// strings have no quotes.
+// recorded returns the parameters in run.json by name. The value of a parameter is its JSON text, but the value of a
+// string parameter has no quotes.
 func recorded(s summary.Summary) map[string]string {
 	text, err := json.Marshal(s.Run.Parameters)
 	var members map[string]json.RawMessage

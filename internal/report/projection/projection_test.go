@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// run returns a run of a model at a σ with 4 examples, of which 'right' are certified within the radius 1.
+// run returns the summary of a run with 4 examples. The argument 'right' is the number of examples with the certified
+// radius 1. The other examples are abstentions.
 func run(t *testing.T, name, model, sha string, sigma float64, right int) summary.Summary {
 	t.Helper()
 	r := &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d", Selected: 4}}
@@ -71,7 +72,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Two different models with the same file name are two rows, not one cell.
+// Two different models with the same file name must get two rows.
 func TestSameName(t *testing.T) {
 	p, err := New([]summary.Summary{run(t, "p", "m.onnx", "11111111aa", 1, 1), run(t, "q", "m.onnx", "22222222aa", 1, 2)}, []string{"model"}, nil, quantity(t, "acr"))
 	if err != nil || p.Cells[0].Row[0] != "m.onnx (11111111)" || p.Cells[1].Row[0] != "m.onnx (22222222)" {

@@ -58,8 +58,8 @@ func (m Measure) certified(r Row) *float64 {
 // smallest value of the measure By. Among equal values, the rule prefers the larger certified accuracy, then the first
 // row.
 //
-// Table 2 follows from the models of Table 4 if CBS and CCE are minimised separately, so the measure By can be either
-// of the two.
+// Each family has two choices: one minimises CBS, and one minimises CCE. With these two choices, Table 2 follows from
+// the models of Table 4.
 type Choice struct {
 	Family     string   `json:"family,omitempty"`
 	By         Measure  `json:"by"`
@@ -69,8 +69,8 @@ type Choice struct {
 	Sigma      *float64 `json:"sigma,omitempty"`
 	Accuracy   float64  `json:"certified_accuracy"`
 	Value      float64  `json:"value"`
-	// Certified is the bound on the chosen model's measure that holds with probability 1 − Selection.Delta, although
-	// the model was chosen by its results.
+	// Certified is a bound on the measure By of the chosen model. It holds with probability 1 − Selection.Delta, and
+	// allows for the fact that the model was chosen by its results.
 	Certified *float64 `json:"certified,omitempty"`
 }
 

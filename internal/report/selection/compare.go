@@ -1,6 +1,6 @@
-// Package selection compares models by the summaries of their runs, so that a user can choose one: certified accuracy,
-// average certified radius, CBS and CCE at each radius, the Pareto front, rank correlations, and the rule of Emde et al.
-// 2025, section 5.3 (pure).
+// Package selection compares models by the summaries of their runs, so that a user can choose a model. It compares the
+// certified accuracy, the average certified radius, CBS and CCE at each radius. It marks the Pareto front, computes
+// rank correlations, and applies the rule of Emde et al. 2025, section 5.3. It reads and writes no files.
 package selection
 
 import (
@@ -18,7 +18,9 @@ import (
 
 // Options configure a comparison.
 type Options struct {
-	Radii []float64 // empty: all radii at which a run has CBS and CCE or, without such radii, the radii of the curves
+	// Radii are the radii of the comparison. Empty: all radii at which a run has CBS and CCE, or the radii of the
+	// curves if no run has both.
+	Radii []float64
 	// Names holds, for each run, the name of its model. Runs with the same name are of the same model. If Names is nil,
 	// the file of the model identifies the model.
 	Names []string
@@ -43,9 +45,10 @@ type Comparison struct {
 	Radii        []AtRadius `json:"radii"`
 }
 
-// Selection states what a choice among the runs costs. Runs also counts runs that have not begun, because somebody may
-// have left them out after seeing the others. The value 'certified' of each run holds with probability 1 − DeltaEach.
-// So the values of all runs hold at once with probability 1 − Delta.
+// Selection describes the choice among the runs, and the failure probability that each run may use. The field Runs is
+// the number of runs. It also counts runs that have not begun, because a user may have left them out after seeing the
+// results of the others. The bound 'certified' of each run holds with probability 1 − DeltaEach. So the bounds of all
+// runs hold at once with probability 1 − Delta.
 type Selection struct {
 	Runs      int      `json:"runs"`
 	Delta     float64  `json:"delta"`

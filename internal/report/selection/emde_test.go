@@ -77,9 +77,9 @@ func adversarial() (runs []summary.Summary) {
 }
 
 // Table 2 compares the models whose certified accuracy is within 3 points of the largest certified accuracy of any
-// model. This largest accuracy is the upper end of the printed intervals, and belongs to a model of another family. The
-// rule must reproduce the row 'AT' exactly. CCE and CBS are minimised separately: at radius 0.5, the smallest CCE and
-// the smallest CBS belong to different models.
+// model. The paper prints this largest accuracy as the upper end of an interval. It belongs to a model of another
+// family, so the test adds a family with this accuracy. The rule must reproduce the row 'AT' of Table 2 exactly. CCE
+// and CBS are minimised separately: at radius 0.5, the smallest CCE and the smallest CBS belong to different models.
 func TestTable2(t *testing.T) {
 	want := map[Measure][4]float64{CCE: {10.90, 27.83, 49.30, 56.36}, CBS: {8.70, 10.94, 28.88, 36.25}}
 	unknown := [4]float64{none, none, none, none}
@@ -122,7 +122,7 @@ func TestTable2(t *testing.T) {
 }
 
 // The baselines of the paper must be on the Pareto front. The front must hold exactly the rows that no other row
-// dominates, found here by comparing the numbers of the table.
+// dominates. The test finds these rows by comparing the numbers of the table.
 func TestFront(t *testing.T) {
 	c, err := Compare(adversarial(), Options{Radii: emdeRadii, Delta: 0.05})
 	if err != nil {

@@ -11,14 +11,15 @@ type Correlation struct {
 	Kendall  *float64 `json:"kendall,omitempty"`
 }
 
-// fewest is the smallest number of models for which the function 'correlate' returns a rank correlation. Two models
-// without ties always have the rank correlation 1 or −1.
+// fewest is the smallest number of models for which the function 'correlate' returns a rank correlation. For two models
+// without ties, the rank correlation says nothing, because it is always 1 or −1.
 const fewest = 3
 
 // pairs lists the pairs of measures, as in figure 19 of Emde et al. 2025.
 var pairs = [][2]Measure{{Accuracy, CBS}, {Accuracy, CCE}, {Radius, CBS}, {Radius, CCE}, {CBS, CCE}, {Accuracy, Radius}}
 
-// correlate returns the rank correlations between the measures. It leaves out pairs that fewer than 'fewest' rows have.
+// correlate returns the rank correlations between the measures. It leaves out a pair of measures if fewer than 'fewest'
+// rows have both of them.
 func correlate(rows []Row) (all []Correlation) {
 	for _, pair := range pairs {
 		var x, y []float64
@@ -68,8 +69,8 @@ func spearman(x, y []float64) (float64, bool) {
 	return ratio(ab, aa, bb)
 }
 
-// centredRanks returns 2·(rank − (n+1)/2) for each value, which is an integer even if tied values share a mean rank: it
-// is the number of smaller values minus the number of larger values.
+// centredRanks returns 2·(rank − (n+1)/2) for each value. This is the number of smaller values minus the number of
+// larger values. So it is an integer, even if tied values share a mean rank.
 func centredRanks(x []float64) []int {
 	ranks := make([]int, len(x))
 	for i, v := range x {

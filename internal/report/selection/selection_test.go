@@ -114,7 +114,8 @@ func TestFrontTies(t *testing.T) {
 }
 
 // Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of
-// each model with the largest accuracy. A choice among the kept runs must still allow for all runs.
+// each model with the largest accuracy. With BestScale, too, the probability of failure must be divided by the number
+// of all runs.
 func TestBestScale(t *testing.T) {
 	runs := []summary.Summary{run("a1", 1, 50, 0.1, 0.1), run("b", 0.5, 70, 0.3, 0.3), run("a0", 0.25, 60, 0.4, 0.4), run("a2", 0.5, 60, 0.2, 0.2)}
 	names := []string{"a", "b", "a", "a"}
@@ -141,7 +142,7 @@ func TestBestScale(t *testing.T) {
 }
 
 // Without names, the content of the file identifies a model. If files with the same name have different content, their
-// models must get different names. A denoiser makes another model.
+// models must get different names. A model with a denoiser is another model than the same file without the denoiser.
 func TestModelNames(t *testing.T) {
 	file := func(name, hash string, d *runfolder.Denoiser) summary.Summary {
 		s := run("run", 0.5, 1, 0, 0)
@@ -158,7 +159,7 @@ func TestModelNames(t *testing.T) {
 	}
 }
 
-// certificates returns a source with 1,000 right certificates of failure probability 0.01.
+// certificates returns a source with 1,000 right certificates. Each certificate has the failure probability 0.01.
 func certificates(name string) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.CertificatesKind}
 	for i := range 1000 {
@@ -168,9 +169,9 @@ func certificates(name string) summary.Source {
 	return s
 }
 
-// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here q is a
-// quantile of the number of wrong certificates. For k runs, this is the quantile at delta/k. For a single run, it is
-// the quantile at delta.
+// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here q is
+// the smallest number with this property: the number of wrong certificates of a run exceeds q with probability at most
+// delta/k, and k is the number of runs.
 func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary

@@ -22,7 +22,7 @@ const (
 	IntervalTooWide = "interval-wider-than-change"
 )
 
-// widest is the largest allowed width of the interval of a share, ±10 percentage points. If an interval is wider,
+// widest is the largest allowed width of the interval of a share: 20 percentage points. A wider interval means that
 // there are too few examples.
 const widest = 0.2
 

@@ -25,7 +25,8 @@ func SameExamples(runs []Summary) bool {
 // certificates must make the same claim, and all runs must certify the same examples.
 func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) && SameExamples(runs) }
 
-// Accuracy returns the name of the certified accuracy that the curves of the runs show, for use in captions.
+// Accuracy returns the name of the certified accuracy in captions of tables and charts. The name fits the claims of all
+// runs.
 func Accuracy(runs []Summary) string {
 	first := runs[0].Conditions.Claim
 	other := func(same func(certify.Claim) bool) bool {

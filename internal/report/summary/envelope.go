@@ -12,16 +12,17 @@ type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	Run      string  `json:"run"` // name of the first run with this accuracy
-	// Certified is a lower bound on the certified accuracy of the best run for these examples. With probability 1 − δ,
+	// Certified is a lower bound on the certified accuracy of the best run, on these examples. With probability 1 − δ,
 	// it holds for all radii at once and for any choice among the k runs, because the statement about each run uses
-	// δ/k. The number k includes runs that have not begun. Certified is nil if no run has such a statement.
+	// δ/k. The number k includes runs that have not begun. Certified is nil if no run has a bound on the number of its
+	// wrong certificates.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
-// Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw it for several values
-// of σ. It does not describe a single classifier, because the best run may change with the radius and the results
-// decide which run is the best. The argument k is the number of runs from which the best one is chosen. It is larger
-// than the number of summaries if some runs of a sweep have not begun.
+// Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw the envelope of runs
+// with different σ. It does not describe a single classifier, because the best run may change with the radius and the
+// results decide which run is the best. The argument k is the number of runs from which the best one is chosen. It is
+// larger than the number of summaries if some runs of a sweep have not begun.
 func Envelope(runs []Summary, k int) ([]EnvelopePoint, error) {
 	radii := map[float64]bool{}
 	for _, s := range runs {
@@ -47,7 +48,7 @@ func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	return best
 }
 
-// certifyPoints returns the points with their lower bounds, which allow for a choice from k runs.
+// certifyPoints sets the lower bound Certified of each point. The bound allows for the choice of the best of k runs.
 func certifyPoints(points []EnvelopePoint, runs []Summary, k int) ([]EnvelopePoint, error) {
 	for _, s := range runs {
 		failures, known, err := s.failuresOfChoice(k)

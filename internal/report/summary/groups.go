@@ -22,15 +22,16 @@ type Grouping struct {
 	Table *table.Table
 }
 
-// ByGroup holds the certified accuracy of groups of examples. Let G be the number of groups. The bounds of one group
-// use δ/G, so, with probability 1 − Delta, the lower bounds of each kind hold for all groups at once. The groups must
-// not depend on the noise.
+// ByGroup holds the certified accuracy of groups of examples. Let G be the number of groups. A group has two lower
+// bounds at each radius: GroupPoint.Certified and GroupPoint.Population. Each uses δ/G. So, with probability 1 − Delta,
+// GroupPoint.Certified is a right bound for all groups and all radii at once. With the same probability,
+// GroupPoint.Population is a right bound for all groups at one radius. The groups must not depend on the noise.
 type ByGroup struct {
 	Delta  float64 `json:"delta"`
 	Groups []Group `json:"groups"`
-	// Worst holds, for each radius, the smallest values that a group has. A mixture Σπ_g·(group g) of the groups, with
-	// shares π_g ≥ 0 that sum to 1, has at least this accuracy, because the accuracy of a mixture is the same mixture
-	// of the groups' accuracies.
+	// Worst holds, for each radius, the smallest accuracy of a group and the smallest bounds of a group. Let the groups
+	// be mixed in any proportions. The accuracy of the mixture is a weighted mean of the groups' accuracies, so it is
+	// at least the smallest accuracy.
 	Worst []GroupPoint `json:"worst"`
 }
 
@@ -50,11 +51,11 @@ type Group struct {
 type GroupPoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
-	// Certified is (Count − Failures)/Of, a lower bound for these examples. This bound holds at all radii at once.
-	// Certified is nil without Summary.Dataset.
+	// Certified is (Accuracy.Count − Group.Failures)/Accuracy.Of, a lower bound for these examples. This bound holds at
+	// all radii at once. Certified is nil without Summary.Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population is a lower bound on the accuracy under attack in the population of the group, at this radius.
-	// Population is nil without Summary.Dataset, and if certificates of sampled examples may be missing.
+	// Population is nil if Summary.Dataset is nil, or if certificates of sampled examples may be missing.
 	Population *float64 `json:"population,omitempty"`
 }
 
@@ -161,8 +162,8 @@ func (s Summary) byGroup() (*ByGroup, error) {
 
 // groupFailures returns the largest number of wrong certificates of group k. The number of sampled examples of the
 // group is at most the number of its rows plus the number of all examples that the rows omit. The noise may decide
-// which examples the rows omit. Each omitted example may be in a further group of each column, so δ is divided by the
-// number of groups including these possible groups.
+// which examples the rows omit. For each column, an omitted example may be in a group that the rows do not show. So
+// groupFailures divides δ by the number of all groups, including these possible groups.
 func (s Summary) groupFailures(k int) (int64, error) {
 	listed := len(s.grouped.groups[k].Value.Rows)
 	if s.Conditions.Deterministic {
@@ -177,8 +178,8 @@ func (s Summary) groupFailures(k int) (int64, error) {
 // populationAccuracy bounds the accuracy under attack in the population of a group from below, with probability 1 −
 // δ/G. Let q be the probability that an example of the population counts as certified. An example that an attack can
 // break counts as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q
-// − α)/(1 − α). The lower Clopper–Pearson bound at δ/G replaces q. populationAccuracy returns nil if some sampled
-// examples are missing.
+// − α)/(1 − α). The result uses the lower Clopper–Pearson bound at δ/G in place of q. populationAccuracy returns nil if
+// some sampled examples are missing.
 func (s Summary) populationAccuracy(count, of int) *float64 {
 	if s.NotCounted || s.Selected != s.Examples {
 		return nil
@@ -200,8 +201,7 @@ func (s Summary) groupCertifiedAt(k int, r *big.Rat) int {
 	}, r)
 }
 
-// worstPoints returns the smallest values of the groups at each radius. The field Accuracy is the smallest accuracy of
-// a group.
+// worstPoints returns, for each radius, the smallest accuracy of a group and the smallest bounds of a group.
 func worstPoints(groups []Group) []GroupPoint {
 	worst := append([]GroupPoint(nil), groups[0].Curve...)
 	least := func(a, b *float64) *float64 {
@@ -230,14 +230,14 @@ type WorstGroupAt struct {
 	Failures int64
 }
 
-// Rat returns the accuracy that is left if Failures certificates of the group are wrong.
+// Rat returns (Count − Failures)/Of, or 0 if this number is negative.
 func (w WorstGroupAt) Rat() *big.Rat {
 	return big.NewRat(max(0, int64(w.Count)-w.Failures), int64(w.Of))
 }
 
 // WorstGroupAt returns the group with the smallest certified accuracy at a radius. If the argument 'allow' is true,
-// WorstGroupAt allows for the wrong certificates of each group (Group.Failures). This needs Summary.Dataset. The result
-// 'ok' is false without groups.
+// WorstGroupAt subtracts the certificates of each group that may be wrong (Group.Failures), and Summary.Dataset must
+// not be nil. The result 'ok' is false if there are no groups.
 func (s Summary) WorstGroupAt(r *big.Rat, allow bool) (worst WorstGroupAt, ok bool) {
 	if s.ByGroup == nil {
 		return WorstGroupAt{}, false

@@ -28,7 +28,7 @@ func groupTable(t *testing.T, text string, columns ...string) *Grouping {
 	return &Grouping{Columns: columns, Table: of}
 }
 
-// quantile returns the smallest k with P(Bin(n, alpha) > k) ≤ delta, by the incomplete beta function.
+// quantile returns the smallest k with P(Bin(n, alpha) > k) ≤ delta. It uses the incomplete beta function.
 func quantile(n int, alpha, delta float64) int {
 	for k := range n {
 		if mathext.RegIncBeta(float64(k+1), float64(n-k), alpha) <= delta {
@@ -38,7 +38,7 @@ func quantile(n int, alpha, delta float64) int {
 	return n
 }
 
-// lowerBound returns the lower Clopper–Pearson bound, by the inverse of the incomplete beta function.
+// lowerBound returns the lower Clopper–Pearson bound. It uses the inverse of the incomplete beta function.
 func lowerBound(count, n int, alpha float64) float64 {
 	if count == 0 {
 		return 0
@@ -111,7 +111,7 @@ func TestByGroupOfFile(t *testing.T) {
 	for _, g := range s.ByGroup.Groups {
 		got += fmt.Sprintf("%s %d/%d, ", g.Name(), g.Curve[0].Accuracy.Count, g.Examples)
 	}
-	// The correct examples with a radius from 0.25 are 1, 4, 5, 6 and 7.
+	// The correct examples with a radius of at least 0.25 are 1, 4, 5, 6 and 7.
 	if want := "site = a 2/5, site = b 3/5, old = 0 5/8, old = 1 0/2, "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -129,7 +129,8 @@ func TestByGroupOfFile(t *testing.T) {
 }
 
 // The examples that an unfinished run lacks may belong to any group, also to a group without rows. So each group counts
-// all of them as sampled, δ is divided by more groups, and there is no bound for the population. The accuracy in another norm has groups too.
+// all of them as sampled, δ is divided by more groups, and there is no bound for the population. The accuracy in
+// another norm must have groups, too.
 func TestByGroupOfUnfinishedRun(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24}
@@ -153,9 +154,9 @@ func TestByGroupOfUnfinishedRun(t *testing.T) {
 	}
 }
 
-// An example of group g resists every attack with probability a_g. If it does, it has a certificate with probability
-// 0.9. Otherwise it has a wrong certificate with probability α. The probability that a kind of bound fails for some
-// group must be at most δ.
+// An example of group g resists every attack with probability a_g. An example that resists gets a certificate with
+// probability 0.9. Any other example gets a wrong certificate with probability α. For each of the two kinds of bounds,
+// the bounds of all groups must hold at once with probability at least 1 − δ.
 func TestGroupAccuracyCoverage(t *testing.T) {
 	const n, groups, alpha, delta, trials = 50, 3, 0.1, 0.2, 400
 	accuracy := [groups]float64{0.2, 0.5, 0.05}

@@ -59,9 +59,8 @@ type Options struct {
 	AxesRadius float64
 	Level      float64 // confidence level of the intervals
 	Delta      float64 // allowed failure probability of a statement about the dataset
-	// Choices is the number of runs from which the best one is chosen. Each of their summaries gets Delta/Choices, so
-	// that, with probability 1 − Delta, the statements about all these runs hold at once. 0 means that nothing is
-	// chosen.
+	// Choices is the number of runs from which the best one is chosen. The summary of each run uses Delta/Choices. So
+	// the statements about all these runs hold at once with probability 1 − Delta. 0 means that no run is chosen.
 	Choices int
 	Bins    int       // bins of the calibration error
 	Taus    []float64 // thresholds of the confidence-thresholded error
@@ -81,8 +80,8 @@ func Default() Options {
 }
 
 // EachDelta returns delta/k, rounded down. If each of k statements fails with probability at most delta/k, then, with
-// probability at least 1 − delta, all k statements hold at once. So the statement about the run that a rule chooses
-// from the k runs also holds with this probability, for every rule.
+// probability at least 1 − delta, all k statements hold at once. Then the statement about the chosen run holds too,
+// whatever rule chooses from the k runs.
 func EachDelta(delta float64, k int) float64 {
 	return decimal.Down(new(big.Rat).Quo(decimal.Of(delta), big.NewRat(int64(k), 1)))
 }
@@ -246,7 +245,7 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 	if p.Shard != spec.Whole && p.Shard.K > 0 {
 		c.Shard = p.Shard.String()
 	}
-	if len(r.Data.Shards) > 0 { // a merge with missing shards
+	if len(r.Data.Shards) > 0 { // a merged run that lacks some shards
 		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
 	}
 	if p.Only.Given() {
@@ -326,8 +325,8 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
-// the largest radii; the argument 'omit' says how many.
+// SumOfRadii returns the sum of the radii of the correct examples without the largest radii. The argument 'omit' is the
+// number of radii that it leaves out. The sum is exact: each radius counts as the decimal that JSON holds.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// InNorm is the certified accuracy in a norm other than the norm of the run's noise. Each radius is the largest radius
-// in this norm that the certified radius implies (certify.Space.RadiusIn). The conversion needs no further samples.
+// InNorm is the certified accuracy in a norm other than the norm of the run's noise. The certified radii are converted:
+// each becomes the largest radius that it implies in the other norm (certify.Space.RadiusIn). The conversion needs no
+// further samples.
 type InNorm struct {
 	Norm          law.Norm     `json:"norm"`
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
@@ -18,8 +19,8 @@ type InNorm struct {
 	whole Summary // the summary with the radii in this norm
 }
 
-// Whole returns the summary of the run with the radii in this norm. It has no calibration and no audit, because the
-// radii of these two results are in the norm of the noise.
+// Whole returns the summary of the run with the radii in this norm. It has no calibration, no audit, no distribution of
+// p_A, no error among answers and no further norms, because the method In does not convert these results.
 func (n InNorm) Whole() Summary { return n.whole }
 
 // In returns the summary with radii in another norm. If o.Radii is empty, it chooses round radii.
@@ -44,7 +45,7 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	s.Rows = rows
 	most := s.AverageRadius.Largest
 	if most != nil {
-		converted, err := convert(*most * (1 + 1e-8)) // RadiusIn rounds down to nine digits
+		converted, err := convert(*most * (1 + 1e-8)) // enlarged, because RadiusIn rounds down to nine digits
 		if err != nil {
 			return InNorm{}, fmt.Errorf("%s: %w", s.Path, err)
 		}
@@ -73,8 +74,8 @@ func (s *Summary) describeNorms(o Options) error {
 	return nil
 }
 
-// FurtherNorms lists the norms that are in the Summary.Norms of at least one run. The runs can have different norms
-// there, because Summary.Norms omits the norm of the run's own noise.
+// FurtherNorms lists the norms in the Summary.Norms of the runs, each norm once. The runs can differ in Summary.Norms,
+// because the Summary.Norms of a run omits the norm of the run's noise.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	for _, s := range runs {
 		for _, n := range s.Norms {
@@ -96,8 +97,8 @@ func AllIn(norm law.Norm, runs []Summary) []Summary {
 	return in
 }
 
-// InNorm returns the summary with radii in a norm. This is s itself, or the summary of an entry in s.Norms. It returns
-// false if s has no radii in this norm.
+// InNorm returns the summary with radii in a norm: either s itself, or the summary of the norm's entry in s.Norms. It
+// returns false if s has no radii in this norm.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	if s.Conditions.Norm == norm && !s.Conditions.Scaled {
 		return s, true

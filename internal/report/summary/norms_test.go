@@ -39,7 +39,7 @@ func TestNorms(t *testing.T) {
 	}
 	for k, want := range []struct {
 		norm    law.Norm
-		counts  []int   // for the radii 0.24, 0.26 and 1 in this norm: how many of the certified L2 radii imply them
+		counts  []int   // numbers of correct examples with a radius of at least 0.24, 0.26 and 1 in this norm
 		average float64 // average radius of the ten examples
 	}{
 		{law.L1, []int{5, 3, 1}, 3.65 / 10}, {law.LInf, []int{3, 2, 0}, 3.65 / 20}, {law.L0, []int{1, 1, 1}, 0.3},
@@ -84,7 +84,7 @@ func TestNorms(t *testing.T) {
 	}
 }
 
-// Without given radii, each norm must get round radii that cover its own certified radii.
+// If the options give no radii, each norm must have its own round radii, chosen from the certified radii in this norm.
 func TestNormsChooseTheirRadii(t *testing.T) {
 	o := Default()
 	o.Norms, o.Round = []law.Norm{law.LInf}, []float64{0, 0.25, 0.5, 5}

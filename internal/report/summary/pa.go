@@ -28,7 +28,7 @@ type PAShare struct {
 	Share   Share   `json:"share"`
 }
 
-// paLevels are the bounds at which a PA states shares.
+// paLevels are the values of AtLeast in PA.Shares.
 var paLevels = []float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999}
 
 // describePA returns the distribution of the bounds on p_A.

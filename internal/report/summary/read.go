@@ -51,8 +51,8 @@ func read(ctx context.Context, path string, readRun func(context.Context, *runfo
 	return s, err
 }
 
-// holdRun reads a run's certificates and votes, and keeps them. It returns an error if the votes do not prove a
-// certificate.
+// holdRun reads a run's certificates and votes, and keeps them. It returns an error if a certificate does not follow
+// from the votes of its example.
 func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
 	records, err := e.Records(ctx)
@@ -66,8 +66,8 @@ func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	return s, err
 }
 
-// readRun gathers a run's examples, and reads the run's bounds if there are any. It returns an error if the votes do
-// not prove a certificate.
+// readRun gathers a run's examples, and reads the run's bounds if there are any. It returns an error if a certificate
+// does not follow from the votes of its example.
 func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run, gathered: newGathered(e.Run.Data.Selected)}
 	err := e.EachRecord(ctx, func(r runfolder.Record) error {
@@ -105,18 +105,18 @@ func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certif
 	return &Bounds{table, bounds}, nil
 }
 
-// isLog reports whether the first byte of a file can begin a table. It returns false if this byte can begin JSON.
+// isLog reports whether a file is a log, not JSON. A log is a table, and a table does not begin with '{'.
 func isLog(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // the readers report an empty file
+	first, _ := bufio.NewReader(f).Peek(1) // no error for an empty file: the reader of certificates reports it
 	return len(first) > 0 && first[0] != '{', nil
 }
 
-// readLog reads a log. Its α, n, σ and the rounding of its radii are unknown.
+// readLog reads a log. A log does not state α, n, σ or the rounding of its radii.
 func readLog(ctx context.Context, path string) ([]certify.Certificate, error) {
 	columns := []string{"idx", "label", "predict", "radius", "correct"}
 	t, err := table.Read(ctx, path, table.Options{Required: columns})

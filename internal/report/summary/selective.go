@@ -23,7 +23,7 @@ import (
 // is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may be answered wrongly. For such an example, no certificate says that the
+	// Unsafe is the number of examples that may get a wrong answer under an attack: no certificate says that the
 	// classifier answers the label or is silent within this radius.
 	Unsafe int `json:"unsafe"`
 	// Answered is the number of examples for which a certificate says that the classifier answers the label within this
@@ -32,8 +32,8 @@ type Selective struct {
 	Of       int `json:"of"`
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. Error is rounded up.
 	Error float64 `json:"error"`
-	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. In this bound, Dataset.Failures
-	// of the examples in Answered count as wrong answers, too. Certified is nil without Dataset.
+	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. This bound counts
+	// Dataset.Failures examples of Answered as wrong. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
 	// Dataset.Delta. Population is nil without Dataset, and for an unfinished run.
@@ -46,8 +46,8 @@ type Selective struct {
 // parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
-// ReadSelection certifies the votes of the run at path for each of the two radii of a Selection, at half of the run's
-// alpha.
+// ReadSelection reads the votes of the run at path and certifies them twice: once for the radii in 'answered', and once
+// for the radii in 'safe'. Each time, the failure probability is half of the run's alpha.
 func ReadSelection(ctx context.Context, path string) (*Selection, error) {
 	e, err := runfolder.Find(path)
 	if err != nil {

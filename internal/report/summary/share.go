@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 )
 
-// newShare returns count/of with its two-sided Clopper–Pearson interval, rounded outward. The probability that the true
-// share is below the interval is at most (1 − level)/2, and so is the probability that it is above.
+// newShare returns count/of with its two-sided Clopper–Pearson interval, rounded outward. The true share is below the
+// interval with probability at most (1 − level)/2, and above the interval with probability at most (1 − level)/2.
 func newShare(count, of int, level float64) Share {
 	half := (1 - level) / 2
 	return Share{

@@ -35,8 +35,9 @@ type Summary struct {
 	// Labelled is the number of examples with a label. Without labels there is no accuracy.
 	Labelled int `json:"labelled"`
 
-	// Level is the confidence level of each single interval. The intervals cover the accuracy over the population from
-	// which the examples were drawn independently. They do not account for the randomness of the noise.
+	// Level is the confidence level of each single interval. The intervals are for the accuracy over a population, and
+	// assume that the examples were drawn independently from this population. They do not account for the randomness of
+	// the noise.
 	Level float64 `json:"level"`
 	// Dataset states how many certificates of these examples may be wrong. Dataset is nil if the certificates are not
 	// known to be sound, or if their α is unknown. Dataset is a statement about these examples, not about a population.
@@ -73,13 +74,13 @@ type Summary struct {
 	// above are then empty.
 	CalibrationError *CalibrationError `json:"-"`
 
-	// Cautions lists the statements for which there are too few examples or samples.
+	// Cautions says which statements have too few examples or samples.
 	Cautions []Caution `json:"cautions,omitempty"`
 
 	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
-	// Choices is Options.Choices: the number of runs for which the statements hold at once.
+	// Choices is Options.Choices: the number of runs from which the best run is chosen.
 	Choices int `json:"-"`
 	// RoundRadii says that the radii of Curve are round numbers that depend on the certified radii of the runs.
 	RoundRadii bool `json:"-"`
@@ -104,8 +105,8 @@ type CalibrationError struct {
 	Upper       float64
 	UpperMethod string // "" if there is no sound upper bound
 	Examples    int
-	// WorstGroup and WorstClass bound the largest error of a group and of a class, and Classwise bounds the mean error
-	// of all classes. Each is nil if it was not computed. The UpperMethod of each is the method of its upper bound.
+	// WorstGroup bounds the largest error of a group, and WorstClass bounds the largest error of a class. Classwise
+	// bounds the mean error of all classes. A field is nil if its bounds were not computed.
 	WorstGroup, WorstClass, Classwise *CalibrationError
 }
 
@@ -152,7 +153,7 @@ type Conditions struct {
 	N0      int64  `json:"n0,omitempty"`
 	Stop    string `json:"stop,omitempty"`
 	Samples int64  `json:"samples,omitempty"` // estimation samples of all examples
-	// Quantisation is the largest loss of radius from rounding an input to a lattice.
+	// The classifier may round its inputs to a lattice. The rounding reduces each radius by at most Quantisation.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	Noise        string  `json:"noise,omitempty"` // lattice or float
 	Seed         *uint64 `json:"seed,omitempty"`
@@ -168,8 +169,8 @@ type Conditions struct {
 	Composition string `json:"composition,omitempty"`
 	Data        *File  `json:"data,omitempty"`
 	Shard       string `json:"shard,omitempty"` // set if the run is a shard of a larger run
-	// If another run selected the examples by its results, the field Only describes them. Rates of these examples are
-	// no rates of the dataset.
+	// If the examples were selected by the results of another run, the field Only describes them. Then a share of these
+	// examples does not estimate a share of the dataset.
 	Only     string `json:"only,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Device   string `json:"device,omitempty"`
@@ -188,7 +189,7 @@ func Norms(runs []Summary) string {
 	return strings.Join(titles, " or ")
 }
 
-// OneNorm reports whether all radii are in the same norm. Only then are they comparable.
+// OneNorm reports whether all radii are in the same norm and in the same units. Otherwise they are not comparable.
 func OneNorm(runs []Summary) bool {
 	return !slices.ContainsFunc(runs, func(s Summary) bool {
 		return s.Conditions.Norm != runs[0].Conditions.Norm || !SameScales(s, runs[0])
@@ -295,8 +296,8 @@ type Calibration struct {
 	ByGroup *acce.ByGroup `json:"by_group,omitempty"`
 }
 
-// CertifiedCalibration is a Statement about bounds on the confidence, together with the worst calibration if Failures
-// of these bounds are wrong.
+// CertifiedCalibration is the worst calibration if Failures of the bounds on the confidence are wrong. With probability
+// at least 1 − Delta, no more of these bounds are wrong.
 type CertifiedCalibration struct {
 	Statement
 	CBS float64 `json:"cbs"`

@@ -211,9 +211,9 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A statement must concern all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
-// certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100, 0.01) > 2) = 0.079. For the 10
-// examples of this test alone, only 1 certificate may be wrong.
+// The Statement must count all 100 examples that the run selected, although the test has results for only 10 of them.
+// For α = 0.01 and 100 examples, 3 certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100,
+// 0.01) > 2) = 0.079. For the 10 examples of this test alone, only 1 certificate may be wrong.
 func TestStatementOfWholeRun(t *testing.T) {
 	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()
@@ -225,8 +225,8 @@ func TestStatementOfWholeRun(t *testing.T) {
 	}
 }
 
-// No method may give a radius above the largest radius. If all votes agree, a method must give the largest radius, up
-// to the rounding of the method.
+// No sound method may give a radius above AverageRadius.Largest. If all votes agree, the method clopper-pearson must
+// give AverageRadius.Largest, up to rounding.
 func TestLargestRadius(t *testing.T) {
 	for _, margin := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
 		for _, m := range certify.VoteMethods() {
@@ -261,7 +261,7 @@ func TestLargestRadius(t *testing.T) {
 		}
 	}
 	s := small()
-	s.Certificates[7].Radius = 2 // above σΦ⁻¹(α^{1/n}) = 0.5·2.6
+	s.Certificates[7].Radius = 2 // too large: the votes allow at most σΦ⁻¹(α^{1/n}) = 0.5·2.6
 	if a := mustNew(t, s, Default()).AverageRadius; a.Largest != nil || a.Low != nil {
 		t.Errorf("%+v", a)
 	}
@@ -280,8 +280,8 @@ func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
 	return &Bounds{table, b}
 }
 
-// TestCalibration compares CBS with its closed form. It compares the thresholded error with counts. Of 10 sampled
-// examples, three have bounds at the radius 0.5.
+// TestCalibration compares CBS with its closed form. It compares the numbers Wrong and Right with numbers counted by
+// hand. Of 10 sampled examples, three have bounds at the radius 0.5.
 func TestCalibration(t *testing.T) {
 	s := small()
 	s.Bounds = bounds(t, "index,radius,lower,upper,correct,confidence,examples\n"+
@@ -389,7 +389,8 @@ func TestEnvelopePays(t *testing.T) {
 
 func ptr(x float64) *float64 { return &x }
 
-// SameExamples must be true if the indices and labels of the runs agree and their data are not known to differ.
+// SameExamples must be true if the runs have the same indices and labels, unless both runs name their data and the data
+// differ.
 func TestSameExamples(t *testing.T) {
 	of := func(sum string, certificates ...certify.Certificate) Summary {
 		s := mustNew(t, Source{Path: "a", Certificates: certificates}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0}})
@@ -450,8 +451,9 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
-// If a deterministic run stopped early, its evaluations are not a random sample, so there must be no smoothed accuracy.
-// If the run did not stop early, there must be a smoothed accuracy, and "no class" must lose ties.
+// If a deterministic run stopped early, it must have no smoothed accuracy, because its evaluations are not a random
+// sample. Any other deterministic run must have a smoothed accuracy. If a class and "no class" have equally many votes,
+// the class must win.
 func TestDeterministicVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=0.1")
 	if err != nil {
@@ -475,7 +477,7 @@ func TestDeterministicVotes(t *testing.T) {
 	}
 }
 
-// EachDelta must never exceed delta/k, as decimals.
+// In exact decimal arithmetic, k times EachDelta(delta, k) must not exceed delta. EachDelta must be close to delta/k.
 func TestEachDelta(t *testing.T) {
 	for _, delta := range []float64{0.05, 0.1, 0.001, 1e-9} {
 		for k := 1; k <= 40; k++ {

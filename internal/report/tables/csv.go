@@ -43,7 +43,7 @@ func (r Report) writeCSV(w io.Writer) error {
 	if groups {
 		header = append(slices.Clone(header), "group")
 	}
-	_ = out.Write(header) // out.Error returns errors
+	_ = out.Write(header) // out.Error returns the error of Write
 	for _, s := range r.Runs {
 		for _, row := range tidy(s) {
 			_ = out.Write(row.line(s.Conditions, groups))

@@ -18,7 +18,7 @@ func mark(a gate.AccuracyChange) report.Cell {
 	return report.Text(noChange)
 }
 
-// noDifference explains the mark.
+// noDifference returns the note that explains the mark noChange.
 func noDifference(level float64) string {
 	return fmt.Sprintf("%s: the data show no difference at the level %.2g, over all rows together (Holm). This does not prove that there is none.", noChange, 1-level)
 }
@@ -26,8 +26,8 @@ func noDifference(level float64) string {
 // fromResults warns that the radii depend on the results.
 const fromResults = "The results decided which radii the table has, and the p-values do not allow for this. Fix the radii beforehand."
 
-// differences returns the table of the changes of each run from the first one. Each cell holds the change in percentage
-// points, or the mark noChange, followed by the p-value.
+// differences returns a table that compares each further run with the first run. Each cell begins with the change of
+// the certified accuracy in percentage points, or with the mark noChange. Then the p-value follows.
 func differences(all []gate.Comparison) section {
 	first := all[0]
 	out := section{caption: fmt.Sprintf("change of the certified accuracy from %s, in percentage points by %s, paired by example (%d examples)",

@@ -84,7 +84,8 @@ func (r Report) modelColumns() []modelColumn {
 	})
 }
 
-// choiceOf says by which measures the rule chose the row, or that the row is a candidate.
+// choiceOf returns the cell of a row in the column "choice". If the rule chose the row, the cell names the measures
+// that decided the choice. For any other row, the cell is "candidate" or empty.
 func choiceOf(row selection.Row) string {
 	var by []string
 	for _, m := range row.ChosenBy {
@@ -179,8 +180,8 @@ func (r Report) rankCorrelations() []section {
 	return []section{s}
 }
 
-// selectionNotes explains the numbers of a chosen model. They need an explanation, because these numbers also decided
-// the choice.
+// selectionNotes returns notes that explain the numbers of a chosen model. The numbers need an explanation, because
+// they also decided the choice.
 func (r Report) selectionNotes() (notes []string) {
 	c := r.Models.Selection
 	notes = []string{"CBS and CCE are the worst values within the radius, if every bound holds. They are about the examples that a model certifies, " +
@@ -203,14 +204,15 @@ func (r Report) selectionNotes() (notes []string) {
 }
 
 // modelsHeader holds the columns of the CSV table of models, with one row for each radius and run. The columns
-// '…_certified' hold bounds. With probability 1 − δ, the bounds of a column are true for all runs at once.
+// '…_certified' hold bounds. With probability 1 − δ, the bounds of a column are true for all runs at once. For CBS and
+// CCE, this holds at each single radius, not for all radii at once.
 var modelsHeader = []string{"radius", "model", "family", "run", "sigma", "certified_accuracy", "count", "of", "certified_accuracy_certified",
 	"average_radius", "average_radius_certified", "n", "cbs", "cbs_certified", "cce", "cce_certified", "pareto", "within", "chosen_by",
 	"sound", "arithmetic", "norm"}
 
 func (r Report) writeModelsCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(modelsHeader) // out.Error returns errors
+	_ = out.Write(modelsHeader) // out.Error returns the error of Write
 	conditions := map[string][]string{}
 	for _, s := range r.Runs {
 		all := csvConditions(s.Conditions)

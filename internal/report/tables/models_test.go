@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// comparison returns two models at the radius 0.25 with numbers that all differ. The rule chose the first model by CBS.
+// comparison returns a report on two models at the radius 0.25, with a different number in each column. The rule chose
+// the first model by CBS.
 func comparison() Report {
 	sigma, within, rho := 0.5, 0.03, -0.98765
 	certified := 0.861
@@ -32,8 +33,8 @@ func comparison() Report {
 	}
 }
 
-// Each number stands in its own column. Accuracies and radii are rounded down, CBS and CCE up. The notes say what the
-// choice costs and that the examples differ.
+// Each number must be in its own column. Accuracies and radii must be rounded down, CBS and CCE up. The notes must say
+// that a choice among runs needs a smaller delta, and that the runs certify different examples.
 func TestModels(t *testing.T) {
 	r := comparison()
 	text := write(t, r, Text)
@@ -60,8 +61,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Without families there is no column for them. Runs of one model at one σ are told apart by their paths. A single run
-// is no selection.
+// If no model has a family, the table must have no column "family". If two runs have the same model and σ, the table
+// must show their paths. For a single run, there must be no note about a selection.
 func TestModelsWithoutFamilies(t *testing.T) {
 	r := comparison()
 	c := r.Models

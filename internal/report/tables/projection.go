@@ -87,7 +87,7 @@ func cellAt(p projection.Projection, row, col []string) report.Cell {
 // certified.
 func writeProjectionCSV(w io.Writer, p projection.Projection) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat(p.Rows, p.Cols, []string{"run", p.Value})) // out.Error returns errors
+	_ = out.Write(slices.Concat(p.Rows, p.Cols, []string{"run", p.Value})) // out.Error returns the error of Write
 	for _, c := range p.Cells {
 		var line []string
 		for _, text := range slices.Concat(c.Row, c.Col, []string{c.Run}) {

@@ -277,8 +277,8 @@ func (r Report) accuracy() section {
 	return s
 }
 
-// chosenExamples returns a note for each run whose examples another run selected by its results. The note says that no
-// rate of these examples is a rate of the dataset.
+// chosenExamples returns a note for each run whose examples were selected by the results of another run. The note warns
+// that a rate of these examples is not a rate of the dataset.
 func (r Report) chosenExamples() (notes []string) {
 	for _, run := range r.Runs {
 		if run.Conditions.Only != "" {

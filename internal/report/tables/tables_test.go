@@ -186,7 +186,7 @@ func TestSelectiveCaption(t *testing.T) {
 	}
 }
 
-// An infinite average radius prints as ∞, and so do differences that count it.
+// An infinite average radius must be printed as ∞. Its difference from a finite radius must be printed as ∞ or −∞.
 func TestComparisonOfInfiniteRadii(t *testing.T) {
 	const largest = math.MaxFloat64
 	for _, c := range []struct {

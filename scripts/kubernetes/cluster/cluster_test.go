@@ -20,7 +20,7 @@ const shards = 3
 
 var certifyFlags = []string{"certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "5000", "--max", "60", "--seed", "18", "--out", "run"}
 
-// needs returns the path of rscert and the folder of the control plane's programs. The command 'make
+// The function 'needs' returns the path of rscert and the folder of the control plane's programs. The command 'make
 // kubernetes-cluster' passes them in environment variables.
 func needs(t *testing.T) (rscert, bin string) {
 	t.Helper()

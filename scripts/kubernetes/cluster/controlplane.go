@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A controlPlane runs on ports of the loopback interface.
+// A controlPlane is a set of running programs of a control plane. They listen on ports of the loopback interface.
 type controlPlane struct {
 	dir        string // folder of the control plane's files
 	bin        string // folder of the programs

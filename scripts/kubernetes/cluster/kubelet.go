@@ -27,20 +27,20 @@ const (
 	indexKey  = "batch.kubernetes.io/job-completion-index"
 )
 
-// A kubelet replaces the scheduler and the nodes. It binds each pod to one node, runs the command of the pod's
-// container locally, and reports the exit code. For pods of Jobs, the mount paths of volumes must exist on the local
-// machine. The method 'keep' runs pods of Deployments.
+// A kubelet replaces the scheduler and the nodes. It binds all pods to the same node. The method 'serve' runs the
+// container of a Job's pod as a local process and reports the exit code. For this, the mount paths of the pod's volumes
+// must exist on the local machine. The method 'keep' runs the pods of Deployments.
 type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
-	rscert string // the program on the image's PATH
+	rscert string // path of the local program that replaces the image's rscert
 	// The function 'fault' decides what happens to a pod while its container runs. If 'fault' is nil, nothing happens.
 	// The kubelet calls it repeatedly until it returns a fault or the container ends.
 	fault func(pod *core.Pod, attempt int) fault
 
 	// The next two fields are for pods of Deployments.
-	claims map[string]string // folders by PersistentVolumeClaim
-	cache  string            // the image's cache, with ONNX Runtime
+	claims map[string]string // the folder of each PersistentVolumeClaim
+	cache  string            // the image's cache folder, which holds ONNX Runtime
 
 	mu       sync.Mutex
 	attempts map[string]int // number of attempts by job and index

@@ -19,8 +19,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A lastingPod is a pod of a Deployment. Its container runs in a network namespace with an address of its own, as the
-// script container.sh starts it.
+// A lastingPod is a pod of a Deployment. The script container.sh starts its container, in a network namespace that has
+// its own address.
 type lastingPod struct {
 	k       *kubelet
 	pod     *core.Pod
@@ -198,8 +198,9 @@ func (p *lastingPod) probe(ctx context.Context) error {
 // errProbe means that a container must be stopped.
 var errProbe = errors.New("the startup probe or the liveness probe failed too often")
 
-// repeat sends the probe's request again and again, until the function 'changed' reports that it is done. After each
-// success, and after as many failures in a row as the probe's failureThreshold says, repeat calls this function.
+// repeat sends the probe's request again and again. It calls the function 'changed' with true after each success, and
+// with false if at least failureThreshold requests in a row have failed. It returns when 'changed' returns done = true
+// or an error.
 func (p *lastingPod) repeat(ctx context.Context, probe *core.Probe, changed func(ok bool) (done bool, err error)) error {
 	failures := int32(0)
 	for {

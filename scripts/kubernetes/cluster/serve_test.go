@@ -27,7 +27,7 @@ import (
 
 const token = "a token of the tests"
 
-// service finds the pods that a Service sends requests to. It stands for kube-proxy.
+// The type service finds the pods of the Service in serve.yaml. It does the work of kube-proxy.
 type service struct {
 	client *kubernetes.Clientset
 	model  string // path of the model
@@ -89,7 +89,7 @@ func images(t *testing.T, n int) (digits [][]byte) {
 	return digits
 }
 
-// imageCache makes the folder of the image that holds ONNX Runtime.
+// imageCache makes a folder with ONNX Runtime, which replaces the cache folder of the image.
 func imageCache(t *testing.T, rscert string) string {
 	t.Helper()
 	library := strings.TrimSpace(output(t, ".", rscert, "setup", "--quiet"))
@@ -102,9 +102,9 @@ func imageCache(t *testing.T, rscert string) string {
 	return cache
 }
 
-// The test applies serve.yaml, waits for the Deployment, finds its pod by the Service, and sends the pod requests. Then
-// it restarts the Deployment while clients ask. The old pod must answer the request that is running at SIGTERM, and no
-// request may fail.
+// The test applies serve.yaml, waits for the Deployment, finds its pod by the Service, and sends requests to this pod.
+// Then it restarts the Deployment while clients send further requests. The old pod must answer the request that is
+// running at SIGTERM, and no request may fail.
 func TestDeploymentServes(t *testing.T) {
 	rscert, bin := needs(t)
 	if os.Geteuid() != 0 {
@@ -112,7 +112,7 @@ func TestDeploymentServes(t *testing.T) {
 	}
 	p, work := startControlPlane(t, bin), volume(t)
 	output(t, work, rscert, "certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "20000", "--max", "2", "--seed", "18", "--quiet", "--out", "run")
-	output(t, work, "sh", "-c", "cp -L cnn.onnx copy && mv copy cnn.onnx") // the link leads out of the container
+	output(t, work, "sh", "-c", "cp -L cnn.onnx copy && mv copy cnn.onnx") // a link would lead out of the container
 	client := p.client(t)
 	k := &kubelet{t: t, client: client, rscert: rscert, claims: map[string]string{"work": work}, cache: imageCache(t, rscert)}
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: nodeName}}, meta.CreateOptions{}); err != nil {
@@ -241,7 +241,8 @@ func available(d *apps.Deployment) bool {
 	return false
 }
 
-// TestContainer runs commands by container.sh: they cannot write outside their mounts, and have no capabilities.
+// TestContainer runs commands with container.sh. The commands must have no capabilities, and must fail to write outside
+// their mounts.
 func TestContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")

@@ -1,6 +1,6 @@
 // Moduleproxy writes a commit of a repository into a folder that GOPROXY=file://FOLDER serves. The folder has the files
-// that a module proxy serves after the commit is published. Moduleproxy also makes the proxy's checks of file names and
-// sizes.
+// that a module proxy serves after the commit is published. Moduleproxy also checks the names and sizes of the files,
+// as the proxy does.
 //
 //	go run . REPOSITORY REVISION FOLDER
 //
@@ -72,7 +72,7 @@ func write(repository, revision, folder string) (string, error) {
 	}
 	for name, text := range map[string][]byte{
 		"@latest":                   info,
-		"@v/list":                   nil, // the list contains no pseudo-versions
+		"@v/list":                   nil, // empty, because a proxy lists no pseudo-versions
 		"@v/" + m.Version + ".info": info,
 		"@v/" + m.Version + ".mod":  gomod,
 	} {

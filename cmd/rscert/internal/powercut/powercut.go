@@ -140,9 +140,10 @@ func parentsIn(names map[string]int, name string) bool {
 	return true
 }
 
-// names returns the names after the past events. It maps the path of every file and folder to its identity.
+// names returns the names that a power cut after the past events leaves. The keys are the paths of all files and
+// folders, and the values are their identities.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // for each folder: changes of its names by events before this index are durable
+	durable := map[string]int{} // by folder: its changes by events before this index are durable
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
@@ -159,7 +160,7 @@ func (r Recording) names(past []Event, choose Choice) map[string]int {
 		case Remove:
 			delete(names, e.Path)
 		case Rename:
-			if id, ok := names[e.Path]; ok { // otherwise the disk never made the name
+			if id, ok := names[e.Path]; ok { // without this name, the disk has nothing to rename
 				delete(names, e.Path)
 				names[e.To] = id
 			}

@@ -74,7 +74,7 @@ type handle struct {
 
 const (
 	traceExitKill = 0x100000
-	sysGood       = 0x80 // the flag of a stop at a system call
+	sysGood       = 0x80 // marks a stop at a system call
 )
 
 // trace starts the program and follows it to its end.
