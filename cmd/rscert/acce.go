@@ -69,28 +69,31 @@ moving every confidence within its bounds (Emde et al. 2025):
   CCE    certified calibration error: the largest expected calibration error
          over --bins equal-width bins [lo,hi); --solver exact computes it
 
-All solvers except 'exact' are searches. A search finds a large calibration error,
-which need not be the largest. Its result is an estimate from below and certifies
+--solver chooses how the command looks for the largest calibration error. The solver
+'exact' computes it. The other solvers are searches. A search finds a large calibration
+error, which need not be the largest. Its result is an estimate from below and certifies
 nothing. The solvers compute these values:
 
 ` + describeSolvers() + `
-The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their
-defaults are the values in the paper. ADMM runs once for every combination of the
-values in its lists, 16 times by default. With --trace, the command writes the
-residuals of the constraints and the calibration error at each step of these searches.
+The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their defaults
+are the values in the paper. ADMM runs once for every combination of the values in its
+lists, 16 times by default. --trace writes the calibration error at every tenth step of
+these searches (--trace-every sets another interval). For ADMM, it also writes the
+distances of the variables from the constraints.
 
-With --adaptive, the command also bounds the largest calibration error over --bins
-bins of equal count (AdaECE) from both sides. The command finds confidences that reach
-the lower bound. An adversary who moves confidences also moves the edges of these bins.
-The upper bound holds for every position of the edges.
+With --adaptive, the command also considers the calibration error over --bins bins of
+equal count (AdaECE). It bounds the largest AdaECE under attack from above and from
+below. The command finds confidences that reach the lower bound. An adversary who moves
+confidences also moves the edges of these bins. The upper bound holds for every position
+of the edges.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
-probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the
-file fail, where k is the 1 − delta quantile of Bin(examples, alpha). If at most k
-bounds fail, the Brier score is at most CBS + k/n, and the calibration error is at most
-CCE + 2k/n. This statement needs independent noise for each example. The number
-'examples' counts all sampled examples, also those without a certified class: the noise
-that can make a bound fail also decides whether a class is certified.
+probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the file
+fail, where k is the 1 − delta quantile of Bin(examples, alpha). If at most k bounds
+fail, the Brier score is at most CBS + k/n, and the calibration error is at most CCE +
+2k/n. This statement needs independent noise for each example. The number 'examples'
+counts all sampled examples, also those without a certified class. They count because
+the same noise decides whether a class is certified and whether its bound fails.
 
 With --tau, the classifier answers only where its confidence is at least τ. The
 command then prints E/(E+C), an upper bound on the share of answers that are wrong
@@ -100,28 +103,30 @@ the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), 
 is the quantile above.
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
-the true classes (--group label). For a run, other groups come from a file (--groups)
-that has a column named 'index'. The noise must not decide which group an example is in.
-Each group gets delta/G. Here G is the number of groups, plus one for each sampled
-example that the file leaves out, because such an example may be in a further group. So
-the bounds that allow for k failures hold for all groups together. The largest of these
-bounds also holds for every mixture of the groups.
+the true classes (--group label). A run has the true classes. For other groups of its
+examples, give a file (--groups) with a column named 'index' and the columns that
+--group names. The noise must not decide which group an example is in. For each group,
+the allowed probability of failure is delta/G. Here G is the number of groups, plus one
+for each sampled example that is not in the file of the bounds. Such an example counts
+because it may belong to a group that this file does not show. So the bounds that allow
+for k failures hold for all groups together. The largest of these bounds also holds for
+every mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
 the file. The allowance for k failed bounds is then the share of the k largest weights
-instead of k/n. The searches, --adaptive and --tau count every row once, so they refuse
+instead of k/n. --adaptive, --tau and the searches count every row once, so they refuse
 rows with different weights.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha, certified and weight are
 optional. In a row with certified = 0, the columns lower and upper hold bounds on the
-score of the label, not on the score of the predicted class. Only --tau uses these
-rows. The format is CSV, JSON lines or npz, or one of these as .gz. If the file name is
--, the command reads stdin. If the argument is a run folder, the command reads
-bounds.csv in this folder.
+score of the label, not on the score of the predicted class. Only --tau uses these rows.
+The format is CSV, JSON lines, npz or Parquet; the first three may also be .gz files. If
+the file name is -, the command reads stdin. If the argument is a run folder, the
+command reads bounds.csv in this folder.
 
---plot draws one of these figures. With --curve solvers or --curve cbs, the command
-takes several inputs, such as the runs at several σ.
+--plot draws one of the figures in the next list, and --curve names it. For the figures
+'solvers' and 'cbs', the command takes several inputs, such as the runs at several σ.
 
 ` + describeAcceCurves(),
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run

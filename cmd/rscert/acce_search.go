@@ -26,14 +26,14 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f := cmd.Flags()
 	paper, dece := admm.PaperGrid(), admm.DECEParams{}.Complete()
 	first := paper.Runs(true)[0]
-	choiceListVar(f, &o.admm.Starts, "admm-starts", paper.Starts, admm.Starts, "`confidences` at which admm starts: "+admm.Starts.String())
+	choiceListVar(f, &o.admm.Starts, "admm-starts", paper.Starts, admm.Starts, "`confidences` at which admm starts: "+admm.Starts.Described())
 	f.Float64SliceVar(&o.admm.RatesZ, "admm-learning-rate-z", paper.RatesZ, "learning `rates` of admm for the confidences")
 	f.Float64SliceVar(&o.admm.RatesA, "admm-learning-rate-a", paper.RatesA, "learning `rates` of admm for the assignment of confidences to bins")
 	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "initial penalty ρ of admm")
 	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "`factors` that multiply the penalty ρ of admm after each step")
 	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "largest penalty ρ of admm")
 	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "number of steps of admm for each combination of the values in its lists")
-	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "`confidences` at which dece starts: "+admm.Starts.String())
+	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "`confidences` at which dece starts: "+admm.Starts.Described())
 	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "number of additional starts of dece; each is uniformly random within the bounds")
 	integerVar(f, &o.dece.Gaussian, "dece-gaussian-starts", 0, "number of additional random starts of dece, normally distributed around the middle of the bounds")
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "seed of the random starts of dece")
@@ -41,7 +41,7 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	choiceVar(f, &o.dece.Schedule, "dece-schedule", admm.Cosine, admm.Schedules, "`schedule` of the learning rate of dece: "+admm.Schedules.Described())
 	f.Float64Var(&o.dece.Momentum, "dece-momentum", 0, "`share` of its last step that dece adds to each step; at least 0 and below 1")
 	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "number of steps of dece per start")
-	f.StringVar(&o.trace, "trace", "", "write the residuals and the calibration error at each step of admm and dece to this CSV `file`")
+	f.StringVar(&o.trace, "trace", "", "write the calibration error at every k-th step of admm and dece, and for admm the distances from the constraints, to this CSV `file`; --trace-every sets k")
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write only every `k`-th step to the file of --trace")
 }
 

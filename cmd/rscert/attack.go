@@ -34,15 +34,15 @@ func newAttack(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attack --model MODEL --data DATA --norm linf|l2 --eps E",
 		Short: "Find small perturbations that a classifier gets wrong",
-		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong.
-It prints the accuracy of the model under attack. This accuracy is an upper bound on
-the robust accuracy, because another attack may find more such inputs. With --smoothed
-or --run, the command attacks the smoothed classifier instead of the model. The norm is
+		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong. It
+prints the accuracy of the model under attack. This accuracy is an upper bound on the
+robust accuracy, because another attack may find more such inputs. With --smoothed or
+--run, the command attacks the smoothed classifier instead of the model. The norm is
 then l2, and the perturbed inputs stay on the lattice, the grid of values that the data
-use (docs/attacks.md). With --keep all, the command writes one perturbed input for
-every example, even if the answer does not change. The command then looks for the input
-with ‖x'−x‖ ≤ E that lowers the probability of the label most. 'rscert conformal apply'
-computes the prediction sets of the written inputs.
+use (docs/attacks.md). With --keep all, which needs --smoothed or --run, the command
+looks for the input with ‖x'−x‖ ≤ E that lowers the probability of the label most. It
+writes this input for every example, even if the answer does not change. 'rscert
+conformal apply' computes the prediction sets of the written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed
 input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly.
@@ -56,23 +56,25 @@ gradient for an operator of the model, the error names the operator. The method 
 works on every model. Attacks by gradients can fail on a model that hides its gradients.
 In this case rscert prints a warning.
 
---attack takes several names. Each attack runs only on the examples that the earlier
-attacks did not break.
+--attack takes several names, separated by commas. Each attack runs only on the examples
+that the earlier attacks did not break. An attack on the confidence (see below) must be
+the only name.
 
 The method ace and the methods whose names end in -conf or -conf-t attack the
 confidence. ace tests calibration. The methods with -conf test classifiers that refuse
 to answer below a confidence threshold. Attacks on confidence also attack the examples
-that the model gets wrong without an attack. The table shows accuracy and calibration
-without attack and under attack. --plot draws the reliability diagrams.
+that the model gets wrong without an attack. For these attacks, the command also prints
+a table of the accuracy and the calibration, without the attack and under the attack.
+--plot draws the reliability diagrams of both.
 
---out makes a folder with two files. attack.json holds the parameters and the result of
-each example. adversarial.npz holds the inputs found (x) and their labels (y), in the
-order of attack.json; 'rscert attack --data adversarial.npz' reads this file as a
-dataset. With --keep all, worst.npz holds an input for each example. If an attack is
-killed, --resume keeps its finished examples and continues. --verify checks a finished
-attack: the norm of every stored perturbation, the box, and the class of every stored
-input. For an attack with --smoothed, --verify checks no classes. The exit code is 3 if
-a result is not confirmed.`,
+--out makes a folder (docs/attacks.md lists its files). attack.json holds the parameters
+and the result of each example. adversarial.npz holds the inputs found (x) and their
+labels (y), in the order of attack.json; 'rscert attack --data adversarial.npz' reads
+this file as a dataset. The attack ace writes four such files instead. With --keep all,
+worst.npz holds an input for each example. If an attack is killed, --resume keeps its
+finished examples and continues. --verify checks a finished attack: the norm of every
+stored perturbation, the box, and the class of every stored input. For an attack with
+--smoothed, --verify checks no classes. The exit code is 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -124,11 +126,11 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` that holds every value of a perturbed input; --box=-inf,inf sets no limits; default: 0,1")
 	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn, separated by commas, from the list above: "+attack.Methods.String())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "loss that fgsm and pgd maximise: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "number of steps of pgd, apgd and fab, or of queries of square; 0 means the default of each attack, such as 40 for pgd, 100 for apgd and fab, and 1000 for square")
-	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; 0 means 2.5·eps/steps")
+	integerVar(f, &p.Steps, "steps", 0, "number of steps of a single attack, or of queries of square and square-conf; 0 means the default: 40 for pgd, 100 for apgd-ce, apgd-dlr, apgd-t, fab, fab-t and ace, 1000 for square, pgd-conf, apgd-conf and apgd-conf-t, 5000 for square-conf, and 150 with --smoothed")
+	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; for pgd-conf, length of the first step; for ace, initial learning rate; 0 means the default: 2.5·eps/steps for pgd, eps/6 (linf) or eps/20 (l2) for pgd-conf, and 10 for ace")
 	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of pgd, usually 0.9 or 1; 0 means no momentum")
 	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the class of the largest score; an input counts as adversarial if the model gives it any wrong class")
-	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, apgd, fab and pgd-conf for each target class; every start is random except the first of fab; 0 means the default: 10 for pgd-conf, 1 for the others")
+	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, pgd-conf and the methods whose names begin with apgd or fab; an attack that aims at several classes makes this number of starts for each class; every start is random except the first of fab and fab-t; pgd-conf also starts at the example itself; 0 means the default: 10 for pgd-conf and apgd-conf, 4 with --smoothed, otherwise 1")
 	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out; if the folder holds no attack, start one")
 	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder of --out; each shows an example, the perturbation and the adversarial input")
@@ -148,7 +150,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread for data sorted by class, otherwise first: "+spec.Selections.Described())
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread if the data are sorted by class, and first if not: "+spec.Selections.Described())
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/spec"
@@ -21,15 +22,15 @@ type smoothedOptions struct {
 // addSmoothedFlags adds the flags for the fields of o. The noise flags set fields of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by default with 4 starts of 150 steps; --smoothed=`METHOD` names the method: "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed alone means smoothadv, and --smoothed=`METHOD` names the method: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
-	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
-	lawFlag(f, &e.Law)
+	f.Lookup("smoothed").DefValue = "" // without the flag, the command attacks the model
+	f.Float64Var(&e.Sigma, "sigma", 0, scaleOf(law.Additives()))
+	randomLawFlag(f, &e.Law)
 	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
 	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
-	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "perturbed inputs to keep; with --keep all, worst.npz in the folder of --out holds these inputs as a dataset: "+
-		attack.Keeps.Described())
+	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "which perturbed inputs to write to the folder of --out: "+attack.Keeps.Described())
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong; also the largest probability that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")

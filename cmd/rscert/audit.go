@@ -31,18 +31,18 @@ any perturbation that changes the answer is an upper bound. The command prints b
 bounds. For each radius, it also prints bounds on the robust accuracy, which follow
 from the certificates and the perturbations.
 
-The command chooses examples by a hash of the data, not by the results. For each
-example it searches for perturbed inputs on the lattice of the run's noise and writes
-them to the audit's folder. Then the command draws the seed of the noise that verifies
-these inputs. With a probability of at least 1 − gamma, every verified statement of the
-audit is true.
+The command chooses examples by a hash of the data, not by the results. For each example
+it searches for perturbed inputs on the lattice, the grid of values on which the run
+adds its noise, and writes them to the audit's folder. Only then does it draw the seed
+of the fresh noise with which it verifies these inputs. With a probability of at least 1
+− gamma, every verified statement of the audit is true.
 
-A perturbation within the certified radius contradicts the certificate. A sound
-certificate is wrong with probability at most alpha, so a few contradictions can be
-due to chance. The command compares their number with the binomial distribution. It
-also certifies each contradicted example again with fresh noise at alpha = 1e-6, and
-tests the new certificate. Bounds on the confidence (certify --confidence-radii) are
-tested in the same way.
+A verified change of the answer at a distance within the certified radius contradicts
+the certificate. A sound certificate is wrong with probability at most alpha, so a few
+contradictions can be due to chance. The command compares their number with the binomial
+distribution. It also certifies each contradicted example again, with fresh noise and
+alpha = 1e-6, and checks whether the perturbation contradicts the new certificate, too.
+Bounds on the confidence (certify --confidence-radii) are tested in the same way.
 
 The exit code is 3 if there are more contradictions than chance explains. In this case
 the certificates, the run or rscert itself must be wrong. 'rscert verify' may find the
@@ -77,11 +77,11 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: the path that the run records")
 	group(cmd, "Model and data")
 	integerVar(f, &p.Examples, "examples", 128, "number of examples to attack; a hash of the data chooses them")
-	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts; if there are several searches, the level of the tests after search k is multiplied by 6/(π²k²)")
+	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts; with several searches, the tests of changed answers after search k use the share 6/(π²k²) of their allowed error probability; these shares add up to at most 1")
 	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of random starts in each search")
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")
-	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples that judge a perturbed input before fresh samples verify it")
+	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for a first check of a perturbed input; fresh samples then verify the inputs that pass (--verify-samples)")
 	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples that verify a perturbed input, or the answer at an example")
 	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
 	group(cmd, "Budget")

@@ -39,9 +39,9 @@ func newCalibrate(s streams) *cobra.Command {
 		Use:   "calibrate outputs.npz",
 		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
 		Long: `This command fits a calibration map on labelled outputs of a model. It reports metrics
-before and after calibration on data that the fit did not use: a random share of the
-rows (--holdout) or another file (--held-out). With --apply, it applies a saved map
-and fits nothing.
+before and after calibration. It computes them on data that the fit did not use. These
+data are a random share of the rows (--holdout) or another file (--held-out). With
+--apply, it applies a saved map and fits nothing.
 
 The list shows the map of each method:
 
@@ -59,18 +59,20 @@ The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or arr
 [N, m] for N rows and m classes; 'logit', the log-odds of class 1 of two classes; the
 probabilities p0, p1, …; or 'score', the probability of class 1 of two classes.
 
-If rows may depend on each other (the rows of one patient, for example), name the column
-that tells them apart with --cluster. Then the command holds out whole clusters:
---holdout is a share of the clusters, and the file of --held-out must have none of the
-clusters of the fit. The metrics still count every row once, and their intervals treat
-the rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
+If rows may depend on each other, such as the rows of one patient, name the column of
+the patient with --cluster. Rows with the same value in this column form a cluster. Then
+no cluster is in both the fit and the metrics. --holdout is a share of the clusters, not
+of the rows. The command refuses a file of --held-out with a cluster that is also in the
+file of the fit. The metrics still count every row once, and their intervals treat the
+rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
 intervals that allow for the clusters.
 
---out writes the calibrated probabilities of every row as CSV with the columns p0, p1, …,
-label and fitted (1 if the map was fitted on the row). With the method venn-abers,
---out also writes p₀ and p₁ of class 1 in the columns va_p0 and va_p1, or for more
-classes in va_p0_0, va_p1_0, …. --out also keeps the other columns of the file, such as
-index, but not columns about the uncalibrated outputs (score, logit, correct, …).
+--out writes the calibrated probabilities of every row as CSV with the columns p0, p1,
+…, label and fitted (1 if the map was fitted on the row). With the method venn-abers,
+--out also writes its p₀ and p₁. For two classes, the columns va_p0 and va_p1 hold p₀
+and p₁ of class 1. For more classes, the columns va_p0_0 and va_p1_0 hold p₀ and p₁ of
+class 0, and so on for each class. --out also keeps the other columns of the file, such
+as index, but not columns about the uncalibrated outputs (score, logit, correct, …).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The graph has one input, named "outputs", which takes the outputs of
@@ -92,14 +94,14 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	f.SortFlags = false
 	maps := calibrator.Choices()
 	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` that fits the map: "+maps.String())
-	f.Float64Var(&o.fit.L2, "l2", 1e-3, "for the methods vector and matrix, weight of the penalty on the squared distance from the identity map; for dirichlet, weight of --penalty")
-	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "for the method dirichlet, the `parameters` whose squares are penalised: "+calibrator.Penalties.Described())
+	f.Float64Var(&o.fit.L2, "l2", 1e-3, "weight of the penalty of the methods vector, matrix and dirichlet; vector and matrix penalise the squared distance from the identity map, and dirichlet penalises what --penalty says")
+	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "for the method dirichlet, the `parameters` whose squares are penalised, with the weight --l2: "+calibrator.Penalties.Described())
 	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "for the method dirichlet with --penalty odir, weight of the penalty on the squared biases")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
 	group(cmd, "The map")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
-	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in the fit and in the metrics")
+	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in both the fit and the metrics")
 	group(cmd, "Test data")
 	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file` instead of fitting a map")
 	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")

@@ -68,38 +68,41 @@ the assumption of each method: 'variation' stands for --monotone or --variation,
 with a column named 'weight'.
 
 ` + describeBoundMethods() + `
-Without --method, the command computes the binned bound for each given assumption. It
-also prints an estimate, which has no guarantee. Finally it bounds the error on this
-dataset, that is, the mean of |s − P(y=1|s)| over the scores in the file.
+Without --method, the command computes binned-tv for --monotone or --variation, and
+binned-lipschitz for perturbed scores. It also prints an estimate of the error, which
+has no guarantee. Finally it bounds the error on this dataset, that is, the mean of |s −
+P(y=1|s)| over the scores in the file.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
-command divides delta among all bounds, including the lower bound and the curve, so
-that all of them hold together. Choose the method, the bandwidth, the variation and the
-seed before you look at the bounds.
+command divides delta among all bounds on the error and the curve, so that all of them
+hold together. The lower bound on the total variation is not among them. Choose the
+method, the bandwidth, the variation and the seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
 the mean of P(y=1|s) over the bin. With probability 1 − delta the limits hold
 in all bins at once, for any P(y=1|s).
 
-The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
-more than two classes it has the columns confidence and correct instead. A file can
-also have the columns p0, p1, … and label. Then s is p1 for two classes, and the
-largest probability for more classes. The command leaves out rows with a 1 in the column
-'fitted'. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines or
-npz, or one of these as .gz. If the file name is -, the command reads stdin.
+The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with more
+than two classes it has the columns confidence and correct instead. A file can also have
+the columns p0, p1, … and label. Then s is p1 for two classes, and the largest
+probability for more classes. The command leaves out rows with a 1 in the column
+'fitted'. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines,
+npz or Parquet; the first three may also be .gz files. If the file name is -, the
+command reads stdin.
 
 The bound of each method rests on an estimate of P(y=1|s). --fits FILE writes these
-estimates as CSV. The columns are score, method, eta_hat, lower and upper. The file also
-has the calibration curve; only the rows of the curve have limits (lower and upper).
---plot FILE draws the estimates and the limits. The estimates have no guarantee.
+estimates as CSV. The columns are score, method, eta_hat (the estimate), lower and
+upper. The file also has the calibration curve; only the rows of the curve have limits
+(lower and upper). --plot FILE draws the estimates and the limits. The estimates have no
+guarantee.
 
---norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q), which lies
-between CE and CE^(1/q). --score-margin E bounds the mean divergence KL(P(y=1|s)‖s), in
-nats, under the assumption that every score of the population lies between E and 1 − E.
-Then this divergence lies between 2·CE² and CE·ln(1/E)/(1−E). If scores can come near 0
-or 1, nothing bounds the divergence from above. These bounds hold whenever the bounds
-on CE hold.
+--norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q). This error lies
+between CE, the calibration error above, and CE^(1/q). --score-margin M assumes that
+every score of the population lies between M and 1 − M. It bounds the mean divergence
+KL(P(y=1|s)‖s), in nats. Under this assumption, the divergence lies between 2·CE² and
+CE·ln(1/M)/(1−M). If scores can come near 0 or 1, nothing bounds the divergence from
+above. These bounds hold whenever the bounds on CE hold.
 
 --sizes shows how the bounds depend on the number of rows. For each size, the command
 draws this number of rows without replacement, --repeats times. It prints the mean and
@@ -120,29 +123,31 @@ so it holds even if the shares of the groups change.
 label, at delta divided by the number of classes. The score of class k is pk, and the
 label is 1 if the row has class k. The assumption must hold for each class. The mean of
 the upper bounds is an upper bound on the class-wise calibration error. With --joint,
-all rows, the groups and the classes share delta evenly.
+delta is divided evenly: one share for the bounds of all rows, one share for all groups
+together, and one share for all classes together.
 
 --cluster COLUMN is for rows that may depend on each other, such as the rows of one
 patient, of one site or of one video. Rows with the same value in the column form a
 cluster. The clusters must be independent draws. The command keeps one row of each
 cluster, at random (--seed). The kept rows are independent, so the bounds hold for a
-random row of a random cluster: every cluster counts once, however many rows it has.
-The command keeps one row of each cluster in each group, too. It refuses a row without
-a cluster, and rows with weights.
+random row of a random cluster: every cluster counts once, however many rows it has. For
+the bounds of a group, the command keeps one row of each cluster that has rows in this
+group. It refuses a row without a cluster, and rows with weights.
 
 If the file has a column 'weight', the bounds are about the population Q that the
 weights describe: a row's weight is the density of Q with respect to the population of
 the rows. The command keeps each row with probability weight/W, where W (--weight-bound,
 or the column weight_bound) is at least as large as every weight in the whole
 population. The kept rows are independent draws from Q. The bounds for --group and
---classes use the kept rows, and need exact weights. The method 'binned-tv-weighted'
-uses all rows instead. This method needs weights whose mean in the population is 1. Its
-bound is smaller than the bounds from the kept rows only if the mean of the squared
-weights is below about W/5. Choose the method before you look at the bounds. The command
-treats the weights as inexact if the column weight_estimated is 1 ('rscert weights'
-writes this column) or if you give --weight-sensitivity G with G > 1. For inexact
-weights, only the bounds of 'binned-tv-weighted' with G > 1 are sound. These bounds
-assume that every true weight lies between weight/G and weight·G.`,
+--classes also use the kept rows. The command refuses --group, --classes, --curve,
+--fits and --plot if the weights are inexact (see below). The method
+'binned-tv-weighted' uses all rows instead. This method needs weights whose mean in the
+population is 1. Its bound is smaller than the bounds from the kept rows only if the
+mean of the squared weights is below about W/5. Choose the method before you look at the
+bounds. The command treats the weights as inexact if the column weight_estimated is 1
+('rscert weights' writes this column) or if you give --weight-sensitivity G with G > 1.
+For inexact weights, only the bounds of 'binned-tv-weighted' with G > 1 are sound. These
+bounds assume that every true weight lies between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
   rscert ce probabilities.csv --monotone --classes
@@ -173,10 +178,10 @@ assume that every true weight lies between weight/G and weight·G.`,
 	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, or if the file of perturbed scores does not record its bandwidth")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds, of --perturb and of --cluster")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
+	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: the order of the rows in the lower bound, the folds, the noise of --perturb, the rows that --cluster or the weights keep, and the subsamples of --sizes")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the upper bounds, the lower bound on the error and the curve, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
-	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the weight in the file, in the method 'binned-tv-weighted'")
+	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "for the method 'binned-tv-weighted', largest `factor` between a true weight and the weight in the file; the true weight may be larger or smaller by this factor")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and bounds the error for a random row of a random cluster")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
@@ -188,7 +193,7 @@ assume that every true weight lies between weight/G and weight·G.`,
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s), or with --sizes the bounds, to this .svg, .png or .pdf `file`")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "estimate how many labels an upper bound of this `size` (such as 0.02) needs for a calibrated classifier; the file needs only the scores, so the flag helps before you label data")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "print an estimate of how many labels you need to get an upper bound of this `size`, such as 0.02, if the classifier is calibrated; the command then bounds nothing and reads only the scores, so you can use it before you label data")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)

@@ -55,10 +55,10 @@ confidence under attack at these radii. The confidence is the mean score of the 
 certified by the scores, not by the votes.
 
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value, and
-with several lists one run for each combination. The folder of --out then holds one run
-folder per point, and the command prints one table (docs/sweeps.md). Most flags accept
-such a list. With --model, a list makes a sweep of single models, and a repeated flag
-makes one average of models.
+with several lists one run for each combination. Each value or combination is a point of
+the sweep. The folder of --out then holds one run folder per point, and the command
+prints one table (docs/sweeps.md). Most flags accept such a list. With --model, a list
+makes a sweep of single models, and a repeated flag makes one average of models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -115,14 +115,14 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify, with new noise, only the examples on which another run abstained (abstained=RUN), or on which it abstained or answered wrongly (failed=RUN); the rates of these examples say nothing about the whole dataset (docs/only.md)")
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only a part of the examples, with new noise; abstained=RUN takes the examples on which this run abstained; failed=RUN also takes those that it answered wrongly; the rates of these examples say nothing about the whole dataset (docs/only.md)")
 	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out; if the folder holds no run, start one")
 	sweepPointFlag(cmd, &o.point)
-	f.BoolVar(&o.check, "check", false, "without sampling, check the shapes and ranges of the data, the accuracy of the model on 200 examples and its speed")
+	f.BoolVar(&o.check, "check", false, "do not certify; check the shapes and the ranges of the data, and print the speed of the model and its accuracy on at most 200 examples")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
 	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run takes")
 	f.DurationVar(&o.deadline, "deadline", 0, "with --plan, compute how many parallel shards the run needs to finish within this time, such as 2h")
@@ -193,7 +193,7 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	integerVar(f, &p.N, "n", 100000, "number of samples per example that estimate the votes or scores; with --stop, the maximum number")
 	integerVar(f, &p.N0, "n0", 100, "number of separate samples per example that select the class to certify")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that a certificate is wrong")
-	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; default: margin, or betting with --scores; for votes: %s; for scores: %s",
+	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s; with --scores: %s; the first method of each list is the default",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())

@@ -30,28 +30,29 @@ func newCombine(s streams) *cobra.Command {
 		Long: `This command certifies a classifier that consists of the smoothed classifiers of
 several runs. It reads the certificates of the runs and needs no model.
 
---router gives the run of a router. A router is a classifier whose class chooses the
-RUN that answers. The first RUN answers for class 0, the second RUN for class 1, and so
-on. The certified radius is the router's radius or the radius of the chosen run,
-whichever is smaller. The failure probability is the alpha of the router plus the
-largest alpha of the runs.
+A router is a classifier that chooses, for each input, the RUN that answers. --router
+names the run folder of the router. The router chooses the first RUN by class 0, the
+second RUN by class 1, and so on. The certified radius is the router's radius or the
+radius of the chosen run, whichever is smaller.
 
 Without --router, the runs vote. With --by majority, the answer is the class that more
 than half of the runs answer. With --by agree, the answer is the class that all runs
-answer. Let c be the value of --at-least. The command certifies a class if c runs
-certify it. The certified radius is the largest radius that c of these runs reach. The
-failure probability depends on c, on the number of runs and on their alpha
-(docs/combine.md). The failure probability is smaller if the runs have different
-seeds.
+answer. The command certifies a class if at least c runs certify it, where c is the
+value of --at-least. The certified radius is the c-th largest radius of these runs.
+
+The failure probability is an upper bound on the probability that a certificate of the
+result is wrong. With --router, it is the alpha of the router plus the largest alpha of
+the runs. Without --router, it depends on c, on the number of runs and on their alpha
+(docs/combine.md), and it is smaller if the runs have different seeds.
 
 All runs must certify the same examples under noise of the same law, by sound methods.
-A router may have other labels than the runs, or no labels. In this case the command
-reads the data of the runs to compare the inputs.
+The router's data may have other labels than the data of the runs, or no labels. In this
+case the command reads both datasets, and checks that the inputs are the same.
 
 The result is a folder with two files. certificates.jsonl holds the certificates, and
-combined.json describes the runs. 'rscert report' and requirements accept the folder
-like a run. The folder holds no votes and no model, so commands that need votes or a
-model refuse it.`,
+combined.json describes the runs. 'rscert report' reads the folder like a run, and can
+check requirements on it (--require). The folder holds no votes and no model, so
+commands that need votes or a model refuse it.`,
 		Example: `  rscert combine --router router expert0 expert1 --out routed
   rscert combine run1 run2 run3 --out together
   rscert combine run1 run2 run3 --at-least 3 --out together
@@ -75,8 +76,8 @@ model refuse it.`,
 	f.SortFlags = false
 	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
 	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router; the router's class chooses the RUN that answers: class 0 chooses the first RUN, class 1 the second RUN, and so on")
-	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "which class is the answer without --router: "+certify.Compositions.Described())
-	integerVar(f, &o.plan.AtLeast, "at-least", 0, "number of runs that must certify a class; choose this number before you see the runs; 0 means the smallest number allowed: with --by agree, the number of all runs; otherwise, the smallest number above half of the runs")
+	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "without --router, the rule that chooses the answer: "+certify.Compositions.Described())
+	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class; 0 means all runs with --by agree, and otherwise the smallest number above half of the runs; choose the number before you see the runs")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

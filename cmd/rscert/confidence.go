@@ -31,11 +31,11 @@ type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// classMethods lists the methods that can certify the class: the scores, and the methods for votes.
-func classMethods() choice.List[classMethod] {
+// classMethods lists methods that certify the class: the scores, and the given methods for votes.
+func classMethods(votes []certify.Row[certify.VoteMethod]) choice.List[classMethod] {
 	all := []classMethod{{}}
-	what := map[classMethod]string{{}: "the largest mean score"}
-	for _, r := range certify.VoteMethods() {
+	what := map[classMethod]string{{}: "bounds the margin between two mean scores"}
+	for _, r := range votes {
 		all = append(all, classMethod{r.Name})
 		what[classMethod{r.Name}] = r.What
 	}
@@ -55,28 +55,36 @@ func newConfidence(s streams) *cobra.Command {
 		Use:   "confidence RUN… | scores.npz --radii R,…",
 		Short: "Bound the confidence of the smoothed classifier under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
-every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform noise). Here
-f_A is the model's score of the class and ε is the noise. For each example the bounds
-hold with probability at least 1 − alpha. The same samples certify the class: half of
-alpha goes to the class and half to the interval. With --class-method scores, A is the
-class with the largest mean score. With --class-method margin, or another method for
-votes, A is the class with the most votes. If the class is not certified at R, the row
-has certified = 0, and its bounds are on the mean score of the label. In this case no
-other class has a mean score above 1 − lower.
+every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform noise). Here f_A
+is the model's score of A, and ε is the noise.
+
+With --class label, A is the label. Otherwise the selection samples (the n0 samples)
+choose A: with --class-method scores, A is the class with the largest mean score; with a
+method for votes, such as margin, A is the class with the most votes.
+
+The other samples certify the class A, and also bound its mean score. Half of alpha is
+for the certificate of the class, and half is for the bounds. So for each example, the
+certificate and the bounds hold with probability at least 1 − alpha. With --method
+tangent, this statement is about each radius alone.
+
+bounds.csv has a row for each example and radius. If A is not certified at radius R, the
+row has certified = 0, and bounds the mean score of the label instead. Then no other
+class has a mean score above 1 − lower, where 'lower' is the row's lower bound.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
 on the mean score without attack, and z is the mean score under attack:
 
   standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
-  cdf       applies the formula of 'standard' to the probability that the score exceeds
-            a threshold, for every threshold, and adds up the results. A confidence
-            band bounds these probabilities (Kumar et al. 2020, Theorem 2). The sum
-            includes a term that is missing in equation 13 of Emde et al. 2025
-  tangent   (default) bounds the mean of a function of the score. The selection samples
-            determine the function, which is derived from tangents of the formula of
-            'standard'. The bound needs no confidence band. Without selection samples
-            (--class label), the first twentieth of the samples determines the
-            function, and the other samples bound its mean
+  cdf       bounds, for every threshold, the probability that the score exceeds the
+            threshold. These bounds are a confidence band (--band). The method applies
+            the formula of 'standard' to each bound and adds up the results (Kumar et
+            al. 2020, Theorem 2). The sum includes a term that is missing in equation 13
+            of Emde et al. 2025
+  tangent   (default) bounds the mean of a function of the score, and needs no
+            confidence band. The function comes from tangents of the formula of
+            'standard'. The selection samples determine the tangents. Without selection
+            samples (--class label), the first twentieth of the samples determines the
+            tangents, and the other samples bound the mean of the function
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
@@ -117,8 +125,10 @@ several, and --plot draws them against the radius.`,
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean of a score: "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': "+methods(certify.Bands()).Described())
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores (the largest mean score), or one of the methods for votes: "+names(certify.VoteMethods())+"; if the input is a run, the run's method replaces the default")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how the class method 'scores' certifies the class: directed, projected or bonferroni")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(certify.VoteMethods()), "method that certifies the class A; if the input is a run, the run's method replaces the default; all methods except scores use votes: "+classMethods(sound(certify.VoteMethods())).Described())
+	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses the others
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --class-method scores bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
+	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses the others
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "additional temperature for the saved probabilities, which already contain the temperature of the run")

@@ -42,7 +42,7 @@ func addConfig(cmd *cobra.Command) {
 	if cmd.HasSubCommands() || !cmd.HasParent() || !configurable(cmd) {
 		return
 	}
-	cmd.Flags().Var(configFile{new(string)}, "config", "YAML `file` with more flags, whose keys are the names of the flags; flags on the command line win (docs/command-line.md)")
+	cmd.Flags().Var(configFile{new(string)}, "config", "YAML `file` that sets further flags; each key is the name of a flag; flags on the command line win (docs/command-line.md)")
 	if cmd.Flags().Lookup("model") != nil {
 		group(cmd, "How it is run")
 	}

@@ -32,21 +32,21 @@ func newConformalApply(s streams) *cobra.Command {
 		Use:   "apply conformal.json --data DATA",
 		Short: "Compute the prediction sets of inputs",
 		Long: `This command computes a prediction set for each input. It draws noisy copies of the
-input until the copies decide for every class whether the set contains it. Stopping
-early changes no set. conformal.json says which classifier, which noise and which rule
-make the sets; 'rscert conformal fit' writes this file. The command refuses a model
-whose SHA-256 differs from the one in conformal.json, and inputs that are calibration
-examples.
+input until no further copy could change the set. So stopping early does not change any
+set. conformal.json says which classifier, which noise and which rule make the sets;
+'rscert conformal fit' writes this file. The command refuses a model whose SHA-256
+differs from the one in conformal.json, and inputs that are calibration examples.
 
-The noise is fresh: nobody can know it before the inputs are fixed, so the sets hold
-under attack. With --seed, the command repeats the noise of an earlier command. The
-guarantee does not hold for such sets, and the output marks them as not sound.
+The noise is fresh: nobody can know it before the inputs are fixed. This is why the
+guarantee holds under attack. With --seed, the command repeats the noise of an earlier
+command. The guarantee does not hold for such sets, and the output marks them as not
+sound.
 
-Each line of the output has the set, for each class the number of scores that reach the
-threshold, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
-arithmetic. --out writes .jsonl, .csv or .parquet. Without --out, the command prints a
-table. If the predictor was fitted on a file of scores, --data must also be a file of
-scores.`,
+Each line of the output holds the set of one input. It also holds, for each class, the
+number of scores that reach the threshold. The fields rule, radius, miss, guarantee,
+sound and arithmetic hold the conditions of the guarantee. --out writes .jsonl, .csv or
+.parquet. Without --out, the command prints a table. If the predictor was fitted on a
+file of scores, --data must also be a file of scores.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json
@@ -69,9 +69,10 @@ scores.`,
 		group(cmd, "Inputs and output")
 		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies of each input, as many "+
 			"as the calibration drew for each example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the "+
-			"calibration data: refuse, or round (move the inputs to the lattice; the distance that an input moves is "+
-			"subtracted from the radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid "+
+			"of input values) of the calibration data: refuse, or round, which moves each input to the "+
+			"nearest lattice point; the distance is subtracted from the radius of the set, and the miss rises by 4/(n+1) for n "+
+			"calibration examples")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&o.groups, "groups", "", "for a predictor with the guarantee 'group', CSV `file` with a row for each input, in the "+
 			"order of the data")

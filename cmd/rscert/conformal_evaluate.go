@@ -43,29 +43,32 @@ func newConformalEvaluate(s streams) *cobra.Command {
 		Use:   "evaluate sets.jsonl…",
 		Short: "Measure coverage and size of the prediction sets of labelled inputs",
 		Long: `This command reads files with prediction sets, which 'rscert conformal apply' writes.
-For each file it prints the coverage (the share of the sets that contain the label)
-with a Clopper–Pearson interval, the mean size, and the numbers of empty sets and of
-sets of one class.
+For each file it prints the coverage, the mean size of the sets, the number of sets with
+one class and the number of empty sets. The coverage is the share of the sets that
+contain the label, with a Clopper–Pearson interval.
 
-The column p tests the assumption of the guarantee. If the calibration examples and the
-inputs are exchangeable and not attacked, a beta-binomial distribution bounds the
-number of misses. p is the probability of at least as many misses under this
-distribution. A small p means that the inputs differ from the calibration examples, or
-that they are attacked beyond the radius.
+The column p is the p-value of a test. The hypothesis is that the calibration examples
+and the inputs are exchangeable, and that the inputs are not attacked. The number of
+misses then has a beta-binomial distribution; sets that allow for an attack miss less
+often. p is the probability, under this distribution, of at least as many misses as were
+observed. A small p means that the inputs differ from the calibration examples, or that
+they are attacked beyond the radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.
 
---html writes one HTML page with all these numbers. The page also has the coverage by
-size and by class, the curves and the conditions of the guarantee.
+--html writes one HTML page with all these numbers. The page also has the coverage for
+each size of the sets, for each class and, with groups, for each group. It has the
+curves and the conditions of the guarantee, too.
 
 With --require, the exit code is 3 if a requirement is not met:
 
   conformal-coverage>=0.9  share of the sets that contain the label
   conformal-size<=1.2      mean number of classes in a set
 
-Sets that are not sound never meet a requirement on the coverage. If some sets have no
-label, their coverage is not known, and the exit code is 2.`,
+Sets that are not sound never meet a requirement on the coverage. If some inputs have no
+label, a requirement on the coverage ends with exit code 2, because the coverage of
+these inputs is not known.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
@@ -85,7 +88,7 @@ label, their coverage is not known, and the exit code is 2.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of each interval")
-	f.BoolVar(&o.strata, "strata", false, "also print the coverage by size and by class")
+	f.BoolVar(&o.strata, "strata", false, "also print the coverage for each size of the sets, for each class and, with groups, for each group")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	group(cmd, "The tables")
 	f.StringVar(&o.html, "html", "", "write one HTML `file` with the tables, the curves and the conditions of the guarantee")

@@ -27,7 +27,7 @@ const (
 )
 
 var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describe(func(c curveKind) string {
-	return map[curveKind]string{kernelCurve: "a kernel smoother whose width is the smooth ECE"}[c]
+	return map[curveKind]string{kernelCurve: "a kernel regression with the smooth ECE as its bandwidth", isotonicCurve: "an isotonic regression", noCurve: "no curve"}[c]
 })
 
 func (c curveKind) String() string { return string(c) }

@@ -29,16 +29,19 @@ func newDoctor(s streams) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the ONNX Runtime library, its version and providers, and the GPU",
-		Long: `This command shows the ONNX Runtime library, where rscert found it, and the library's
-version and execution providers. It also shows the GPU, the number of cores and the
-memory. It times a small convolutional network in each precision on the CPU, on every
-NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each lower
-precision, the command compares the speed with the fastest f32 on the same hardware,
-and advises for or against the precision. The measurement decides, not the name of the
-processor, so run the command on an idle machine. If a GPU does not work, the command
-names the missing library and the remedy. If no library works, the command lists the
-places that it searched, and the exit code is 1.
+		Short: "Show the ONNX Runtime library, its version and providers, and the GPUs",
+		Long: `This command shows the path of the ONNX Runtime library, how rscert found the library,
+and the library's version and execution providers. It also shows the NVIDIA GPUs, the
+number of cores and the memory.
+
+The command times a small convolutional network in each precision on the CPU, on every
+NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. It compares the speed
+of each precision below f32 with the fastest f32 on the same hardware. Then it says
+which of the two to use. The advice depends only on the measured speeds. So run the
+command on an idle machine.
+
+If a GPU does not work, the command names the missing library and the remedy. If no
+library works, the command lists the places that it searched, and the exit code is 1.
 
 rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
 the user's cache (where 'rscert setup' puts it), else from a system folder.`,

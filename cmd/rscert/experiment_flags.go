@@ -16,7 +16,7 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 	f.SortFlags = false
 	modelFlag(f, s, "ONNX `file` of the classifier, or builtin:NAME for a model that is part of rscert (docs/training.md)")
 	f.StringVar(&s.Data, "data", "", "`path` of the dataset, a file or a folder; the format is images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (binary or Python version); see docs/my-data.md")
-	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
+	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords())
 	lawFlag(f, &s.Law)
 	if own != nil {
 		own()
@@ -43,8 +43,8 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 // addDataFlags adds the flags for reading the data.
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none, the data have no labels or rscert ignores them")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also coarse_labels; by default the table's header decides")
+	f.StringVar(&o.Labels, "labels", "", "`file` with the labels, if IDX, npy or image data have them in a separate file; with the value none, rscert reads no labels")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table with the labels: its name, its index from 0, first, last or none (the labels are in the file of --labels); coarse_labels selects the coarse labels of CIFAR-100; by default rscert finds the column by its name or its values (docs/my-data.md)")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or with one name per line; needed if the labels or the folders are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels by the rules of torchvision; the size is the length of the shorter side, or HEIGHTxWIDTH")
@@ -60,7 +60,7 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns; a single number per sample counts as the output for the second of two classes: "+graph.OutputKinds.Described())
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row; by default, flat rows have the order of the model's input, and a model that takes flat rows gets images as chw: "+graph.Layouts.Described())
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values of an image in a flat row of the data or of the model's input; default: for data in flat rows, the order of the model's input; for a model that takes flat rows, chw: "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")
@@ -74,9 +74,9 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread for data sorted by class, otherwise first: "+spec.Selections.Described())
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread if the data are sorted by class, and first if not: "+spec.Selections.Described())
 	s.Shard = spec.Whole
-	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or Indexed Job")
+	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or a Kubernetes Indexed Job")
 	group(cmd, "Noise and examples")
 }
 

@@ -16,8 +16,8 @@ func newExplain(s streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Explain a warning and say what to do about it",
-		Long: `Every warning ends with its code in brackets. This command says what the warnings with
-a code mean, and what to do about them. Without a code, it lists all codes.`,
+		Long: `Every warning ends with its code in brackets. This command explains the warnings that
+have the given code, and says what to do about them. Without a code, it lists all codes.`,
 		Example: `  rscert explain
   rscert explain near-chance`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -25,7 +25,7 @@ type groupOptions struct {
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "group", nil, what+"; a group consists of the rows with the same value in this `column`; with several columns, each column makes groups of its own")
-	f.StringVar(&o.file, "groups", "", "`file` with a column named index and the columns of --group (default: a column named group)")
+	f.StringVar(&o.file, "groups", "", "`file` that gives the group of each example; it has a column named index and the columns that --group names; without --group, it has a column named group")
 }
 
 // check completes the options and checks them.

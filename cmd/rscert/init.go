@@ -38,9 +38,9 @@ func newInit(s streams) *cobra.Command {
                                   requirement is not met
   .github/workflows/rscert.yml    runs gate.sh in GitHub Actions
 
-It replaces no file: if one of the files exists, it writes nothing. After the command,
-edit rscert.yaml: choose the requirements, σ and how the data are read. docs/gate.md
-explains requirements.`,
+If one of the files exists, the command writes nothing. Before you run gate.sh, edit
+rscert.yaml: set σ, the requirements, and the flags that say how the data are read.
+docs/gate.md explains requirements.`,
 		Example: `  rscert init model.onnx test/
   rscert init model.onnx test.npz --sigma 0.5 --require 'certified:certified-accuracy@0.5>=0.6'
   rscert init model.onnx test/ --out project`,
@@ -56,7 +56,7 @@ explains requirements.`,
 	f.SortFlags = false
 	f.StringVar(&o.out, "out", ".", "`folder` to which rscert writes the files, such as the root of the repository")
 	f.Float64Var(&o.sigma, "sigma", 0.25, "standard deviation σ of the noise, in the units of the data")
-	f.Var(requirementList{&o.required}, "require", "`requirement` that gate.sh checks, such as certified-accuracy@0.5>=0.60; the flag can be repeated; default: half of the examples certified at σ/2")
+	f.Var(requirementList{&o.required}, "require", "`requirement` that gate.sh checks, such as certified-accuracy@0.5>=0.60; the flag can be repeated; default: certified accuracy of at least 0.5 at the radius σ/2")
 	return cmd
 }
 

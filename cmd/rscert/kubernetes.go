@@ -45,11 +45,15 @@ the command prints the Job that merges the finished shards.
 
 All pods mount one volume with the model, the data and the results. If the pods run on
 several nodes, the volume must be ReadWriteMany. Relative paths in the flags of certify
-start at the root of the volume. If a flag of certify has a list of values
-(docs/sweeps.md), the Job runs all shards of all points. If a shard fails, it starts
-again and continues where it stopped. If a shard ends with exit code 2 (wrong input), it
-does not start again. If a node fails, its pods do not count as failed. The Job needs
-Kubernetes 1.29 or later (backoffLimitPerIndex).`,
+start at the root of the volume.
+
+If flags of certify have lists of values, the run is a sweep with one point for each
+combination of values (docs/sweeps.md). Then the Job runs all shards of every point.
+
+If a shard fails, it starts again, at most --retries times, and continues where it
+stopped. A shard with exit code 2 (wrong input) does not start again. If a node fails,
+Kubernetes starts its pods again, and --retries does not count these restarts. The Job
+needs Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
   kubectl wait --for=condition=complete --timeout=-1s job/rscert

@@ -28,29 +28,28 @@ func newLipschitz(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lipschitz MODEL.onnx",
 		Short: "Bound the Lipschitz constant of a model from its weights",
-		Long: `This command bounds the Lipschitz constant L of a model, from L2 to L2: two inputs at
-distance r have outputs at distance at most L·r. The flag --lipschitz of 'rscert radius'
-and 'rscert certify' takes this bound.
+		Long: `This command computes an upper bound L on the Lipschitz constant of a model: if two
+inputs have L2 distance r, their outputs have L2 distance at most L·r. Give L to the
+flag --lipschitz of 'rscert radius' or 'rscert certify'.
 
-The bound is the product of the bounds of the model's layers. The command bounds the
-norm of a matrix or a convolution from above by repeated squaring of its Gram matrix
-(Delattre et al. 2023), and adds all rounding errors. If a layer adds values (a
-residual connection), the bounds of the values are added. A softmax has the constant
-1/2. So with a temperature T, the constant of the probabilities is the constant of the
-logits divided by 2T. The command refuses an operator for which it knows no bound, and
-names the node.
+The bound is the product of the bounds of the layers. For a matrix or a convolution, the
+command bounds the norm by repeated squaring of the Gram matrix (Delattre et al. 2023).
+It rounds all results up. Where a layer adds two values, as in a residual connection,
+the command adds their bounds. A softmax has the constant 1/2. So with a temperature T,
+the constant of the probabilities is the constant of the logits divided by 2T. The
+command refuses an operator for which it knows no bound, and names the node.
 
 The bound is about the model in real numbers. It says nothing about the rounding errors
 of the model's own arithmetic. The bound also holds for the mean scores of a smoothed
 classifier (certify --scores). It does not hold for vote shares, because a vote jumps
 where two scores are equal.
 
-Give --std if you give it to 'rscert certify': the model's input is then the data
-divided by these numbers, which changes the constant. The product over the layers is
-often far above the true constant, because a change of the input that one layer
-stretches most is usually stretched less by the other layers. Without L, the smoothed
-classifier has the constant 1/(σ√π), because of the noise. So an L above 1/(σ√π) does
-not help.`,
+Give the same --std as for 'rscert certify'. With --std, the model receives the data
+divided by the numbers of --std, and this changes the constant. The product over the
+layers is often far above the true constant. The reason is that usually no single change
+of the input is stretched most by every layer. For any model, the noise alone gives the
+smoothed classifier the Lipschitz constant 1/(σ√π). So only an L below 1/(σ√π) makes
+certificates better.`,
 		Example: `  rscert lipschitz model.onnx
   rscert lipschitz model.onnx --shape 1,3,32,32 --std 0.2,0.2,0.2 --temperature 2 --json`,
 		Args: oneFile,

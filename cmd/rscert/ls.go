@@ -18,11 +18,12 @@ func newLs(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [FOLDER]",
 		Short: "List the runs in a folder and below",
-		Long: `This command lists the run folders at and below a folder (default: the working
-directory). Each row shows the model, the data, σ, the number n of samples, the number
-of finished examples, the state, and the certified accuracy at radius 0. The state is
-'finished', 'resumable' or 'unreadable'. 'rscert certify … --resume' continues a
-resumable run.
+		Long: `This command lists all run folders in a folder and its subfolders (default: the working
+directory). If the folder is a run folder itself, it lists only this run.
+
+Each row shows the model, the data, σ, the number n of samples, the number of finished
+examples, the state, and the certified accuracy at radius 0. The state is 'finished',
+'resumable' or 'unreadable'. 'rscert certify … --resume' continues a resumable run.
 
 The accuracy of an unfinished run counts only the finished examples. The command does
 not check the evidence; 'rscert verify RUN' does.`,

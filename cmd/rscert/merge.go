@@ -37,15 +37,17 @@ func newMerge(s streams) *cobra.Command {
 certificates, scores and bounds on the confidence have the same bytes as in an unsplit
 run. Only run.json differs: it lists the hardware of every shard.
 
-The command refuses an incomplete set of shards, and examples that are in two shards.
-It refuses shards that are unfinished or damaged, and prints the command that finishes
-them. It refuses shards that differ in a parameter, the model, the data or the
-software. With --allow-gaps, it joins the given shards even if other shards are
-missing. Then run.json lists the joined shards, and the run counts as unfinished.
-Shards may differ in size: the shards 0/2, 1/4 and 3/4 also form a whole run.
+The command refuses the shards if one of them is missing, or if two of them share an
+example. If a shard is unfinished or damaged, the command refuses it and prints the
+command that finishes it. It refuses shards that differ in a parameter, the model, the
+data or the software. With --allow-gaps, it joins the given shards even if other shards
+are missing. Then run.json lists the joined shards, and the run counts as unfinished.
+Shards of different sizes can form a whole run, such as 0/2 (every second example) with
+1/4 and 3/4 (the other examples).
 
-The folders may also hold the shards of a sweep. Then the command merges point by
-point: every point gets one run folder in the folder of --out.
+The command also merges the shards of a sweep, which is a run for each of several
+combinations of parameter values (docs/sweeps.md). Then the folder of --out gets one run
+folder for each point of the sweep.
 
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,

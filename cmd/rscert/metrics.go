@@ -64,34 +64,43 @@ the file name - means stdin. The file has one of these sets of columns:
 The columns weight and index are optional. The command leaves out rows with a 1 in the
 column 'fitted', which 'rscert calibrate --out' writes.
 
-The input can also be a run folder or votes.jsonl, whose vote shares are the
-probabilities. If the run bounds the confidence under attack, the confidence is the
-mean score of the chosen class without attack, as in 'rscert acce'. --probabilities
-selects the vote shares or the mean scores. If the file has a column 'radius'
-(bounds.csv, or the --out file of 'rscert acce'), the command uses only rows at one
-radius, and of these only rows with a certified class. If the file has several radii,
---radius selects one.
+The input can also be a run folder or its votes.jsonl. Then the vote shares are the
+probabilities. But for the folder of a run with bounds on the confidence (certify
+--confidence-radii), the command by default uses the mean score of the chosen class
+without attack, as 'rscert acce' does. --probabilities chooses between vote shares and
+mean scores.
+
+A bounds.csv, or the --out file of 'rscert acce', has a column 'radius'. From such a
+file, the command uses only the rows at one radius whose class is certified. If the file
+has several radii, --radius chooses one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 given the score s. From other columns it computes top-label
 calibration: how often the answer is right given its confidence c. For two classes,
 --quantity selects class-1 or top-label calibration.
 
-ECE and RMSCE use --bins bins of equal width. AdaECE, AdaRMSCE and the debiased L2
-error use the same number of bins of equal count. The smooth ECE uses no bins. The
-intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold for
-any number of examples. The intervals of the calibration errors cover the binned error
-in which each label is replaced by its probability. The plain ECE overestimates this
-error. The interval of the NLL is a BCa bootstrap interval, which is too short for
-small or heavy-tailed data. No interval here bounds the calibration error itself,
-because errors within a bin cancel (see 'rscert ce'). The p-value of the calibration
-test is valid for any number of independent examples.
+The flag --bins sets the number of bins. ECE, classwise ECE, RMSCE and MCE use bins of
+equal width. AdaECE, AdaRMSCE and the debiased L2 error use bins with equal numbers of
+examples. The smooth ECE uses no bins.
+
+The intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold
+for any number of examples. The intervals of the calibration errors are for an ideal
+binned error: the error that one would get with the true probability of each label in
+place of the label. On average the plain ECE is larger than this error. The interval of
+the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
+No interval here bounds the calibration error itself, because errors within a bin cancel
+(see 'rscert ce').
+
+The calibration tests by bets and by simulation have p-values that are valid for any
+number of independent examples. The p-value of Spiegelhalter's test is valid only for
+many examples.
 
 --group COLUMN also computes the metrics of each group of rows, and names the worst
 group. For a run, the groups are the labels (--group label), or they come from a file
-(--groups) that has a column named 'index'. Each of the G groups gets the level 1 −
-(1−level)/G, so the intervals of a metric hold for all groups together. The p-values
-and the bootstrap intervals of the NLL are about each group alone.
+(--groups) that has a column named 'index'. With G groups, the intervals of each group
+have the level 1 − (1−level)/G. So with the probability of --level, the intervals of a
+metric hold in all groups at once. The p-values and the bootstrap intervals of the NLL
+hold only for each group alone.
 
 --cluster COLUMN is for rows that may depend on each other, such as the rows of one
 patient, of one site or of one video. Rows with the same value in the column form a
@@ -99,8 +108,8 @@ cluster. The clusters must be independent draws. The command keeps one row of ea
 cluster, at random (--seed). The kept rows are independent, so the intervals and tests
 hold for a random row of a random cluster: every cluster counts once, however many rows
 it has. With --group, each group keeps one row of each cluster that has rows in the
-group. With --versus, both files keep the same rows. --cluster cannot be combined with
-weights and with the flags of thresholds under attack.`,
+group. With --versus, both files keep the same rows. The command refuses --cluster for
+rows with weights, and together with flags of the list 'Thresholds under attack'.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -139,13 +148,13 @@ weights and with the flags of thresholds under attack.`,
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with the probability of --level every bin lies in its band")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and all metrics are about a random row of a random cluster")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test and of --cluster")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")
 	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"the `probability` whose calibration the command reports; default: class-1 for a file with the columns score and label, otherwise top-label: "+calib.Quantities.Described())
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"for a run, the probabilities to use; default: mean-scores if the run bounds the mean scores, otherwise vote-shares: "+probabilityKinds.Described())
+		"numbers of a run that serve as probabilities; default: mean-scores for the folder of a run with bounds on mean scores (certify --confidence-radii), unless --quantity is class-1; otherwise vote-shares: "+probabilityKinds.Described())
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")

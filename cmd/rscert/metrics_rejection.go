@@ -33,18 +33,18 @@ type rejectionOptions struct {
 // rejectionFlags adds the flags to the command 'metrics'.
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold; "+
-		"with --attack or the columns adversarial_confidence and adversarial_correct, it also reports the robust test error")
-	f.Float64Var(share, "holdout", 0, "instead of --held-out, this share of the rows, such as 0.1, determines the threshold, and the errors are computed on the other rows; --seed chooses the rows at random")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions without attack; they determine a confidence threshold, and the command reports the test error of the answers that reach the threshold; "+
+		"it also reports the robust test error if you give --attack, or if the input has the columns adversarial_confidence and adversarial_correct")
+	f.Float64Var(share, "holdout", 0, "share of the rows, such as 0.1, that determines the threshold in place of --held-out; the command chooses these rows at random (--seed), and computes the errors on the other rows")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
-	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "`shares` of the correct held-out answers whose confidence is at least the threshold; "+
-		"each share gives a threshold, as in --tpr 0.99,0.98")
+	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, such as 0.99,0.98; for each of these `shares`, the command takes the largest threshold "+
+		"that at least this share of the correct held-out answers reaches")
 	f.Lookup("tpr").DefValue = "0.99" // pflag would print [0.990000]
-	f.Float64SliceVar(&o.tau, "tau", nil, "further confidence `thresholds` τ between 0 and 1")
-	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors, the true positive rate and the false positive rate at every threshold to this .csv, .svg, .png or .pdf `file`")
-	f.StringVar(&o.models, "models", "", "instead of one input, compare the models and attacks of this CSV `file` with the columns model, attack and file; "+
-		"the attack 'clean' marks a model's predictions without an attack, and 'held-out' marks its held-out predictions")
+	f.Float64SliceVar(&o.tau, "tau", nil, "confidence `thresholds` τ between 0 and 1, in addition to the thresholds of --tpr or without them")
+	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors at every threshold to this .csv, .svg, .png or .pdf `file`, with the true positive rate (the share of the right answers without attack that reach the threshold) and the false positive rate (the share of the successful attacks that reach the threshold)")
+	f.StringVar(&o.models, "models", "", "compare several models and attacks, which this CSV `file` lists; each row has a model, an attack and a file of predictions, in the columns model, attack and file; "+
+		"the attack 'clean' stands for the predictions without attack, and 'held-out' for the held-out predictions")
 	group(cmd, "Thresholds under attack")
 }
 

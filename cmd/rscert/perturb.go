@@ -39,32 +39,35 @@ func newPerturb(s streams) *cobra.Command {
 density of the hyperbolic secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025,
 equation 8). For any classifier, P(y=1|s) of the perturbed score is smooth, with a
 derivative of at most 1/(2h). The bounds of 'rscert ce' on perturbed scores need this
-smoothness. These bounds apply to the perturbed classifier, so use the perturbed
-classifier.
+smoothness. They are bounds for the classifier that outputs perturbed scores. So also
+perturb the scores when you use the classifier.
 
-A larger h makes the bounds tighter and the classifier worse. With --auroc, the command
-prints the area under the ROC curve before and after perturbation, for a list of values
-of h. A value is a number, or a power such as 2^-6. --repeats R perturbs the scores R
-times and prints the mean and the standard deviation. The command also prints an
-interval for the change of the area. The interval contains the change in the population
-with probability 1 − delta, separately for each h and for any number of independent
-rows. --plot draws the area against h. Choose h on data that the bound does not use. If
-you choose h by the same labels, the bound does not hold with its stated probability.
+A larger h makes the bounds tighter and the classifier worse. --auroc takes a list of
+values of h, such as 0.25 or 2^-6. For each h the command prints the area under the ROC
+curve before and after perturbation, and an interval for the change of the area. With
+--repeats R, it perturbs the scores R times, and prints the mean and the standard
+deviation of the area. For each h alone, the interval contains the change in the
+population with probability at least 1 − delta (--delta). This holds for any number of
+independent rows. --plot draws the area against h. Choose h with other data than the
+data for 'rscert ce'. If you choose h with the same labels, the bound of 'rscert ce'
+does not hold with its stated probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same
 random number, and the bounds do not hold for such scores. If the dataset has several
 files (shards, batches of requests), give each file a different --first-row or --seed.
-Perturb scores once, after every other change, such as 'rscert calibrate'. The command
-refuses scores that are perturbed already, or that come from perturbed scores.
+Perturb scores only once. Do it last, after other changes such as 'rscert calibrate'.
+The command refuses scores that are perturbed already, or that come from perturbed
+scores.
 
 The output has the columns score and label (or confidence and correct), and the columns
 sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the scores
 were perturbed. The output also keeps the other columns of the file, such as index and
-weight, but not columns about the unperturbed scores (p0, logit, lower, …). If the
-file has the probabilities p0, p1, … instead of scores, the command takes the same
-scores from them as 'rscert ce'. Only --auroc needs the labels; --auroc refuses
-weights. The output is CSV on stdout or in the file --out.`,
+weight, but not columns about the unperturbed scores (p0, logit, lower, …). If the file
+has the probabilities p0, p1, … instead of scores, the command computes the scores as
+'rscert ce' does: p1 for two classes, and the largest probability for more classes. Only
+--auroc needs the labels; --auroc refuses weights. The output is CSV on stdout or in the
+file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --auroc 2^-1,2^-2,2^-4,2^-6,2^-8 --repeats 16 --plot auroc.svg
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv

@@ -35,22 +35,23 @@ func newPredict(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict --run RUN --data DATA",
 		Short: "Answer inputs with the smoothed classifier that was certified",
-		Long: `Certificates are about the smoothed classifier G, which returns the class that the
-model answers most often under noise. This command runs G. For each input the command
-draws votes (the model's answers to noisy copies of the input) until they decide. Then
-it answers a class or abstains. For each input, the probability that it answers another
-class than G is at most --alpha.
+		Long: `Certificates are about the smoothed classifier G, which returns the class that the model
+answers most often under noise. This command runs G. For each input the command draws
+votes, which are the model's answers to noisy copies of the input. The rule (--rule)
+says when the command stops. Then the command answers a class or abstains. For each
+input, the probability of an answer other than the class of G is at most --alpha.
 
-With --run, the command uses the classifier of the run, with the same noise law, σ,
-lattice, normalisation, precision and provider. It refuses a model whose SHA-256
-differs from the run's. The command draws fresh noise. Without --run, give --model and
---sigma as for 'rscert certify'.
+With --run, the command uses the classifier of the run. It has the run's noise law, σ,
+lattice (the grid of input values), normalisation, precision and execution provider. The
+command refuses a model whose SHA-256 differs from the run's. The command draws fresh
+noise. Without --run, give --model and --sigma as for 'rscert certify'.
 
-Suppose that the run certifies an input. Then every input on the lattice within the
-certified radius gets the certified class or an abstention. For Q queries, this
-statement is wrong with probability at most α₁ + Q·α₂, where α₁ is the alpha of the
-run and α₂ is --alpha. This bound holds even if each query depends on the earlier
-answers (docs/predict.md).
+The next statement needs a run with exact certificates, from votes, by a sound method.
+Suppose that the run certifies an input, and that somebody queries Q inputs on the
+lattice within the certified radius. Then every answer is the certified class or an
+abstention, except with probability at most α₁ + Q·α₂. Here α₁ is the alpha of the run,
+and α₂ is --alpha. This holds even if each query depends on the earlier answers
+(docs/predict.md).
 
 The rules:
 ` + ruleList() + `
@@ -86,11 +87,11 @@ repeats the same answers.`,
 		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 		f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer for an input is wrong")
 		integerVar(f, &p.Budget, "budget", 100000, "for the sequential rule, maximum number of votes per input; the rule abstains if these votes do not decide")
-		integerVar(f, &o.n, "n", 1000, "for the fixed rule, number of votes per input; without --run, also the number of samples with which --certify estimates the votes")
-		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input as the run did, with n0 + n fresh samples per input")
+		integerVar(f, &o.n, "n", 1000, "for the fixed rule, number of votes per input; for --certify without --run, also the number of samples for the certificate")
+		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples; the method, alpha and the numbers of samples n0 and n come from the run; without --run, the method is margin, and the numbers come from --alpha, --n0 and --n")
 		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice (the grid of input values): refuse, or round, which moves each input to the nearest lattice point; the answers then say how far each input moved")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input with this `file` conformal.json of 'rscert conformal fit'")
 		f.StringVar(&o.replay, "replay", "", "answer the inputs in --data again, and compare the new answers bit by bit with the answers in this `file`, an audit log of 'rscert serve'")

@@ -15,7 +15,7 @@ const (
 )
 
 var probabilityKinds = choice.Of("probabilities", voteShares, meanScores).Describe(func(p probabilities) string {
-	return map[probabilities]string{voteShares: "of all classes", meanScores: "only of the certified class"}[p]
+	return map[probabilities]string{voteShares: "a probability for every class", meanScores: "a probability only for the chosen class"}[p]
 })
 
 func (p probabilities) String() string { return string(p) }

@@ -56,50 +56,56 @@ func newReport(s streams) *cobra.Command {
 		Use:   "report RUN…",
 		Short: "Print tables of runs, compare runs with a baseline, and test requirements in CI",
 		Long: `This command summarises runs: the certified accuracy at each radius, the clean and the
-smoothed accuracy, the average certified radius and the abstentions. If a run bounds
-the confidence, the summary includes calibration under attack and the certified error
-of confident answers. Several runs appear side by side, with their upper envelope.
+smoothed accuracy, the average certified radius and the abstentions. If a run bounds the
+confidence, the summary also has bounds on the calibration error under attack and on the
+error of confident answers. Several runs appear side by side, with their upper envelope.
 
-A RUN is a run folder, a folder of run folders such as a sweep's, a file
-certificates.jsonl, or a log with the columns idx, label, predict, radius and correct
-(Cohen et al. 2019).
+RUN is a run folder, a folder that holds run folders (such as the folder of a sweep), a
+file certificates.jsonl, or a log of the code of Cohen et al. 2019 (columns idx, label,
+predict, radius and correct).
 
 If a run was audited ('rscert audit'), the summary also has its accuracy under attack.
 
 --html writes everything to a single page: the curves, a table of the examples with
 pictures of the inputs (--data), the parameters, and the meaning of each number.
 
-Two kinds of numbers allow for chance. The interval of an accuracy covers the accuracy
-in the population from which the examples are drawn (Clopper–Pearson, at --level). The
-column "with probability" is a bound for these examples only. With probability 1 −
-delta, at most k of the certificates are wrong, where k follows from delta, alpha and
-the number of examples. The bound subtracts these k.
+Two kinds of numbers allow for chance. The interval of an accuracy is about the
+population from which the examples are drawn (Clopper–Pearson, at --level). The column
+"with probability" is about these examples only: it is a lower bound on their accuracy
+that holds with probability 1 − delta. With this probability, at most k of the
+certificates are wrong, where k follows from delta, alpha and the number of examples. So
+the bound does not count k of the examples.
 
-With --group, the report also has the certified accuracy of each group of examples. The
-groups are the true classes (--group label), or they come from a file (--groups) that
-has a column named 'index'. Each of the G groups gets delta/G, so the lower bounds hold
-for all groups together. The smallest of these bounds holds for every mixture of the
-groups.
+With --group, the report also has the certified accuracy of each group of examples. With
+'--group label', the groups are the true classes. Other groups come from the file of
+--groups, which gives the groups of each example; its column 'index' names the example.
+Each of the G groups gets delta/G, so the lower bounds hold for all groups together. The
+smallest of these bounds is also a lower bound for every mixture of the groups.
 
-With --require, the exit code is 3 if a requirement is not met. This list shows an
-example of each kind of requirement:
+With --require, the exit code is 3 if a requirement is not met. This list has one
+example of each kind of requirement. If a command stands in parentheses, only this
+command can check the requirement. 'With groups' stands for --group or --groups, and
+'with classes' for --classes:
 
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
-requirement tests the value that holds with probability 1 − delta. A run whose method
-is not sound, or whose certificates ignore rounding (--noise float), never meets a
-requirement with this prefix. Numbers are compared exactly: 59 of 100 meets >=0.59. If
-the input is damaged or lacks the required value, the exit code is 2, never 3.
+requirement tests the value that holds with probability 1 − delta. With several runs and
+the prefix 'best:certified:', it is enough that one run meets the requirement
+(docs/gate.md). A run whose method is not sound, or whose certificates ignore rounding
+(--noise float), never meets a requirement with these prefixes. Numbers are compared
+exactly: 59 of 100 meets >=0.59. If the input is damaged or lacks the required value,
+the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
 
 With --by-model, the command compares models, so that you can choose one. --within
-applies the rule of Emde et al. 2025 (section 5.3). A model is a candidate if its
-certified accuracy is below the best certified accuracy by at most a tolerance. The rule
-takes the candidate with the smallest CCE and, separately, the candidate with the
-smallest CBS. Such a choice is a selection: the statements with probability 1 − delta
-therefore use delta/k for each of the k runs, and hold for all runs together.`,
+applies the rule of Emde et al. 2025 (section 5.3). The value of --within is a
+tolerance. A model is a candidate if its certified accuracy is at least the best
+certified accuracy minus this tolerance. The rule chooses twice: the candidate with the
+smallest CCE (certified calibration error), and the candidate with the smallest CBS
+(certified Brier score). You choose among k runs by their results. So each run gets
+delta/k, and the statements with probability 1 − delta hold for all runs together.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
@@ -143,7 +149,7 @@ therefore use delta/k for each of the k runs, and hold for all runs together.`,
 	radiiVar(f, &o.summary.Radii, "radii", "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
-	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "for runs with a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
+	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "certified `radius` for which the command prints how far each column alone may change, if the run has a σ for each column; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
 	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, such as each true class (--group label)")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
@@ -157,7 +163,7 @@ therefore use delta/k for each of the k runs, and hold for all runs together.`,
 	group(cmd, "The tables")
 	completeByModel = byModelFlags(cmd, &o.byModel)
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
-	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
+	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.Described())
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
 	f.StringVar(&title, "title", "", "title of the figure")
 	f.BoolVar(&o.look.Envelope, "envelope", true, "with several runs, also show their upper envelope: at each radius, the best of the runs")

@@ -27,10 +27,10 @@ type byModelOptions struct {
 func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
 	var within float64
 	f := cmd.Flags()
-	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs: for each radius, print a table with the certified accuracy, average radius, CBS and CCE of each model and σ, the Pareto front, and rank correlations; --names gives the model of each run")
-	f.Float64Var(&within, "within", 0.03, "with --by-model, choose among the models whose certified accuracy is at most this `share` below the best one: the model with the smallest CCE, and the model with the smallest CBS (Emde et al. 2025)")
-	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of the model of each run, such as its method of training; --within then chooses one model of each family")
-	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show one row for each model: at each radius, its run with the largest certified accuracy")
+	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs; for each radius, print a table with a row for each model and σ: its certified accuracy, average radius, CBS and CCE, and whether it is on the Pareto front; also print rank correlations; --names gives the model of each run")
+	f.Float64Var(&within, "within", 0, "with --by-model, also choose models by the rule of Emde et al. 2025; candidates are the models whose certified accuracy is at least the best one minus this `share` (0.03 means three points); the command names the candidate with the smallest CCE and the one with the smallest CBS; without this flag, it chooses none")
+	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of each run's model, such as its method of training; one value per run, in the order of the arguments; --within then chooses in each family separately")
+	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show only one run of each model in each table: the run with the largest certified accuracy at this radius")
 	group(cmd, "Models")
 	return func() { o.within = given(cmd, "within", &within) }
 }

@@ -43,12 +43,14 @@ func newServe(s streams) *cobra.Command {
 		Use:   "serve --run RUN",
 		Short: "Serve the smoothed classifier of a run over HTTP and gRPC",
 		Long: `This command starts a server that answers requests with the smoothed classifier G of a
-run, as 'rscert predict' does for a dataset. For each input the server draws votes (the
-model's answers to noisy copies of the input) until they decide. Then it answers a class
+run. G returns the class that the model answers most often under noise. 'rscert predict'
+does the same for a dataset. For each input the server draws votes, which are the
+model's answers to noisy copies of the input. It stops when the votes decide the answer,
+or after --budget votes (with '--rule fixed', after --n votes). Then it answers a class
 or abstains. The server speaks the Open Inference Protocol v2 of KServe and NVIDIA
 Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also speaks the
 protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the
-path .../image takes PNG and JPEG images.
+path .../image takes an image as PNG, JPEG, BMP or WebP.
 
   GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under
@@ -57,9 +59,9 @@ path .../image takes PNG and JPEG images.
   POST /v2/models/NAME/image                the answer to an image
   GET  /metrics                             metrics of the server for Prometheus
 
-The parameter {"certify": true} of a request for tensors asks for a certificate for
-each input. {"certify": 0.5} only asks whether the certified radius is at least 0.5.
-The second question can take fewer samples. For an image, append ?certify=true or
+In a request with tensors, the parameter {"certify": true} asks for a certificate of
+each input. The parameter {"certify": 0.5} asks only whether the certified radius is at
+least 0.5, which can take fewer samples. For an image, append ?certify=true or
 ?certify=0.5 to the path.
 
 The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
@@ -67,9 +69,9 @@ and ModelInfer of the service inference.GRPCInferenceService.
 
 Each request gets fresh noise. The operating system draws the key of this noise after
 the input has arrived. --log writes one line for each answer, with the key, the answer
-and a hash of the input. 'rscert predict --replay' computes the answers in such a log
-again and compares them. At SIGTERM the server finishes the requests that are running
-(docs/serve.md).`,
+and a hash of the input. 'rscert predict --replay' computes these answers again from the
+inputs and compares them with the log. At SIGTERM the server finishes the requests that
+are running (docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
   rscert serve --run run --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --token-file token
@@ -99,11 +101,11 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the name of the model's file, without suffix")
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "maximum probability that the answer to an input is wrong (an abstention is not wrong)")
-	integerVar(f, &p.Budget, "budget", 10000, "maximum number of votes for an answer by the sequential rule; the rule abstains if these votes do not decide")
-	integerVar(f, &o.n, "n", 1000, "number of votes for an answer by the fixed rule")
-	f.StringVar(&p.Conformal, "conformal", "", "also answer with prediction sets, computed with this `file` conformal.json of 'rscert conformal fit'")
-	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; each answer says how far its input moved)")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer to an input is a class other than the class of G; an abstention is not such an answer")
+	integerVar(f, &p.Budget, "budget", 10000, "for the sequential rule, maximum number of votes per input; the rule abstains if these votes do not decide")
+	integerVar(f, &o.n, "n", 1000, "for the fixed rule, number of votes per input")
+	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input; this `file` is the conformal.json that 'rscert conformal fit' wrote")
+	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice (the grid of input values): refuse, or round, which moves each input to the nearest lattice point; each answer then says how far its input moved")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on for HTTP; port 0 means any free port")
@@ -118,11 +120,11 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; beyond this number, the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
 	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; beyond this number of requests, the server answers 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
-	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time for the arrival of a request")
+	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time that a request may take to arrive completely")
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM in which the server finishes running requests")
 	group(cmd, "Limits")
 	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; default: the device of the run")
-	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means automatic. On the CPU, the batches grow with the load, from 16 samples (fewer for large inputs) to this number; on other devices, every batch has this number of samples")
+	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means that rscert chooses this number; on the CPU, the batches grow with the load from 16 samples (fewer for large inputs) to this number; on other devices, every batch has exactly this number of samples")
 	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Spec.Library)

@@ -34,10 +34,10 @@ value that is built into rscert. The command fetches nothing if the library is a
 there.
 
 It tries three sources in turn: pip, a direct download and npm. The direct download
-takes the release on GitHub or, if this fails, a package of the npm or pip registry
-that is configured on this machine. To use a copy instead, give its address or path in
---url or $RSCERT_ONNXRUNTIME_URL. The copy is a wheel, an npm package, a release archive
-or the library itself.
+needs neither pip nor npm. It first tries the release on GitHub, and then the package in
+the npm or pip registry that this machine is configured to use. To use a copy instead,
+give its address or path in --url or $RSCERT_ONNXRUNTIME_URL. The copy is a wheel, an
+npm package, a release archive or the library itself.
 
 --device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
 necessary libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download,

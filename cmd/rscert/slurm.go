@@ -47,21 +47,22 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which the runs record. The command passes to sbatch every option before
-the --, except its own flags. Run the command on a machine that can submit jobs. The
-model, the data, rscert and the run folder RUN must have the same paths on all
-machines.
+share one seed, which the runs record. Options before the -- that are not flags of
+'rscert slurm' go to sbatch. Run the command on a machine that can submit jobs. RUN is
+the run folder, which --out of certify names. The model, the data, rscert and RUN must
+have the same paths on all machines.
 
-The folder RUN.shards holds the script, and the run folder and the log of each shard.
-With --wait, the command shows the progress of all shards. It resubmits failed shards,
-which continue where they stopped. At the end it merges all shards into RUN, as
-'rscert merge' does. The command does not resubmit a shard that ends with exit code 2
-(wrong input). Without --wait, or after an interruption, add --resume to the flags of
-certify to continue. Queued tasks then stay in the queue, finished tasks do not run
-again, and the command submits the other shards.
+The folder RUN.shards holds the script of the job. For each shard, it also holds a run
+folder and a log. With --wait, the command shows the progress of all shards. It
+resubmits failed shards, which continue where they stopped, but not a shard that ends
+with exit code 2 (wrong input). At the end it merges all shards into RUN, as 'rscert
+merge' does. To continue a run that is not finished, repeat the command with --resume
+among the flags of certify. The command then leaves queued tasks in the queue, does not
+repeat finished shards, and submits the other shards.
 
-If a flag of certify has a list of values (docs/sweeps.md), the array runs all shards
-of all points of the sweep, and RUN becomes the folder of the sweep.`,
+A flag of certify with a list of values makes a sweep: one run (point) for each value
+(docs/sweeps.md). The array then runs all shards of all points, and RUN is the folder of
+the sweep.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \

@@ -32,25 +32,27 @@ func newTemperature(s streams) *cobra.Command {
 		Short: "Fit the softmax temperature, and report metrics before and after the fit",
 		Long: `This command finds the temperature T > 0 that minimises the negative log-likelihood of
 softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before (T = 1) and
-after the fit, on data that the fit did not use: a random share of the rows
-(--holdout) or another file (--test). The search widens its interval until the
-interval contains T. If the fitted rows are separable, the likelihood grows as T falls
-to 0; the command then reports T = 0.001 and says that T is at its limit. If uniform
-probabilities fit better than the logits, the likelihood grows with T, and the command
-reports T = 1000.
+after the fit, on data that the fit did not use: a random share of the rows (--holdout)
+or another file (--test). The search has no fixed limits: it widens its interval until T
+lies inside, except in two cases. If the fitted rows are separable, the likelihood grows
+as T falls to 0; the command then reports T = 0.001 and says that T is at its limit. If
+uniform probabilities fit better than the logits, the likelihood grows with T, and the
+command reports T = 1000.
 
-The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, the file
-can instead hold the log-odds of class 1 as an array 'logits' [N] or a column 'logit'. A
-logit of -Inf rules a class out. --out writes the probabilities of every row at T as
-CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row). --out
-also keeps the other columns of the file, such as index, but not columns about the
-outputs at T = 1.
+An npz or Parquet file holds logits [N, m] and labels [N]. For two classes, a file (npz,
+Parquet, CSV or JSON lines) can instead hold the log-odds of class 1 as an array
+'logits' [N] or a column 'logit'. A logit of -Inf rules a class out. --out writes the
+probabilities of every row at T as CSV with the columns p0, p1, …, label and fitted (1
+if T was fitted on the row). --out also keeps the other columns of the file, such as
+index. It leaves out columns that belong to the old outputs, such as old probabilities
+and confidences.
 
-If rows may depend on each other (the rows of one patient, for example), name the column
-that tells them apart with --cluster. Then the command holds out whole clusters:
---holdout is a share of the clusters, and the file of --test must have none of the
-clusters of the fit. The metrics still count every row once, and their intervals treat
-the rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
+If rows may depend on each other, such as the rows of one patient, name the column of
+the patient with --cluster. Rows with the same value in this column form a cluster. Then
+no cluster is in both the fit and the metrics. --holdout is a share of the clusters, not
+of the rows. The command refuses a file of --test with a cluster that is also in the
+file of the fit. The metrics still count every row once, and their intervals treat the
+rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
 intervals that allow for the clusters.`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
@@ -65,8 +67,8 @@ intervals that allow for the clusters.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics; with --cluster, share of the clusters")
-	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on all rows of the input")
-	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in the fit and in the metrics")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this `file`, in a format of the input; T is then fitted on all rows of the input")
+	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in both the fit and the metrics")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random split and the bootstrap")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")

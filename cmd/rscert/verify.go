@@ -33,20 +33,22 @@ func newVerify(s streams) *cobra.Command {
 		Short: "Check a run as a third party, with or without the model",
 		Long: `This command checks a run from its folder alone. It checks the format and the checksum
 of every line, and it looks for missing, extra and duplicate examples. It checks that
-run.json is consistent in itself and with the noise table. It compares every
+the entries of run.json agree with each other. If run.json records a table of the noise,
+the command computes this table again and compares the two. It compares every
 certificate with its votes. If the scores are saved, it also compares the bounds on the
-confidence with the scores. It reports whether the certificates are exact and sound, and
-whether the run repeated samples in other batches to compare the outputs.
+confidence with the scores. It reports whether the certificates allow for rounding
+(exact), and whether their method is sound. It also reports whether the run itself
+repeated some samples in other batches to check that the outputs stay the same.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares the new votes and scores with the saved ones bit for bit. This
 comparison exposes invented votes. It also exposes a fault of old versions of rscert:
 they did not notice models whose answers depend on the batch.
 
-With --key, the run must have a signature by this key ('certify --sign'), and no file
-may have changed since the signing. Checksums detect accidental changes. Only a
-signature detects a change by somebody who also recomputes the checksums. You can make
-keys with 'minisign -G' (docs/verify.md).
+With --key, the run is valid only if it was signed with the matching secret key
+('certify --sign'), and no file has changed since. Checksums detect accidental changes.
+Only a signature detects a change by somebody who also recomputes the checksums. You can
+make keys with 'minisign -G' (docs/verify.md).
 
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
 run, and 2 if there is no run to check.`,
@@ -64,7 +66,7 @@ run, and 2 if there is no run to check.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	modelsFlag(f, &o.again.Model, &o.again.Further, "sample examples again with this ONNX `file` of the classifier")
+	modelsFlag(f, &o.again.Model, &o.again.Further, "ONNX `file` of the classifier, to sample examples again; needs --data")
 	f.StringVar(&o.again.Data, "data", "", "with --model, `path` of the dataset")
 	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model, ONNX `file` of the denoiser; default: the path that the run records")
 	f.StringVar(&o.again.Labels, "labels", "", "with --model, `file` with the labels; default: the path that the run records")

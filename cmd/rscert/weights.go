@@ -50,12 +50,12 @@ difference between the populations. So 'rscert ce' marks its bounds for these we
 not sound, unless you state by which factor the weights may be wrong (--method
 binned-tv-weighted --weight-sensitivity G).
 
-Both files are CSV, JSON lines, npz or Parquet. The output is CSV. It has all columns of
-SOURCE, and the columns weight, weight_bound and weight_estimated (1). First come the
-features and the columns that hold predictions (score, label, confidence, correct, p0,
-p1, …, index), then the weights, then the remaining columns. The output has only the
-one-dimensional arrays of numbers of an npz file, and no lists and groups of a Parquet
-file.`,
+Both files are CSV, JSON lines, npz or Parquet. The output is CSV. It has the columns of
+SOURCE and three new columns: weight, weight_bound, and weight_estimated, which is
+always 1. First come the features and the columns that hold predictions (score, label,
+confidence, correct, p0, p1, …, index), then the weights, then the remaining columns.
+From an npz file, the output keeps only one-dimensional arrays of numbers. From a
+Parquet file, it leaves out lists and groups.`,
 		Example: `  rscert weights validation.csv hospital.csv --features age,pressure --out weighted.csv
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.5`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -16,7 +16,9 @@ const (
 )
 
 // Starts lists every Start.
-var Starts = choice.Of("start", FromClean, FromBrier)
+var Starts = choice.Of("start", FromClean, FromBrier).Describe(func(s Start) string {
+	return [...]string{FromClean: "the confidences without attack", FromBrier: "the confidences with the largest Brier score"}[s]
+})
 
 func (s Start) String() string { return [...]string{FromClean: "clean", FromBrier: "brier"}[s] }
 

@@ -41,17 +41,17 @@ type BoundMethod struct {
 
 // BoundMethods lists every method.
 var BoundMethods = []BoundMethod{
-	{"binned-tv", true, "compares the scores with the mean labels of bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", BoundedVariation, true,
+	{"binned-tv", true, "compares the scores with the mean labels of bins; its proof uses a single concentration inequality", "ciosek2025 hoeffding1963", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }, fitMeans},
-	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
+	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; its proof uses a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }, fitSmooth},
-	{"binned-best", true, "binned-quadratic for small errors and binned-bentkus for large errors; the sharpest method for this assumption", "ciosek2025 bentkus2004", BoundedVariation, false,
+	{"binned-best", true, "combines binned-quadratic (for small errors) with binned-bentkus (for large errors); the recommended method for this assumption", "ciosek2025 bentkus2004", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-bentkus", true, "like binned-tv, but with a sharper concentration inequality", "bentkus2004", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }, fitMeans},
-	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharpest if the classifier is nearly calibrated, from about 10,000 scores on", "lee2023", BoundedVariation, false,
+	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharp if the classifier is nearly calibrated and the file has at least about 10,000 scores", "lee2023", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedQuadratic(s, p.Delta, p.Variation) }, fitMeans},
-	{"binned-tv-weighted", true, "is binned-tv for rows with weights; needs no rejection of rows", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
+	{"binned-tv-weighted", true, "like binned-tv, but uses all rows, each with its weight", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
 		weightedVariation, fitWeighted},
 	{"tv", true, "uses total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }, fitDenoised},

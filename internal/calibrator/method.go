@@ -30,12 +30,12 @@ var Methods = []Method{
 	{"vector", "softmax(w·z + b), one weight and one bias per class (Guo et al. 2017)", "guo2017", fitVector},
 	{"matrix", "softmax(zW + b), a full matrix (Guo et al. 2017)", "guo2017", fitMatrix},
 	{"dirichlet", "softmax(W ln p + b), with penalties on W and b (Kull et al. 2019)", "kull2019", fitDirichlet},
-	{"structured-vector", "softmax(w·ln q + b) after temperature scaling to q (SVS; Berta et al. 2025)", "berta2025", fitStructuredVector},
-	{"structured-matrix", "softmax(W ln q + b) after temperature scaling to q (SMS; Berta et al. 2025)", "berta2025", fitStructuredMatrix},
+	{"structured-vector", "softmax(w·ln q + b) of the probabilities q after temperature scaling (SVS; Berta et al. 2025)", "berta2025", fitStructuredVector},
+	{"structured-matrix", "softmax(W ln q + b) of the probabilities q after temperature scaling (SMS; Berta et al. 2025)", "berta2025", fitStructuredMatrix},
 	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", "platt1999", fitPlatt},
 	{"isotonic", "the nondecreasing function nearest to the labels (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
 	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", "kull2017", fitBeta},
-	{"venn-abers", "merged p₀ and p₁ of isotonic fits with one more example (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
+	{"venn-abers", "merges p₀ and p₁, from two isotonic fits with the new example as label 0 and as label 1 (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
 	{"histogram", "the share of the class among the labels, in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 

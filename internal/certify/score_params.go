@@ -135,8 +135,8 @@ const (
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
-	{ConfidenceTangent, true, "bounds the mean of a function of the score; the selection samples determine the function; needs no confidence band", "kumar2020", startTangent},
-	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
+	{ConfidenceTangent, true, "bounds the mean of a function of the score; the selection samples determine this function", "kumar2020", startTangent},
+	{ConfidenceStandard, true, "bounds the mean score z within the radius R by Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
 	{ConfidenceCDF, true, "applies the formula of 'standard' to the probability that the score exceeds a threshold, for every threshold; a confidence band bounds these probabilities (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 

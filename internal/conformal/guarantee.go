@@ -22,8 +22,8 @@ const (
 // Guarantees lists all guarantees, the default first.
 var Guarantees = choice.Of("guarantee", Marginal, Training, Label, Group).Describe(func(g Guarantee) string {
 	return map[Guarantee]string{
-		Marginal: "over calibration examples and queries together",
-		Training: "for the calibration examples at hand, with probability 1 − delta",
+		Marginal: "on average over the calibration examples and the queries",
+		Training: "on average over the queries, for the calibration examples at hand; fails with probability at most delta",
 		Label:    "for every class",
 		Group:    "for every group of queries",
 	}[g]

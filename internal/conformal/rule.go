@@ -26,10 +26,10 @@ const (
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
 		Auto:    "the rule 'count' if rscert can prove its guarantee, otherwise the rule 'weights'",
-		Count:   "calibration counts an example as covered if at least t of its m scores reach the threshold",
-		Weights: "each number of such scores, 0 to m, has a weight from a linear program; for few draws per query",
-		RCP1:    "one draw per example and query; for comparison",
-		BinCP:   "Clopper–Pearson bounds with a union over the examples; for comparison",
+		Count:   "counts a calibration example as covered if at least t of its scores (one per noisy copy) reach the threshold; rscert chooses t",
+		Weights: "counts a calibration example as partly covered, by a weight for the number of its scores that reach the threshold; a linear program chooses the weights; suited to few draws per query",
+		RCP1:    "robust conformal prediction with one noisy copy per calibration example and per query (Zargarbashi et al. 2025); for comparison",
+		BinCP:   "Clopper–Pearson bounds with a union bound over the calibration examples (Zargarbashi & Bojchevski 2025); for comparison",
 		Clean:   "split conformal prediction, which ignores attacks; for comparison",
 	}[r]
 })

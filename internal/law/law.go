@@ -208,21 +208,23 @@ func (n Name) MarshalText() ([]byte, error) { return []byte(n), nil }
 func (n *Name) UnmarshalText(text []byte) error { return Choices().Unmarshal(text, n) }
 
 // Choices lists the names of all laws.
-func Choices() choice.List[Name] {
-	names := make([]Name, len(Laws))
-	for i, l := range Laws {
+func Choices() choice.List[Name] { return choices(Laws) }
+
+// RandomChoices lists the names of the laws whose noise is random.
+func RandomChoices() choice.List[Name] { return choices(Additives()) }
+
+func choices[L Law](laws []L) choice.List[Name] {
+	names := make([]Name, len(laws))
+	for i, l := range laws {
 		names[i] = Of(l)
 	}
 	return choice.Of("law", names...).Optional().Describe(func(n Name) string {
-		return n.Law().Words().Noise + ", radii in " + n.Law().Norm().Title()
+		return n.Law().Words().Noise + "; radii in " + n.Law().Norm().Title()
 	})
 }
 
-// Each calls the function 'say' for every law and joins the texts that this function returns. If there are several
-// laws, each text begins with the name of its law.
-func Each(say func(Law) string) string { return join(Laws, say) }
-
-// EachAdditive does the same as Each for the additive laws.
+// EachAdditive calls the function 'say' for every additive law and joins the texts that this function returns. If there
+// are several laws, each text begins with the name of its law.
 func EachAdditive(say func(Additive) string) string { return join(Additives(), say) }
 
 // Additives lists the additive laws, in the order of Laws.

@@ -28,7 +28,7 @@ var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, Defaul
 	return [...]string{
 		HeuristicSearch:  "by cuDNN's rules; the choice is the same in every run",
 		ExhaustiveSearch: "by timing all algorithms; the choice may change from run to run",
-		DefaultSearch:    "by ONNX Runtime's default, without a search",
+		DefaultSearch:    "by the setting DEFAULT of ONNX Runtime: always the same algorithm, without a search",
 	}[s]
 })
 

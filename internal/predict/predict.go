@@ -31,7 +31,7 @@ const (
 // Rules lists all rules.
 var Rules = choice.Of("rule", BySequence, ByFixed).Describe(func(r Rule) string {
 	return map[Rule]string{
-		BySequence: "stops when the votes decide, or after the maximum number of votes",
+		BySequence: "tests after every vote; stops when one class is left, or at the maximum",
 		ByFixed:    "makes a single test after a fixed number of votes (Cohen et al. 2019, PREDICT)",
 	}[r]
 })

@@ -19,7 +19,7 @@ const (
 
 // NoiseKinds lists all kinds. Run folders of format 1 do not record the kind.
 var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
-	return map[NoiseKind]string{Lattice: "the certificates hold for the exact numbers that the model receives", Float: "the certificates ignore rounding; for comparison"}[k]
+	return map[NoiseKind]string{Lattice: "the noise is drawn on a grid; the certificates hold for the exact numbers that the model receives", Float: "the noise is added in floats; the certificates ignore the rounding errors; use it only for comparison"}[k]
 })
 
 func (k NoiseKind) String() string { return string(k) }

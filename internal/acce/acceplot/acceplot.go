@@ -34,7 +34,7 @@ const (
 // Curves lists all charts.
 var Curves = choice.Of("curve", UnderAttack, Solvers, CBS, Lagrangian, Constraints, Assignment).Describe(func(c Curve) string {
 	return map[Curve]string{
-		UnderAttack: "the reliability diagrams without attack and under the worst attack, and CBS and CCE against the radius",
+		UnderAttack: "reliability diagrams (without attack and under the worst attack), and a panel of CBS and CCE against the radius",
 		Solvers:     "the calibration error that each solver finds, against the radius, with a panel for each input",
 		CBS:         "CBS against the radius, with a line for each input",
 		Lagrangian:  "the terms of ADMM's augmented Lagrangian by step, for one radius",

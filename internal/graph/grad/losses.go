@@ -54,7 +54,7 @@ func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
-	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "the largest other logit minus the label's logit",
+	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "the largest logit of a wrong class minus the logit of the label",
 		DLR: "the loss 'difference of logits ratio' of AutoAttack; needs three classes or more"}[l]
 })
 

@@ -39,7 +39,17 @@ const (
 )
 
 // Curves lists the names of all charts.
-var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, History, Pareto)
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, History, Pareto).Describe(func(c Curve) string {
+	return map[Curve]string{
+		Accuracy:    "certified accuracy against the radius",
+		Calibration: "CCE and CBS against the radius",
+		Reliability: "accuracy against the vote share, without attack, for a single run",
+		Radii:       "distribution of the radii of right and of wrong predictions",
+		PA:          "share of the examples whose bound on the probability of their class is at least p, against p",
+		History:     "values of the requirements by commit, from the history file",
+		Pareto:      "CCE against certified accuracy, with the Pareto front",
+	}[c]
+})
 
 func (c Curve) String() string { return string(c) }
 

@@ -17,15 +17,16 @@ Floats: TypeAlias = Union[float, Sequence[float], "npt.NDArray[np.floating[Any]]
 class CertifyOptions(TypedDict, total=False):
     """The options are flags of ``rscert certify``.
 
-    law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
-        scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
-        λ], which is not random and needs no alpha, radii in L1) (default gaussian)
+    law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
+        scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
+        λ]; it is not drawn at random, so its certificates need no alpha; radii in L1) (default gaussian)
     sigma_columns: CSV or JSON file with the scale σ of the noise for every column of a table, in the units of the
         column; a column with σ = 0 gets no noise (docs/columns.md)
     sigma_channels: values of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel
         with σ = 0 gets no noise
-    sigma_scale: with std, the scale of the noise in each column is ``sigma`` times the standard deviation of the
-        column in ``scale_data``; constant columns and columns of whole numbers get no noise
+    sigma_scale: how to compute the scale of the noise in each column of a table; the only value is std, which means
+        ``sigma`` times the standard deviation of the column in ``scale_data``; constant columns and columns of whole
+        numbers get no noise
     scale_data: path of the data from which ``sigma_scale`` computes the standard deviations, such as the training
         data
     noisy_columns: with ``sigma_scale``, names of columns that get noise although they hold whole numbers
@@ -33,9 +34,10 @@ class CertifyOptions(TypedDict, total=False):
         100000)
     n0: number of separate samples per example that select the class to certify (default 100)
     alpha: largest probability that a certificate is wrong (default 0.001)
-    method: method of certification; default: margin, or betting with ``scores``; for votes: margin, bonferroni,
-        clopper-pearson, bonferroni-classes, moutaouakil (not sound); for scores: betting, hoeffding, bernstein,
-        prpl-eb, chernoff, star, prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound)
+    method: method of certification; for votes: margin, bonferroni, clopper-pearson, bonferroni-classes, moutaouakil
+        (not sound); with ``scores``: betting, hoeffding, bernstein, prpl-eb, chernoff, star, prpl-eb-sequence,
+        moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound); the first method of each list is the
+        default
     class_: class to certify: predicted (the class with the most votes among the n0 selection samples) or label (the
         true label) (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
@@ -68,19 +70,21 @@ class CertifyOptions(TypedDict, total=False):
     confidence_radii: also bound the mean score under attack at these radii and write the bounds to bounds.csv; these
         bounds take half of alpha
     confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
-        the selection samples determine the function; needs no confidence band), standard (Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤
-        Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)) or cdf (applies the formula of 'standard' to the probability
-        that the score exceeds a threshold, for every threshold; a confidence band bounds these probabilities (Kumar
-        et al. 2020, Theorem 2)) (default tangent)
+        the selection samples determine this function), standard (bounds the mean score z within the radius R by
+        Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al.
+        2020, Theorem 1)) or cdf (applies the formula of 'standard' to the probability that the score exceeds a
+        threshold, for every threshold; a confidence band bounds these probabilities (Kumar et al. 2020, Theorem 2))
+        (default tangent)
     confidence_bound: bound on the mean in the confidence methods 'standard' and 'tangent': betting, hoeffding,
         bernstein, prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
     band: confidence band for the distribution of the score in the confidence method 'cdf': binomial (takes the exact
         binomial bound at each of 127 thresholds; it is tight in the tails) or dkw (has the same width everywhere
         (Dvoretzky, Kiefer & Wolfowitz), as in the papers) (default binomial)
-    labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; with the value none,
-        the data have no labels or rscert ignores them
-    label_column: column with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also
-        coarse_labels; by default the table's header decides
+    labels: file with the labels, if IDX, npy or image data have them in a separate file; with the value none, rscert
+        reads no labels
+    label_column: column of a table with the labels: its name, its index from 0, first, last or none (the labels are
+        in the file of ``labels``); coarse_labels selects the coarse labels of CIFAR-100; by default rscert finds the
+        column by its name or its values (docs/my-data.md)
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or with one name per line;
         needed if the labels or the folders are names
@@ -93,19 +97,21 @@ class CertifyOptions(TypedDict, total=False):
     average: what rscert averages if ``model`` is given several times: the logits or the probabilities of the models;
         ``outputs`` then says what every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
-    layout: order of an image's values in a flat row; by default, flat rows have the order of the model's input, and a
-        model that takes flat rows gets images as chw: chw (channel, height, width) or hwc (height, width, channel)
+    layout: order of the values of an image in a flat row of the data or of the model's input; default: for data in
+        flat rows, the order of the model's input; for a model that takes flat rows, chw: chw (channel, height, width)
+        or hwc (height, width, channel)
     mean: values to subtract from the noisy input before it enters the model: one value, or one per channel
     std: values by which to divide the noisy input after ``mean``: one value, or one per channel
-    noise: kind of the noise: lattice (the certificates hold for the exact numbers that the model receives) or float
-        (the certificates ignore rounding; for comparison) (default lattice)
+    noise: kind of the noise: lattice (the noise is drawn on a grid; the certificates hold for the exact numbers that
+        the model receives) or float (the noise is added in floats; the certificates ignore the rounding errors; use
+        it only for comparison) (default lattice)
     seed: seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it
     skip: use only every k-th example of the dataset (default 1)
     max: maximum number of examples; 0 means all examples
-    select: which examples ``max`` keeps; default: spread for data sorted by class, otherwise first: first (the first
-        examples) or spread (examples spread over the whole dataset)
+    select: which examples ``max`` keeps; default: spread if the data are sorted by class, and first if not: first
+        (the first examples) or spread (examples spread over the whole dataset)
     shard: run only shard i/k, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the
-        shard of this task in a Slurm array or Indexed Job (default 0/1)
+        shard of this task in a Slurm array or a Kubernetes Indexed Job (default 0/1)
     device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; cuda uses all working GPUs,
         and each example runs on one of them (default auto)
     noise_on: where rscert makes the noise and counts the votes; the votes are the same everywhere, and scores differ
@@ -117,7 +123,8 @@ class CertifyOptions(TypedDict, total=False):
     prefer_nhwc: on NVIDIA GPUs, compute convolutions in the memory layout with the channels last
     conv_search: how cuDNN chooses algorithms for convolutions on NVIDIA GPUs: heuristic (by cuDNN's rules; the choice
         is the same in every run), exhaustive (by timing all algorithms; the choice may change from run to run) or
-        default (by ONNX Runtime's default, without a search) (default heuristic)
+        default (by the setting DEFAULT of ONNX Runtime: always the same algorithm, without a search) (default
+        heuristic)
     batch: number of samples per call of the model; 0 means that rscert chooses this number
     threads: number of threads; 0 means one thread per core
     onnxruntime: path of the ONNX Runtime library; default: $RSCERT_ONNXRUNTIME, or else the library in the cache or
@@ -130,9 +137,9 @@ class CertifyOptions(TypedDict, total=False):
         model, and 0,1 for other denoisers
     diffusion_schedule: noise schedule of a diffusion model: linear, cosine, or a file with the value ᾱ of each
         timestep, one per line (default linear)
-    only: certify, with new noise, only the examples on which another run abstained (abstained=RUN), or on which it
-        abstained or answered wrongly (failed=RUN); the rates of these examples say nothing about the whole dataset
-        (docs/only.md)
+    only: certify only a part of the examples, with new noise; abstained=RUN takes the examples on which this run
+        abstained; failed=RUN also takes those that it answered wrongly; the rates of these examples say nothing about
+        the whole dataset (docs/only.md)
     from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
         data are the same
     preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
@@ -142,9 +149,9 @@ class CertifyOptions(TypedDict, total=False):
     sign: sign the finished run with the secret key in this file, which 'minisign -G' makes
     sign_password_file: with ``sign``, a file whose first line is the password of the key; by default rscert takes the
         password from $RSCERT_SIGN_PASSWORD or asks at the terminal
-    require: exit with code 3 unless this requirement is met, such as certified-accuracy@0.5>=0.60; the flag can be
-        repeated (docs/gate.md)
-    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
+    require: a requirement, such as certified-accuracy@0.5>=0.60; the exit code is 3 if a requirement is not met; the
+        flag can be repeated (docs/gate.md)
+    config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
@@ -228,16 +235,16 @@ class RadiusOptions(TypedDict, total=False):
         the most votes among the n0 selection samples) or label (the true label)
     alpha: largest probability that the certificate of an example is wrong; if the input is a run, the run's value
         replaces the default (default 0.001)
-    law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
-        scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
-        λ], which is not random and needs no alpha, radii in L1) (default gaussian)
-    margin: one or both margins between the probability p_A of the class and the largest probability p_B of another
-        class; default: the margin of the run or, without a run, second: second (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius
-        σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile function of the Laplace distribution
-        with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the margin) or first
-        (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the margin; uniform:
-        p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is margin/(√2·L) if that is
-        larger)
+    law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
+        scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
+        λ]; it is not drawn at random, so its certificates need no alpha; radii in L1) (default gaussian)
+    margin: one or both margins between p_A and p_B, separated by commas, where p_A is the probability of the class
+        and p_B the largest probability of another class (default: the margin of the run; without a run, second):
+        second (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the
+        quantile function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B),
+        radius λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B,
+        radius b times the margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the
+        radius is margin/(√2·L) if that is larger)
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
@@ -245,7 +252,7 @@ class RadiusOptions(TypedDict, total=False):
         silent if "no class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class),
         ignore (the class gets more votes than every other class; votes for "no class" do not count) or safe (the
         smoothed classifier answers the class or is silent) (default answer)
-    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
+    config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
@@ -285,9 +292,11 @@ class CceOptions(TypedDict, total=False):
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
     group: also compute CBS and CCE for each group; a group consists of the rows with the same value in this column;
         with several columns, each column makes groups of its own
-    groups: file with a column named index and the columns of ``group`` (default: a column named group)
+    groups: file that gives the group of each example; it has a column named index and the columns that ``group``
+        names; without ``group``, it has a column named group
     out: write the worst confidences that the solvers find to this CSV file
-    admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
+    admm_starts: confidences at which admm starts: clean (the confidences without attack) or brier (the confidences
+        with the largest Brier score) (default [clean,brier])
     admm_learning_rate_z: learning rates of admm for the confidences (default [0.001000,0.010000])
     admm_learning_rate_a: learning rates of admm for the assignment of confidences to bins (default
         [0.010000,0.100000])
@@ -295,19 +304,21 @@ class CceOptions(TypedDict, total=False):
     admm_rho_growth: factors that multiply the penalty ρ of admm after each step (default [1.004000,1.010000])
     admm_rho_max: largest penalty ρ of admm (default 10)
     admm_steps: number of steps of admm for each combination of the values in its lists (default 3000)
-    dece_starts: confidences at which dece starts: clean or brier (default [brier,clean])
+    dece_starts: confidences at which dece starts: clean (the confidences without attack) or brier (the confidences
+        with the largest Brier score) (default [brier,clean])
     dece_random_starts: number of additional starts of dece; each is uniformly random within the bounds
     dece_gaussian_starts: number of additional random starts of dece, normally distributed around the middle of the
         bounds
     dece_seed: seed of the random starts of dece (default 1)
     dece_learning_rate: initial learning rate of dece (default 0.01)
     dece_schedule: schedule of the learning rate of dece: cosine (falls to 0 along a half cosine), constant (stays the
-        same) or plateau (falls to a tenth after ten steps without progress) (default cosine)
+        same) or plateau (falls to a tenth after eleven steps in a row without progress) (default cosine)
     dece_momentum: share of its last step that dece adds to each step; at least 0 and below 1
     dece_steps: number of steps of dece per start (default 1000)
-    trace: write the residuals and the calibration error at each step of admm and dece to this CSV file
+    trace: write the calibration error at every k-th step of admm and dece, and for admm the distances from the
+        constraints, to this CSV file; ``trace_every`` sets k
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
-    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
+    config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
@@ -360,10 +371,12 @@ class MetricsOptions(TypedDict, total=False):
         probability of ``level`` every bin lies in its band
     group: also compute the metrics of each group; a group consists of the rows with the same value in this column;
         with several columns, each column makes groups of its own
-    groups: file with a column named index and the columns of ``group`` (default: a column named group)
-    cluster: rows with the same value in this column (such as a patient) may depend on each other; the command keeps
-        one random row of each cluster, and all metrics are about a random row of a random cluster
-    seed: seed of the bootstrap, of the simulated calibration test and of ``cluster`` (default 1)
+    groups: file that gives the group of each example; it has a column named index and the columns that ``group``
+        names; without ``group``, it has a column named group
+    cluster: column that says to which cluster (such as a patient) each row belongs; rows of one cluster may depend on
+        each other; the command keeps one random row of each cluster, and all metrics are about a random row of a
+        random cluster
+    seed: seed of the bootstrap, of the simulated calibration test, of ``cluster`` and of ``holdout`` (default 1)
     draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default:
         999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
@@ -373,23 +386,24 @@ class MetricsOptions(TypedDict, total=False):
     plot: write the reliability diagram to this .svg, .png or .pdf file
     plot_size: size of the diagram in centimetres, such as 15x10 (default 11x14)
     title: title of the diagram; default: the file name, the number of rows and the ECE
-    curve: curve in the diagram: kernel (a kernel smoother whose width is the smooth ECE), isotonic or none (default
-        kernel)
-    held_out: file of clean predictions that determine a confidence threshold; the command reports the test error
-        above this threshold; with ``attack`` or the columns adversarial_confidence and adversarial_correct, it also
-        reports the robust test error
-    holdout: instead of ``held_out``, this share of the rows, such as 0.1, determines the threshold, and the errors
-        are computed on the other rows; ``seed`` chooses the rows at random
+    curve: curve in the diagram: kernel (a kernel regression with the smooth ECE as its bandwidth), isotonic (an
+        isotonic regression) or none (no curve) (default kernel)
+    held_out: file with held-out predictions without attack; they determine a confidence threshold, and the command
+        reports the test error of the answers that reach the threshold; it also reports the robust test error if you
+        give ``attack``, or if the input has the columns adversarial_confidence and adversarial_correct
+    holdout: share of the rows, such as 0.1, that determines the threshold in place of ``held_out``; the command
+        chooses these rows at random (``seed``), and computes the errors on the other rows
     attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
         for each row
-    tpr: shares of the correct held-out answers whose confidence is at least the threshold; each share gives a
-        threshold, as in ``tpr`` 0.99,0.98 (default 0.99)
-    tau: further confidence thresholds τ between 0 and 1
-    by_tau: write the errors, the true positive rate and the false positive rate at every threshold to this .csv,
-        .svg, .png or .pdf file
+    tpr: true positive rates, such as 0.99,0.98; for each of these shares, the command takes the largest threshold
+        that at least this share of the correct held-out answers reaches (default 0.99)
+    tau: confidence thresholds τ between 0 and 1, in addition to the thresholds of ``tpr`` or without them
+    by_tau: write the errors at every threshold to this .csv, .svg, .png or .pdf file, with the true positive rate
+        (the share of the right answers without attack that reach the threshold) and the false positive rate (the
+        share of the successful attacks that reach the threshold)
     versus: file with another classifier's predictions on the same rows in the same order; the command prints the
         differences between the two classifiers, with confidence intervals that hold for any number of rows
-    config: YAML file with more flags, whose keys are the names of the flags; flags on the command line win
+    config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
     """
