@@ -199,7 +199,8 @@ def table(program, results, failed):
         " `--data`.",
         "For each example, we compare the prediction in Python with the prediction in rscert. The column *differ* counts the"
         " examples whose predictions in Python and in rscert disagree. *classes* counts the classes that ONNX Runtime"
-        " predicts: if a model always predicts the same class, equal predictions prove little. The column *batch* gives the number of inputs in one call. The column *inputs of a batch*"
+        " predicts: if a model always predicts the same class, equal predictions prove little. The column *batch* gives the"
+        " number of inputs in one call. The column *inputs of a batch*"
         " says whether rscert proved that the inputs of a batch do not affect each other. The column *verdict* gives the worst outcome"
         f" of `rscert certify --sigma {USUAL_SIGMA} --check`, and the aspects with this outcome if it is not `ok`"
         " ([first-model.md](first-model.md#5-look-before-you-sample)).",
