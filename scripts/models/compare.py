@@ -191,24 +191,26 @@ def table(program, results, failed):
         f" {sum(r['differ'] == 0 for r in ran)} models, all {zoo.TEST} predictions agree with ONNX Runtime in Python. For {proved}"
         " models, rscert proves that the inputs of a batch do not affect each other. The other models run one input per call."
         f" `--check` gives a verdict on {len(judged)} models, and suspects a mistake in the set-up of {len(alarms)} models. All"
-        " set-ups are right, so each such suspicion is a false alarm.",
+        " set-ups are right, so every suspicion is a false alarm.",
         "The models are small and were trained briefly, so their accuracies say nothing about larger models of the same families."
         " The image models use scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes). The other models use the digits as"
-        " rows of 64 numbers, or, for two classes, the breast cancer data. `scripts/models/zoo.py` has every export."
+        " rows of 64 numbers. Models for two classes use the breast cancer data instead. `scripts/models/zoo.py` exports every model."
         " `scripts/models/compare.py` gives the same data directly to ONNX Runtime, and to `rscert certify --sigma 0.01` through"
         " `--data`.",
-        "We compare the predictions of each example. The column *differ* counts the examples whose predictions in Python and in"
-        " rscert disagree. *classes* counts the classes that ONNX Runtime predicts: if a model always predicts the same class,"
-        " equal predictions prove little. The column *batch* gives the number of inputs in one call. The column *inputs of a batch*"
+        "For each example, we compare the prediction in Python with the prediction in rscert. The column *differ* counts the"
+        " examples whose predictions in Python and in rscert disagree. *classes* counts the classes that ONNX Runtime"
+        " predicts: if a model always predicts the same class, equal predictions prove little. The column *batch* gives the"
+        " number of inputs in one call. The column *inputs of a batch*"
         " says whether rscert proved that the inputs of a batch do not affect each other. The column *verdict* gives the worst outcome"
         f" of `rscert certify --sigma {USUAL_SIGMA} --check`, and the aspects with this outcome if it is not `ok`"
         " ([first-model.md](first-model.md#5-look-before-you-sample)).",
         "For the column *scores*, rscert runs again with noise too small to change an example. The column gives the largest"
         " difference between a score saved by rscert and the score in Python, relative to the example's largest score. If rscert"
         " runs one input per call (*batch* 1), ONNX Runtime in Python also runs one input per call. Scores in half precision"
-        " differ in the last digits, because ONNX Runtime skips some roundings to half precision. ONNX Runtime skips other"
-        " roundings in the original graph than in the graph that rscert edited. LightGBM distinguishes 0 from values"
-        " above 10⁻³⁵, so any noise on a value of 0 can change the scores. We do not compare the scores of LightGBM.",
+        " differ in the last digits, because ONNX Runtime skips some roundings to half precision. Python runs the"
+        " original graph, and rscert runs a graph that it edited. In these two graphs, ONNX Runtime skips different roundings."
+        " LightGBM distinguishes 0 from values above 10⁻³⁵, so any noise on a value of 0 can change the scores. So we do not compare"
+        " the scores of LightGBM.",
     ]
     lines = "\n\n".join(textwrap.fill(p, 120, break_long_words=False, break_on_hyphens=False) for p in paragraphs).split("\n")
     lines += [
