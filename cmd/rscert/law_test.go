@@ -83,7 +83,7 @@ func TestLawOfATest(t *testing.T) {
 	if got := rscert(exitDone, "acce", run, "--json"); !hasMembers(got, `"norm":"l1"`) {
 		t.Errorf("acce prints\n%s", got)
 	}
-	if got := rscert(exitDone, "certify", "--help"); !strings.Contains(got, "logistic noise of scale s, radii in L1") {
+	if got := rscert(exitDone, "certify", "--help"); !strings.Contains(got, "logistic noise of scale s; radii in L1") {
 		t.Errorf("help says\n%s", got)
 	}
 	for _, wrong := range [][]string{
