@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -192,9 +193,13 @@ func TestSlurm(t *testing.T) {
 	var said bytes.Buffer
 	waiting = slurm([]string{"--wait"}, "--resume")
 	waiting.Stdout, waiting.Stderr = &said, &said
+	asked := filepath.Join(t.TempDir(), "asked")
+	waiting.Env = append(waiting.Env, "PATH="+markedSqueue(t, asked)+":"+os.Getenv("PATH"))
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
+	// The program must see shard 1 run before scancel ends it.
+	await(t, "question about the tasks", func() bool { _, err := os.Stat(asked); return err == nil })
 	if text, err := exec.CommandContext(t.Context(), "scancel", array.Jobs[0].ID+"_1").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -265,6 +270,21 @@ func TestSlurmSweep(t *testing.T) {
 		}
 	}
 	t.Logf("%s", said.Bytes())
+}
+
+// markedSqueue returns a folder with a program squeue. It runs the real squeue and then creates a file.
+func markedSqueue(t *testing.T, file string) string {
+	t.Helper()
+	real, err := exec.LookPath("squeue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\n'%s' \"$@\"\ncode=$?\n: > '%s'\nexit $code\n", real, file)
+	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // certifying returns the ID of the process that writes to a run folder.
