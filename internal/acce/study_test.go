@@ -58,8 +58,9 @@ func solve(t *testing.T, text string, o Options) (*Study, []Result) {
 func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want) < 1e-9 }
 
 // The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
-// (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. In one bin the worst case has both confidences at
-// their upper ends, which gives (0.6 + 0.9 − 1)/2. In one bin the gaps of the Brier confidences 0.1 and 0.9 cancel.
+// (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. With one bin, the CCE is (0.6 + 0.9 − 1)/2: in the
+// worst case both confidences are at the upper ends of their intervals. With one bin, the gaps of the Brier confidences
+// 0.1 and 0.9 cancel.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -104,7 +105,7 @@ func TestSolveEstimates(t *testing.T) {
 	}
 }
 
-// The method Value of a solver must return the number that the JSON has under the solver's Key.
+// Solver.Value must return the number that stands under Solver.Key in the JSON of the result.
 func TestSolverKeys(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 1, Solvers: Solvers})
 	text, err := json.Marshal(results[0])
@@ -151,7 +152,8 @@ func TestAttack(t *testing.T) {
 			t.Errorf("%v: attack\n%swant\n%serror %v", names, &b, want, err)
 		}
 	}
-	// In one bin the exact attack (0.6 and 0.9) differs from the Brier attack.
+	// With one bin, the exact solver's attack (the confidences 0.6 and 0.9) differs from the Brier attack (0.1 and
+	// 0.9).
 	for _, names := range [][]string{{"exact", "brier"}, {"brier", "exact"}, {"brier", "admm"}, {"admm", "brier"}} {
 		study, _ := solve(t, example, Options{Bins: 1, Solvers: solvers(t, names...), Attack: true})
 		var b bytes.Buffer
@@ -240,8 +242,8 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
-	// The bound for every choice of bins is 0.9. With one bin, the attack attains less than 0.9. Only the bound is
-	// certified.
+	// The upper bound 0.9 holds for every choice of bins. With one bin, the attack attains less than 0.9. Only the
+	// upper bound is certified.
 	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
 		t.Errorf("one bin: %+v, certified %+v", r.Adaptive, r.Certified)
@@ -340,7 +342,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if r.N != 2 || r.Examples != 6 || r.LeftOut == nil || *r.LeftOut != 4 || r.Quantity != "mean-scores" {
 		t.Errorf("%+v", r)
 	}
-	// In one bin, the error without attack is (0.25 + −0.5 + 0.5 − 0.25)/4.
+	// With one bin, the calibration error without attack is (0.25 − 0.5 + 0.5 − 0.25)/4 = 0.
 	if r.Clean == nil || r.Clean.N != 4 || !close9(&r.Clean.ECE, 0) || !close9(r.ECE, 0.125) {
 		t.Errorf("clean %+v, ECE %v", r.Clean, r.ECE)
 	}
@@ -348,8 +350,8 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if c := r.Certified; c == nil || c.Alpha != 0.1 || c.Examples != 6 || c.Failures != 0 {
 		t.Errorf("certified %+v", r.Certified)
 	}
-	// Two examples have no row, so they may be wrong. At τ = 0.55 the second and the third example may be wrong as
-	// well, because 1 − 0.4 ≥ 0.55.
+	// Two examples have no row, so they may be wrong. At τ = 0.55 the second example may be wrong as well, because 0.7
+	// ≥ 0.55. So may the third example, because 1 − 0.4 ≥ 0.55.
 	for i, want := range []ThresholdedError{{Wrong: 4, Right: 1, Error: 0.8}, {Wrong: 3, Right: 0, Error: 1}} {
 		got := r.Thresholded[i]
 		if got.Wrong != want.Wrong || got.Right != want.Right || !close9(&got.Error, want.Error) || !close9(got.Certified, want.Error) {

@@ -42,9 +42,10 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 
 // WriteTrace writes the recorded residuals, one row for each traced step of each run. Each row holds the relaxed
 // calibration error, and the calibration error of the projected confidences. A row of the solver admm also holds the
-// terms of the Lagrangian, and the distance to each constraint of the program (admm.Residuals): the sum over all
-// predictions and bins, and the maximum. The solver dece has no constraints, so its rows leave these columns empty. In
-// a row of dece, the relaxed error is the differentiable error. WriteTrace needs Options.TraceEvery.
+// terms of the Lagrangian, and the distances to the constraints of the program (admm.Residuals). For each constraint,
+// the row holds the sum of the distances over all predictions and bins, and their maximum. For the constraint 'sphere'
+// there is only one distance. The solver dece has no constraints, so its rows leave these columns empty. In a row of
+// dece, the relaxed error is the differentiable error. WriteTrace needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
 	w := table.NewWriter(out)
 	var radius []string
@@ -72,7 +73,7 @@ type SearchRun struct {
 	Start                string // confidences at the start
 	RateZ, RateA, Growth float64
 	Steps                []admm.Residuals
-	Exact                *float64 // largest calibration error; nil if it was not computed
+	Exact                *float64 // the CCE that the exact solver computed (Result.CCE); nil if this solver did not run
 }
 
 // LargestRun looks at the traced steps of all runs of ADMM, and returns the run with the largest calibration error. If

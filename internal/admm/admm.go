@@ -93,7 +93,7 @@ type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
 	SoftECE      float64 // Σ_m |Σ_n e_nm a_nm|/N for the relaxed variables
-	ProjectedECE float64 // calibration error of the projected copy
+	ProjectedECE float64 // calibration error of the projected copy of the iterate (see Problem.ADMM)
 	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
 	Binary       Norms   // distance of a from {0, 1}^NM
 	Unique       Norms   // Cᵀa − 1: each sample should be in one bin

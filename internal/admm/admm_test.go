@@ -81,7 +81,8 @@ func mustDECE(t testing.TB, ctx context.Context, p *Problem, par DECEParams) Est
 	return e
 }
 
-// reaches reports whether the interval v reaches bin m. It follows the definition and does not use Index.
+// reaches reports whether a point of the interval v lies in bin m. It compares v with the edges of the bin and does not
+// call Bins.Index.
 func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.Edges()[m]
@@ -262,8 +263,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 	}
 }
 
-// Every estimate is the calibration error of some confidences in the intervals, and is at most the exact value. The
-// projected copy of every step lies in the intervals.
+// Every estimate is the calibration error of some confidences in the intervals, and is at most the maximum that
+// calib.CCE computes. The projected copy of every step lies in the intervals.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40

@@ -38,7 +38,7 @@ type Setting struct {
 	Omega Omega `json:"omega"`
 }
 
-// ACERate is the learning rate with which ACE starts (Emde et al. 2025, appendix B.2).
+// ACERate is the learning rate of ACE at the start (Emde et al. 2025, appendix B.2).
 const ACERate = 10
 
 // Settings lists the ACE attacks, in the order of table 1 of Emde et al. 2025.
@@ -159,7 +159,7 @@ type gradual struct {
 	eta          float64
 	rate         float64   // learning rate
 	steps        int       // number of steps left
-	x            []float32 // the ascent needs the gradient at this point next
+	x            []float32 // the current point; observe gets the gradient at this point
 	at, gradient []float32 // the last point that kept the class, and its gradient; nil at first
 	best         []float32 // the point with the largest η·CE so far
 	value        float64   // η·CE at the point 'best'

@@ -61,11 +61,12 @@ func (l *linear) reach(norm Norm, epsilon float64) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// TestACELinear: for a linear model of two classes the best confidence is known. The score difference z is positive for
-// one class and negative for the other. Raising the probability of the predicted class moves z away from 0 to the edge
-// of the ball. Lowering the probability moves z to the opposite edge, but at most to the boundary between the classes,
-// where the confidence is ½. If the example is misclassified, raising the probability of the true label lowers the
-// probability of the predicted class, and the other way round. The attack changes no class.
+// TestACELinear: for a linear model of two classes, the confidence that a perfect attack reaches is known. The score
+// difference z is positive for one class and negative for the other. An attack that raises the probability of the
+// predicted class moves z as far away from 0 as the ball allows. An attack that lowers this probability moves z as far
+// towards 0 as the ball allows. It stops at z = 0, the boundary between the classes, where the confidence is ½. If the
+// example is misclassified, raising the probability of the true label lowers the probability of the predicted class,
+// and the other way round. The attack changes no class.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()
@@ -129,7 +130,7 @@ func TestACEConfirms(t *testing.T) {
 	all, _ := examplesOf(l, 40, L2)
 	s := newSearch(l, ACE, L2, .3)
 	shifted := *l
-	shifted.b += .4 // the graph sees another boundary
+	shifted.b += .4 // the gradient's graph has its boundary elsewhere than the classifier
 	s.Gradients, s.StepSize, s.Steps = softmaxGradients{&shifted, 4, false}, 10, 100
 	found, err := s.Run(t.Context(), all)
 	if err != nil {

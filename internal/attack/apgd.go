@@ -22,8 +22,8 @@ func (s *Search) autoClimb(ctx context.Context, targets []*target) error {
 	})
 }
 
-// checkpoints returns the numbers of steps w_j = ⌈p_j·steps⌉ after which Auto-PGD checks its progress: p_1 = .22,
-// p_{j+1} = p_j + max(p_j − p_{j−1} − .03, .06).
+// checkpoints returns all checkpoints w_j = ⌈p_j·steps⌉. Auto-PGD checks its progress after w_j steps. The shares are
+// p_1 = .22 and p_{j+1} = p_j + max(p_j − p_{j−1} − .03, .06), with p_0 = 0.
 func checkpoints(steps int) (all []int) {
 	for percent, gap := 22, 22; percent <= 100; percent += gap {
 		if w := (percent*steps + 99) / 100; len(all) == 0 || w > all[len(all)-1] {
@@ -43,7 +43,7 @@ type autoClimbing struct {
 	keepsOn bool
 
 	x, previous        []float32
-	best, bestGradient []float32 // the point with the largest loss so far
+	best, bestGradient []float32 // the point with the largest loss so far, and its gradient
 	loss, bestLoss     float64
 	length             float64
 	steps              int     // number of steps taken
@@ -111,9 +111,10 @@ func (c *autoClimbing) check() bool {
 	return c.halvedBefore
 }
 
-// move takes a step from a point x along its gradient. It first computes z = P(x + η·g), where P projects, η is the
-// step's length and g is the direction of the gradient. In the first step, the new point is z. Later, the new point is
-// P(x + α·(z − x) + (1 − α)·(x − previous)), where 'previous' is the point before x and α is apgdMomentum.
+// move takes a step along the gradient at the point x, which is the argument 'from'. Let P be the projection, η the
+// step's length and g the direction of the gradient. move first computes z = P(x + η·g). In the first step, the new
+// point is z. Later, the new point is P(x + α·(z − x) + (1 − α)·(x − previous)), where 'previous' is the point before x
+// and α is apgdMomentum.
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

@@ -177,7 +177,8 @@ func TestAutoReturns(t *testing.T) {
 		if step != 22 {
 			continue
 		}
-		// The next point is P(x + .75·(z − x) + .25·(x − previous)), where x is the third point and z = P(x − 50).
+		// The next point is P(x + .75·(z − x) + .25·(x − previous)), where x is the point with the largest loss, the
+		// point of step 3, and z is P(x − 50).
 		x, previous := float64(points[3]), float64(points[22])
 		want := min(max(x+.75*(max(x-50, -50)-x)+.25*(x-previous), -50), 50)
 		if got := float64(a.x[0]); math.Abs(got-want) > 1e-4 || a.loss != 5 {
@@ -276,8 +277,8 @@ func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, s
 	return nil
 }
 
-// TestTargets: a targeted attack aims at up to Targets other classes, in the order of the example's scores. The attack
-// finds a boundary even if no boundary of its first target class is within reach.
+// TestTargets: a targeted attack aims at up to Search.Targets classes other than the label, in the order of their
+// scores, largest first. The attack breaks an example even if the boundary of the first target class is out of reach.
 func TestTargets(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{PGD, APGDT} {
@@ -286,8 +287,9 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only the boundary with class 2 is within .5. To reach
-			// this boundary, a perturbation must change the last 20 values together, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. The label is class 0. Only its boundary with class 2 is
+			// within the distance .5. To reach this boundary, a perturbation must change the last 20 values together,
+			// so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))

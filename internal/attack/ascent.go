@@ -91,8 +91,8 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 }
 
 // step moves x along the gradient. The argument 'length' is the size of the step. For Linf every value moves by this
-// size, in the direction of the sign of the value's partial derivative. For L2 this size is the Euclidean norm of the
-// step. If the gradient is zero or not finite, step does not move x and returns false.
+// size: up if the value's partial derivative is positive, and down if it is negative. For L2 this size is the Euclidean
+// norm of the step. If the gradient is zero or not finite, step does not move x and returns false.
 func (s *Search) step(x, gradient []float32, length float64) bool {
 	square := 0.
 	for _, g := range gradient {

@@ -192,7 +192,8 @@ func newSearch(l *linear, method Method, norm Norm, epsilon float64) *Search {
 }
 
 // TestLinear: for a linear classifier, an example can be broken if and only if its distance from the boundary is below
-// ε. The distance is |z|/‖w‖ in the dual norm. Attacks by gradients break all examples that can be broken.
+// ε. The distance is |z| divided by the dual norm of w, where z is the score w·x + b. Attacks by gradients break all
+// examples that can be broken.
 func TestLinear(t *testing.T) {
 	for _, method := range []Method{FGSM, PGD, APGDCE, APGDT, FAB, FABT} {
 		for _, norm := range Norms.Values() {

@@ -33,7 +33,7 @@ func Flat(found []Found) (examples int) {
 // The argument 'stages' lists the attacks in the order in which they ran. The result 'warn' is true if the count is
 // more than 0.2 % of all examples.
 func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
-	after := make(map[Method]bool) // marks attacks by scores that ran after an attack by gradients
+	after := make(map[Method]bool) // true for each attack by scores that ran after an attack by gradients
 	gradients := false
 	for _, m := range stages {
 		after[m] = gradients && !m.UsesGradients()

@@ -219,7 +219,7 @@ func (b *blurred) add(loss float64, least *float64) {
 	}
 }
 
-// draw sets the noise of the copies. Copy k gets the noise of the sample with the number first + k.
+// draw sets the noise of the copies. Copy k gets the noise of sample number 'first' + k.
 func (b *blurred) draw(first int64) {
 	d := len(b.clean)
 	for k := 0; k*d < len(b.noise); k++ {

@@ -26,8 +26,9 @@ const (
 //
 // A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, all
 // steps of a round go to the boundary between the label and one fixed class. Each step then needs one gradient. Without
-// Targets, each step needs one gradient for each other class. A success in any class counts. The loss of Gradients must
-// be grad.Difference.
+// Targets, each step needs one gradient for each class other than the label. The attack succeeds if the classifier
+// answers any class other than the label, even if the step aimed at a different class. The loss of Gradients must be
+// grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
 	return s.rounds(targets, func(round int) error {
 		chases := make([]*chase, 0, len(targets))
@@ -41,7 +42,7 @@ func (s *Search) fab(ctx context.Context, targets []*target) error {
 // chase is FAB on one example.
 type chase struct {
 	*target
-	rivals []int     // a step may cross the boundary between the label and one of these classes
+	rivals []int     // the classes that the steps aim at
 	x      []float32 // the current point
 	// These fields describe the boundary nearest to x, under the approximation that the logits are linear. The boundary
 	// contains all x + d with difference + slope·d = 0. The field 'away' is the boundary's distance from x. If the
@@ -113,7 +114,7 @@ func (s *Search) chase(ctx context.Context, chases []*chase) error {
 }
 
 // advance finds the nearest boundary of each chase, and moves the chase past it. The distance to a boundary is
-// |difference|/‖gradient‖ in the dual norm.
+// |difference| divided by the dual norm of the gradient.
 func (s *Search) advance(ctx context.Context, chases []*chase) error {
 	n, d := s.Gradients.Examples(), len(chases[0].x)
 	var x []float32
@@ -164,7 +165,8 @@ func (s *Search) cross(c *chase) {
 		c.found.Flat++
 		return
 	}
-	gap, origin := -c.difference, -c.difference // values of slope·d that lead to the boundary from x and from the example
+	// The point x + d is on the boundary if slope·d = gap. The example + d is on the boundary if slope·d = origin.
+	gap, origin := -c.difference, -c.difference
 	for i, v := range c.slope {
 		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
 	}
@@ -179,7 +181,7 @@ func (s *Search) cross(c *chase) {
 // clamp rounds a value to float32 and moves it into the box.
 func (t Threat) clamp(v float64) float32 { return min(max(float32(v), t.Low), t.High) }
 
-// between returns x + share·(a − x), in the box.
+// between returns x + share·(a − x), clipped to the box.
 func (t Threat) between(x, a []float32, share float64) []float32 {
 	z := make([]float32, len(x))
 	for i := range x {
@@ -189,8 +191,8 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 }
 
 // shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
-// scales the perturbation. For Linf it reduces changes above a limit to this limit, and leaves smaller changes as they are. Values near
-// the ends of the box often change by less than the limit.
+// scales the perturbation. For Linf it reduces changes above a limit to this limit, and leaves smaller changes as they
+// are. Smaller changes are common near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -254,7 +256,7 @@ const sectionBeyond = .01
 // the input in the field 'end'.
 type section struct {
 	*chase
-	end          []float32 // the adversarial input at the start of the search; its share is 1
+	end          []float32 // the adversarial input from which the search starts; its share is 1
 	inner, outer float64   // the classifier is right at 'inner' and wrong at 'outer'
 	right, wrong float64   // the margins at 'inner' and at 'outer'
 	at           []float32 // the input at 'outer'

@@ -169,7 +169,7 @@ func TestFABBox(t *testing.T) {
 		a.b[1] += a.score(0, slices.Repeat([]float32{.5}, 8)) - a.score(1, slices.Repeat([]float32{.5}, 8))
 		threat := Threat{norm, 10, 0, 1}
 		all := a.examples(20, 0, 1)
-		for i := range all { // values at the ends of the box cannot move further out
+		for i := range all { // two values are at the ends of the box, and can move only inwards
 			all[i].Values[i%8], all[i].Values[(i+3)%8] = 0, 1
 		}
 		s := a.search(FAB, threat)
@@ -203,8 +203,8 @@ func TestFABBox(t *testing.T) {
 	}
 }
 
-// TestFABRivals: the targeted attack aims at 9 other classes in the order of their scores, largest first. Every restart
-// aims at the same classes.
+// TestFABRivals: the targeted attack aims at 9 classes other than the label, in the order of their scores, largest
+// first. Every restart aims at the same classes.
 func TestFABRivals(t *testing.T) {
 	a := newAffine(12, 4)
 	all := a.examples(3, -1, 1)
@@ -243,7 +243,7 @@ func TestFABClosest(t *testing.T) {
 		near[i] += float32(1.01 * d)
 	}
 	c.best, c.distance = near, s.Distance(near, x.Values)
-	s.Steps = 1 // a step goes 1.05 times as far as the boundary
+	s.Steps = 1 // the step goes 1.05 times as far as the boundary, but 'near' is only 1.01 times as far
 	if err := s.chase(t.Context(), []*chase{c}); err != nil {
 		t.Fatal(err)
 	}

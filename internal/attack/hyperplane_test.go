@@ -67,8 +67,8 @@ func dykstra(threat Threat, x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// TestTowards compares the projection with a linear program for Linf and with Dykstra's algorithm for L2. The cases
-// include boxes that clip some values, and boxes in which no perturbation reaches the hyperplane.
+// TestTowards compares the results of the method 'towards' with a linear program for Linf and with Dykstra's algorithm
+// for L2. The cases include boxes that clip some values, and boxes in which no perturbation reaches the hyperplane.
 func TestTowards(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	forbidden := 0

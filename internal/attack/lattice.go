@@ -44,13 +44,14 @@ func (l Lattice) Within(t Threat) Lattice {
 }
 
 // Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
-// holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most the radius.
+// holds exactly. The input x must be on the lattice. The result 'distance' is Step·‖k‖₂, rounded up, but at most the
+// radius.
 //
 // Move first sets k to λ·direction, rounded and clipped to the ends of the lattice. It takes the largest λ that keeps
-// Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. The gain of a unit is |direction|, and
-// its cost is 2|k|+1. The unit with the largest ratio of gain to cost comes first. Move returns the same point as a
-// search that starts at k = 0 and adds all units in this order, because that search passes through the rounded
-// λ·direction.
+// Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. A unit moves one coordinate of k by 1
+// in the coordinate's direction. The gain of a unit is |direction|, and its cost is 2|k|+1. The unit with the largest
+// ratio of gain to cost comes first. Move returns the same point as a search that starts at k = 0 and adds all units in
+// this order, because that search passes through the rounded λ·direction.
 //
 // Let S be the sum Σ k·direction for the result of Move, and let u be the first unit that would break the bound. For
 // every allowed k, the sum Σ k·direction is at most S plus the gain of u.

@@ -41,18 +41,19 @@ func (k *Keep) UnmarshalText(text []byte) error { return Keeps.Unmarshal(text, k
 type Lowered struct {
 	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
 	Distance float64   // distance from the example, rounded up
-	// Class is the smoothed classifier's answer at Values, or −1. Lower leaves it 0.
+	// Class is the smoothed classifier's answer at Values, or −1 if the classifier abstains. Lower does not set this
+	// field.
 	Class int
 	// Before and After are the probabilities of the label at the example and at Values. Both are means over the
-	// selection samples. Lower chose Values by the same samples, so on average After is smaller than the true
-	// probability.
+	// selection samples. Lower chose Values by the same samples, so on average the value of After is smaller than the
+	// true probability.
 	Before, After float64
 }
 
-// Lower searches for the perturbation of at most Epsilon that makes the probability of the label under noise as small
-// as possible. Unlike Candidates, Lower returns an input for every example, even if the label keeps the most votes, and
-// even if the label has already lost at the example itself. If no perturbation lowers the probability, the input is the
-// example itself.
+// Lower searches for the perturbation that has at most the norm Epsilon and makes the probability of the label under
+// noise as small as possible. Unlike Candidates, Lower returns an input for every example, even if the label keeps the
+// most votes, and even if the label has already lost at the example itself. If no perturbation lowers the probability,
+// the input is the example itself.
 //
 // Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
 // al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall in the same way as the step

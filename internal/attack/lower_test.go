@@ -21,9 +21,10 @@ func blurredProbability(l *linear, x []float32) float64 {
 }
 
 // TestLower: for a linear classifier, the input with the smallest probability of the label lies at distance ε along the
-// weights. Lower moves the score at least 98 % as far as this input does, even if the label has already lost at the
-// example. The norm of the perturbation is at most ε, and on a lattice the values are bytes. Probabilities from 20,000
-// samples agree closely with the formula. The reported probabilities agree roughly, because they come from 32 samples.
+// weights. The score must fall at least 98 % as far as it falls at this input, even if the label has already lost at
+// the example. The norm of the perturbation is at most ε, and on a lattice the values are bytes. Probabilities from
+// 20,000 samples agree closely with the formula. The reported probabilities agree roughly, because they come from 32
+// samples.
 func TestLower(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for i, x := range all {
@@ -70,7 +71,8 @@ func TestLower(t *testing.T) {
 	}
 }
 
-// TestLowerSame: the input depends on the seed. It does not depend on the batch size or on the number of goroutines.
+// TestLowerSame: the input that Lower returns depends on the seed. It does not depend on the batch size or on the
+// number of goroutines.
 func TestLowerSame(t *testing.T) {
 	l, all, distances := wideLinear(1)
 	find := func(change func(*SmoothedSearch, *linear)) Lowered {
@@ -87,8 +89,8 @@ func TestLowerSame(t *testing.T) {
 	sameForEveryBatch(t, find)
 }
 
-// TestLowerKeepsExample: if every perturbation raises the probability of the label, the input is the example itself.
-// Here the gradient points the wrong way.
+// TestLowerKeepsExample: if every perturbation that Lower tries raises the probability of the label, Lower returns the
+// example itself. In this test, the gradient points the wrong way.
 func TestLowerKeepsExample(t *testing.T) {
 	l, all, distances := wideLinear(1)
 	s := newSmoothed(t, l)

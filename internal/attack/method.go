@@ -37,11 +37,11 @@ const (
 	ACE Method = "ace"
 	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
 	PGDConf Method = "pgd-conf"
-	// APGDConf maximises the confidence in a wrong class by Auto-PGD.
+	// APGDConf uses Auto-PGD to maximise the confidence in a wrong class.
 	APGDConf Method = "apgd-conf"
-	// APGDConfT maximises the confidence in one wrong class after another by Auto-PGD.
+	// APGDConfT uses Auto-PGD to maximise the confidence in one wrong class after another.
 	APGDConfT Method = "apgd-conf-t"
-	// SquareConf maximises the confidence in a wrong class by random squares.
+	// SquareConf uses random squares to maximise the confidence in a wrong class.
 	SquareConf Method = "square-conf"
 	// AAConf is the AutoAttack of Stutz et al., which attacks confidences.
 	AAConf Method = "aa-conf"
@@ -60,7 +60,7 @@ type definition struct {
 	norms     []Norm
 	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error
-	preset    []Stage // the attacks of a preset, for which the field 'run' is nil
+	preset    []Stage // the attacks of a preset; a preset leaves the field 'run' nil
 	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
 	// already gets wrong.
 	confidence bool
@@ -102,7 +102,7 @@ var definitions = []definition{
 		preset: []Stage{{APGDConf, 1000}, {APGDConfT, 1000}, {SquareConf, 5000}}},
 }
 
-// Methods lists all attacks.
+// Methods lists all attacks and presets.
 var Methods = choice.Of("attack", names()...).Describe(func(m Method) string { return m.definition().what })
 
 func names() []Method {
@@ -113,11 +113,12 @@ func names() []Method {
 	return all
 }
 
-// definition returns the definition of an attack or a preset. The method must be one of Methods.
+// definition returns the definition of an attack or a preset. The method must be one of Methods or a SmoothedMethod.
+// The definition of a SmoothedMethod holds only the name.
 func (m Method) definition() definition {
 	i := slices.IndexFunc(definitions, func(d definition) bool { return d.name == m })
 	if i < 0 {
-		return definition{name: m} // a SmoothedMethod
+		return definition{name: m} // the method is a SmoothedMethod
 	}
 	return definitions[i]
 }

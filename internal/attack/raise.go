@@ -39,9 +39,9 @@ func (s *Search) raise(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// autoRaise maximises the largest probability of a class other than the label by Auto-PGD, from Restarts random starts.
-// With Targets it maximises the probability of one target class after another. The AutoAttack of Stutz et al. calls
-// these attacks apgd-conf and apgd-conf-t. As in that AutoAttack, the length of the first step is .05ε.
+// autoRaise uses Auto-PGD to maximise the largest probability of a class other than the label. It begins at Restarts
+// random starts. With Targets it maximises the probability of one target class after another. The AutoAttack of Stutz
+// et al. calls these attacks apgd-conf and apgd-conf-t. As in that AutoAttack, the length of the first step is .05ε.
 func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {
@@ -56,7 +56,7 @@ func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 // confFirstStep is the length of the first step of autoRaise as a share of ε.
 const confFirstStep = .05
 
-// squareRaise maximises the largest probability of a class other than the label by random squares.
+// squareRaise uses random squares to maximise the largest probability of a class other than the label.
 func (s *Search) squareRaise(ctx context.Context, targets []*target) error {
 	lowered := func(scores []float32, label int) float64 { return -s.other(scores, label) }
 	return s.walk(ctx, targets, lowered, func(w *walk, x, scores []float32) (bool, error) {
@@ -115,8 +115,9 @@ func (s *Search) other(scores []float32, y int) float64 {
 	return most
 }
 
-// raising is one ascent on one example. The ascent raises its value, which is the logarithm of the largest probability
-// of a wrong class. If a step would lower the value, the ascent does not take the step, and the next steps are shorter.
+// raising is one ascent on one example. The value of an input is the logarithm of the largest probability of a wrong
+// class. The ascent moves to inputs of larger value. If a step would lower the value, the ascent does not take the
+// step, and the next steps are shorter.
 type raising struct {
 	*Search
 	*target
@@ -145,8 +146,8 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe continues from x or, if the value is smaller at x, from c.at. observe ignores its second argument, the loss,
-// because the value c.here is more accurate.
+// observe continues from x, or from c.at if the value at x is smaller than the value at c.at. observe ignores its
+// second argument, the loss, because the value c.here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {
 		c.at, c.value, c.unit = append(c.at[:0], c.x...), c.here, make([]float32, len(gradient))
