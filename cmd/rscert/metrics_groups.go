@@ -24,11 +24,11 @@ type metricGroups struct {
 type metricGroup struct {
 	predictions.RowGroup
 	N             int     `json:"n"`
-	EffectiveSize float64 `json:"effective_sample_size,omitempty"` // of the weights
+	EffectiveSize float64 `json:"effective_sample_size,omitempty"` // effective sample size of the weights
 	calibration
 }
 
-// worstMetric is the worst value of a metric in any group.
+// worstMetric is the worst value of a metric among all groups.
 type worstMetric struct {
 	Group predictions.RowGroup `json:"group"`
 	// Estimate is the value of the worst group. If the interval of each group is exact, Estimate also has an interval
@@ -56,9 +56,9 @@ var groupMetrics = []groupMetric{
 	{"top_label_nll", "", false, func(c calibration) *estimate { return c.TopLabelNLL }},
 }
 
-// measureGroups computes the metrics of the groups of the predictions p. The table t holds the rows of p. It is nil if
-// the predictions are votes of a run. If there are clusters, each group keeps one row of each cluster that has rows in
-// the group.
+// measureGroups computes the metrics of each group of the predictions p. The table t holds the rows of p. If the
+// predictions are votes of a run, t is nil. If there are clusters, each group keeps only one of its rows from each
+// cluster.
 func measureGroups(
 	ctx context.Context, s streams, path string, p *calib.Predictions, clusters *rowClusters, t *table.Table, o metricsOptions,
 ) (*metricGroups, error) {
@@ -137,7 +137,7 @@ func (m groupMetric) worst(groups []metricGroup) *worstMetric {
 	return &worstMetric{groups[at].RowGroup, newEstimate(worst)}
 }
 
-// print prints a row for each group, and the worst groups.
+// print prints a table with a row for each group, and then the worst group for each metric.
 func (g *metricGroups) print(w io.Writer, level float64) error {
 	if g == nil {
 		return nil

@@ -94,9 +94,9 @@ func holdsVotes(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
 }
 
-// findMeanScores returns the path of a run's bounds.csv, and one of the radii in this file. At every radius, bounds.csv
-// has the same mean scores without attack, so one radius is enough. The path is "" if metrics should use the vote
-// shares.
+// findMeanScores returns the path of a run's bounds.csv, and one of the radii in this file. The mean scores without
+// attack are the same at every radius, so one radius is enough. The path is "" if the command 'metrics' should use the
+// vote shares.
 func findMeanScores(ctx context.Context, s streams, path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {

@@ -30,7 +30,7 @@ type rejectionOptions struct {
 	models   string
 }
 
-// rejectionFlags adds the flags to the command 'metrics'.
+// rejectionFlags adds the flags of rejectionOptions to the command 'metrics'.
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
 	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions without attack; they determine a confidence threshold, and the command reports the test error of the answers that reach the threshold; "+

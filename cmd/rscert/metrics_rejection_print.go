@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// rejection holds the test errors of a classifier that answers only above a threshold. The first TPR determines this
-// threshold.
+// rejection holds the test errors of a classifier that answers only above a threshold. The first value of --tpr
+// determines this threshold.
 type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`
@@ -27,7 +27,7 @@ type rejection struct {
 
 // thresholdErrors holds the errors at several thresholds.
 type thresholdErrors struct {
-	Sound         bool             `json:"sound"` // always false: attacks bound no error
+	Sound         bool             `json:"sound"` // always false: an error under some attacks is not a bound
 	Attacks       []string         `json:"attacks,omitempty"`
 	Split         *thresholdSplit  `json:"split,omitempty"`
 	ThresholdRows int              `json:"threshold_rows,omitempty"` // number of rows used to choose the thresholds
@@ -44,7 +44,8 @@ type thresholdSplit struct {
 	Seed  uint64  `json:"seed"`
 }
 
-// thresholdPoint holds the errors at one threshold. For the robust error, the worst of all attacks counts in each row.
+// thresholdPoint holds the errors at one threshold. The embedded attackErrors are about the worst case of all attacks
+// on each row, and ByAttack is about each attack alone.
 type thresholdPoint struct {
 	TPR           *float64      `json:"tpr,omitempty"` // the value of --tpr that gave this threshold, or nil
 	Threshold     float64       `json:"threshold"`
@@ -106,7 +107,7 @@ func (p thresholdPoint) name() string {
 	return fmt.Sprintf("τ = %g", p.Threshold)
 }
 
-// first returns the errors at the threshold of the first TPR, or nil without a TPR.
+// first returns the errors at the threshold for the first value of --tpr, or nil if no value of --tpr was used.
 func (r *thresholdErrors) first() *rejection {
 	if r == nil || len(r.Points) == 0 || r.Points[0].TPR == nil {
 		return nil
@@ -210,7 +211,7 @@ func (j *rejection) print(w io.Writer) {
 
 // modelErrors is what 'rscert metrics --models' prints.
 type modelErrors struct {
-	Sound  bool         `json:"sound"` // always false: attacks bound no error
+	Sound  bool         `json:"sound"` // always false: an error under some attacks is not a bound
 	Models []modelError `json:"models"`
 }
 
@@ -220,8 +221,9 @@ type modelError struct {
 	thresholdErrors
 }
 
-// attackTable returns a table of errors with a row for each attack. It has columns for each threshold of each model. The
-// first row has clean errors, and the last row has the errors under the worst case of all attacks.
+// attackTable returns a table of errors with a row for each attack. It has columns for each threshold of each model.
+// The first row has the clean errors. If there are several attacks, the last row has the errors in the worst case of
+// all attacks.
 func attackTable(models []modelError) report.Table {
 	t := report.Table{Columns: []report.Column{report.TextColumn("attack")}}
 	var names []string

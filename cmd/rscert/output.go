@@ -44,7 +44,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 	return nil
 }
 
-// written is a file that a flag asks for.
+// The type 'written' holds the path of an output file and the flag that asks for this file.
 type written struct{ flag, path string }
 
 // writtenBy returns the files of a flag, which the user may have repeated.

@@ -82,7 +82,8 @@ func plantedFolders(t *testing.T) (folders [2]string, ran string) {
 	return folders, ran
 }
 
-// absolutePython returns a folder outside the current folder that contains only the system's python3.
+// absolutePython returns a folder that contains only a link to the system's python3. This folder is outside the current
+// folder.
 func absolutePython(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -36,7 +36,7 @@ func (p preset) values() map[string][]string {
 	flags := map[string][]string{
 		"method": {"clopper-pearson"}, "class": {"predicted"}, "n0": {"100"}, "n": {"100000"}, "alpha": {"0.001"},
 	}
-	if p == emde2025 { // section 5.1 and appendix (12)
+	if p == emde2025 { // section 5.1, and equation (12) in the appendix
 		maps.Copy(flags, map[string][]string{
 			"confidence-radii": {"0,0.05,0.1,0.15,0.2,0.25,0.5,0.75,1,1.5,2,2.5"}, "confidence": {"standard"}, "confidence-bound": {"hoeffding"},
 		})

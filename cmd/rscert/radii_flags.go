@@ -11,7 +11,7 @@ import (
 )
 
 // radii is the value of a flag that takes a list of radii. The user separates the radii by commas or repeats the flag.
-// Each radius counts once.
+// A repeated radius counts once.
 type radii struct {
 	values    *[]float64
 	ascending bool // sort the radii; false: keep the user's order

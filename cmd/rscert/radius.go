@@ -236,7 +236,7 @@ func (o radiusOptions) check(paths []string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, paths...)
 }
 
-// grid returns all settings with which the command computes certificates.
+// grid returns the settings of all certificates that the command computes.
 func (o radiusOptions) grid(path string) (run.RecertificationGrid, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

@@ -41,9 +41,9 @@ type reportOptions struct {
 	curve       curves.Curve
 	look        curves.Options
 	byModel     byModelOptions
-	// choices is the number of runs among which the user may choose by the results. It also counts the points of a
-	// sweep that have not begun. Otherwise the number would depend on the results, because the user may have stopped
-	// the sweep after seeing some of them. The bounds would then be invalid.
+	// choices is the number of runs from which the user may choose one by its results. It also counts the points of a
+	// sweep that have not begun. The user may have stopped the sweep because of its first results. Without the points
+	// that have not begun, the number would depend on the results, and the bounds would be invalid.
 	choices int
 }
 

@@ -12,7 +12,7 @@ import (
 // each run.
 type projectionOptions struct {
 	rows, cols []string
-	value      gate.Requirement // names a quantity; it has no bound
+	value      gate.Requirement // a requirement that names a quantity but has no bound
 	text       string           // the text of --value
 }
 

@@ -74,7 +74,7 @@ func (s streams) console(quiet bool) experiment.Console {
 		note = func(param.Text) {}
 	}
 	return experiment.Console{
-		Warn: func(w warning.Warning) { _ = s.warn(w) }, // --strict cancels the context of the command
+		Warn: func(w warning.Warning) { _ = s.warn(w) }, // the error is not needed: --strict cancels the context
 		Note: note, Progress: s.progress(quiet),
 	}
 }

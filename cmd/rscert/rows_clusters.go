@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// clusterOptions is the flag --cluster. It names the column that says to which cluster a row belongs.
+// clusterOptions is the flag --cluster. The flag names the column that holds the cluster of each row.
 type clusterOptions struct {
 	column   string
 	set      bool // the flag is on the command line
@@ -153,7 +153,7 @@ func (c *rowClusters) keepAll(n int) []int {
 	return kept
 }
 
-// keep keeps one of the given rows of each cluster, or all given rows if there are no clusters.
+// keep chooses, among the given rows, one row of each cluster. If there are no clusters, it returns all given rows.
 func (c *rowClusters) keep(rows []int) []int {
 	if c == nil {
 		return rows

@@ -62,13 +62,15 @@ func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float
 	return warnOfSuspicions(s, path, p.Quantity, calib.Suspicions(p, auroc))
 }
 
-// warnOfSample is warnOfPredictions for a sample of the scores of a table.
+// warnOfSample warns if the rows of a table look like copies of each other, or if the labels and scores look like a
+// mistake. The argument 'sample' holds the scores and labels to test.
 func warnOfSample(s streams, path string, t *table.Table, scores predictions.Scored, sample *calib.Sample) error {
 	if err := warnOfCopies(s, path, sample); err != nil {
 		return err
 	}
 	found := sample.Suspicions(scores.Quantity())
-	if scores.Columns[0] != "score" || len(scores.Unused) > 0 { // then the table can have a column for each class
+	// The table can have a column for each class, unless its only scores are in the column 'score'.
+	if scores.Columns[0] != "score" || len(scores.Unused) > 0 {
 		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 			found = append(found, calib.SuspectLabels(label, classes)...)
 		}

@@ -139,7 +139,7 @@ const minToken = 16
 func (o *serveOptions) settle(f *pflag.FlagSet) (err error) {
 	p, c := &o.plan, &o.config
 	if p.Conformal != "" && !f.Changed("batch") {
-		p.Spec.Batch = 0 // 0: the batch size of the calibration, because it can change the last bits of scores
+		p.Spec.Batch = 0 // 0: the calibration's batch size; another size can change the last bits of scores
 	}
 	if p.Run == "" {
 		return badInputf("--run is missing")
@@ -234,7 +234,7 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 // megabytes. So with Go's default of 100, the collector would run several times a second under load.
 const servingGC = 400
 
-// collectLess sets servingGC, unless the environment sets GOGC.
+// collectLess tells the garbage collector to use servingGC, unless the environment sets GOGC.
 func collectLess() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(servingGC)

@@ -151,9 +151,9 @@ func ownSeconds(t *testing.T) float64 {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
 }
 
-// load runs a client for each asker, all at the same time, and adds its measurements to the figures. If the first asker
-// is nil, all clients ask over HTTP. The argument 'hostile' is the share of hostile requests. The server must answer
-// every other request. The function returns the samples per second.
+// load runs a client for each asker, all at the same time, and adds the measurements to f. If the first asker is nil,
+// all clients ask over HTTP. The argument 'hostile' is the share of hostile requests. The server must answer all
+// requests that are not hostile. The result is the number of samples per second.
 func (f *figures) load(
 	t *testing.T, s *served, askers []asker, length time.Duration, hostile float64, attack func(*rand.Rand),
 ) float64 {

@@ -33,8 +33,8 @@ type settingSource interface {
 	took(flags []string)
 }
 
-// takeSettings sets the flags that are not on the command line to the values in the command's sources of settings. It
-// prints which flags it has set.
+// takeSettings reads the command's sources of settings, and sets flags to the values that it finds there. A flag that
+// is on the command line keeps its value. The function prints which flags it has set.
 func takeSettings(cmd *cobra.Command, s streams) error {
 	for _, name := range settingFlags {
 		f := cmd.Flags().Lookup(name)
@@ -94,8 +94,8 @@ func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
 	return taken, nil
 }
 
-// of returns the values of a flag. If a list of values makes a sweep, the result is one value: the list joined by
-// commas.
+// The method 'of' returns the values of a flag. If a list of values makes a sweep, the result is one value: the list
+// joined by commas.
 func (s settings) of(f *pflag.Flag) []string {
 	values := s.values[f.Name]
 	if len(values) > 1 && takesList(f) {
@@ -117,7 +117,7 @@ func isDefault(f *pflag.Flag, value string) bool {
 	return value == f.DefValue || "["+value+"]" == f.DefValue
 }
 
-// repeats reports whether a flag may be given several times. Each time then adds a value.
+// repeats reports whether a flag takes several values, one each time that the user gives the flag.
 func repeats(f *pflag.Flag) bool {
 	switch inner(f).(type) {
 	case pflag.SliceValue, requirementList, models:

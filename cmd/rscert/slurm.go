@@ -182,7 +182,7 @@ func (o slurmOptions) check(options []string) error {
 	return nil
 }
 
-// newArray describes the array of a command line, without its seed.
+// newArray returns the job array for the flags of the commands 'slurm' and 'certify'. The caller must set its seed.
 func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Array, err error) {
 	a = &cluster.Array{Shards: o.shards, Points: certify.points, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
 	if a.Out, err = filepath.Abs(certify.out); err != nil {
@@ -197,8 +197,8 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
-// resumeArray loads the array that was started in a.Out. It returns an error if the array a has other settings, so that
-// it cannot continue the loaded array. It returns nil if no array was started in a.Out.
+// resumeArray loads the array that was started in a.Out. If the array a has other settings than the loaded array, it
+// returns an error. If no array was started in a.Out, it returns nil.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)
 	if errors.Is(err, fs.ErrNotExist) {

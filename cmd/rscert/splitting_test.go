@@ -17,7 +17,7 @@ import (
 )
 
 // splitting holds the flags for noise of the law 'splitting'. If the data are bytes, a run with these flags evaluates
-// the model W = 128 times for each example.
+// the model 128 times for each example (W = 128).
 var splitting = []string{"--law", "splitting", "--sigma", "0.25098039215686274", "--seed", "3", "--quiet"}
 
 // rscertFor returns a function that runs the program and returns what it prints.

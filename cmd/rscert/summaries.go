@@ -105,7 +105,7 @@ func writeNorms(w io.Writer, s certify.Summary) error {
 	return nil
 }
 
-// writeClasses prints a table by class for each summary that has one.
+// writeClasses prints a table for each summary that has results by class. The table has a row for each class.
 func writeClasses(w io.Writer, summaries ...certify.Summary) error {
 	for _, s := range summaries {
 		if len(s.Classes) == 0 {

@@ -14,7 +14,8 @@ func warnUnbound(s streams, path string, run *runfolder.Run) error {
 	return warnChosen(s, path, run)
 }
 
-// warnUnboundFile calls warnUnbound for the run at a path, or for the run of the file at this path.
+// warnUnboundFile calls warnUnbound if path is a run folder, a file that belongs to a run, or a file of votes. For
+// other files it does nothing.
 func warnUnboundFile(s streams, path string) error {
 	if !holdsVotes(path) && !runfolder.Owns(path) {
 		return nil

@@ -155,8 +155,8 @@ func (s *Study) unseenGroups(rows calib.BoundRows) int {
 }
 
 // countOthers counts the examples that have rows outside a group. The argument 'members' holds the rows of the group.
-// If the rows have no indices, it counts the other rows at each radius, and returns the largest count. The number of
-// examples is at least this count.
+// If the rows have no indices, countOthers counts the rows outside the group at each radius, and returns the largest
+// count. The number of examples is at least this count.
 func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	seen, atRadius := map[float64]bool{}, map[float64]int{}
 	most := 0

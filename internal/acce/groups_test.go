@@ -192,7 +192,7 @@ func TestByGroupCoverage(t *testing.T) {
 		for i := range sampled {
 			g := i % groups
 			fails := r.Float64() < alpha
-			if !fails && i%5 > 0 { // if its bounds hold, only every fifth example has a row
+			if !fails && i%5 > 0 { // of the examples whose bounds hold, only every fifth has a row
 				continue
 			}
 			listed[g]++

@@ -169,7 +169,7 @@ type Certified struct {
 	// ExamplesAssumed says that the number of sampled examples is unknown. The study then assumes that the table holds
 	// all of them.
 	ExamplesAssumed bool     `json:"examples_assumed,omitempty"`
-	Failures        int64    `json:"failures"` // at most Failures bounds fail
+	Failures        int64    `json:"failures"` // the largest number of bounds that fail
 	CBS             float64  `json:"cbs"`
 	CCE             *float64 `json:"cce,omitempty"`
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
