@@ -17,11 +17,11 @@ import (
 // c that A_k does not refute at level w_k·δ₁.
 //
 // Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is convex
-// in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) has two values, mean 0 and variance
-// η_i(1−η_i). Of the two signs of h_i, consider the one with the larger upper value. By the lemma of bentkusTail, this
-// sign gives the larger E f, whatever the other summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E
-// f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and at most 1+c. Their mean is 0, and their
-// variance is at most β − c².
+// in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) takes one of two values. Its mean is
+// 0, and its variance is η_i(1−η_i). Of the two signs of h_i, consider the one with the larger upper value. By the
+// lemma of bentkusTail, this sign gives the larger E f, whatever the other summands are. This sign depends on η_i
+// alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and at most 1+c.
+// Their mean is 0, and their variance is at most β − c².
 //
 // The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
 // all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
@@ -75,7 +75,7 @@ func (o oneStep) withShare(w float64) oneStep {
 	return o
 }
 
-// populationBentkus does what the method 'population' does for bin means, but with Bentkus' inequality in place of
+// populationBentkus returns the same bound as o.population(a, true), except that Bentkus' inequality replaces
 // Bennett's.
 func (o oneStep) populationBentkus(a float64) float64 {
 	return o.largest(a, func(c float64) float64 {

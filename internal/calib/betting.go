@@ -8,12 +8,12 @@ import (
 // MeanInterval returns a confidence interval at level 1−α for the mean of n independent, identically distributed x(i) ∈
 // [0, 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
 //
-// Suppose that the mean is m and that each λ_i (the bet on x_i) depends only on the examples of earlier rounds. Then
-// each of the two products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so each product reaches 2/α
-// with probability ≤ α/2 (Markov). The interval contains every m at which neither product reaches 2/α. Both products
-// are monotone in m. λ_i is √(2 ln(2/α)/(n σ̂²)), where σ̂² estimates the variance. This λ_i would be the best choice
-// if σ̂² were the true variance. The upper limit for λ_i is mostStake/m in the first product and mostStake/(1−m) in the
-// second, so that no factor is below 1 − mostStake.
+// Suppose that the mean is m and that each λ_i (the bet on x_i) depends only on earlier examples. Then each of the two
+// products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so each product reaches 2/α with probability
+// ≤ α/2 (Markov). The interval contains every m at which neither product reaches 2/α. Both products are monotone in m.
+// λ_i is √(2 ln(2/α)/(n σ̂²)), where σ̂² estimates the variance. This λ_i would be the best choice if σ̂² were the true
+// variance. The upper limit for λ_i is mostStake/m in the first product and mostStake/(1−m) in the second, so that no
+// factor is below 1 − mostStake.
 //
 // The code deals the examples to rounds at random, as the seed determines. About half of the examples join the last
 // round, a quarter join the round before the last, and so on. For a round, σ̂² is the variance of the examples in the

@@ -32,10 +32,10 @@ type LowerBound struct {
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
 // of the pairs within an epoch does not matter. The code deals the pairs to epochs at random, as the seed determines.
 // Later epochs hold more pairs. Second, the code keeps only the count and the mean of s for each epoch, bin and label.
-// All s−y of these pairs lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So if the code
-// moves the pairs to the ends of the interval and keeps their mean, the sum of these logarithms can only fall. For the
-// same reason the code may then replace each X by the two nearest points of one grid on [−1, 1], weighted so that their
-// mean is X.
+// For the pairs of one epoch, bin and label, all s−y lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is
+// concave in s−y. So if the code moves the pairs to the ends of the interval and keeps their mean, the sum of these
+// logarithms can only fall. For the same reason the code may then replace each X by the two nearest points of one grid
+// on [−1, 1], weighted so that their mean is X.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -58,7 +58,7 @@ func refutedByBets(bets *[signKinds][gridCells + 1]float64, n int, delta float64
 const (
 	signBins  = 128 // largest number of bins of σ
 	signKinds = 8   // number of choices of σ, with 1, 2, 4, …, signBins bins
-	gridCells = 512 // cells for X in [−1, 1]
+	gridCells = 512 // number of cells of the grid on [−1, 1]
 	// A bin is divided into offsetUnits units, and the position of a score in its bin is a whole number of these units.
 	offsetUnits = 1 << 32
 )
@@ -149,8 +149,8 @@ func guessSign(n, sum float64) float64 {
 	return max(-1, min(1, sum/(0.5*math.Sqrt(n))))
 }
 
-// placePairs moves X = σ(s−y) of a bin's pairs to the grid: first to the ends of the bin, then to the nearest grid
-// points on either side. Both moves keep the mean.
+// placePairs computes X = σ(s−y) for the pairs of a bin and puts X on the grid. It first moves each s to the two ends
+// of the bin, and then each X to the nearest grid points on either side. Both moves keep the mean.
 func placePairs(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
 	for label, t := range e[at] {
 		if t.count == 0 {

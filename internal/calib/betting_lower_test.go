@@ -89,8 +89,8 @@ func TestBettingLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// If m is the true error, the wealth (see logWealth) is at most 1 on average. The laws include laws of calibrated
-// scores, for which s − η(s) is 0.
+// If m is the true error, the wealth (see logWealth) is at most 1 on average. Two of the four distributions of pairs
+// (s, y) are calibrated: s − η(s) is 0.
 func TestBettingWealthIsFair(t *testing.T) {
 	const n, trials = 60, 200
 	for _, l := range []pairLaw{pairLaws()[4], pairLaws()[18], pairLaws()[20], pairLaws()[13]} {

@@ -85,7 +85,8 @@ func (s *WeightedSample) residual(i int) (at int, z float64) {
 	return min(int(score*signBins), signBins-1), s.share[i] * (score - float64(label))
 }
 
-// guessSigns returns σ in each of the narrowest bins, for each choice of σ.
+// guessSigns computes the signKinds functions σ. It returns the value of each function in each of the signBins
+// narrowest bins.
 func (s *WeightedSample) guessSigns(past *[signBins]pastResiduals) (sigma [signKinds][signBins]float64) {
 	for kind := range signKinds {
 		width := signBins >> kind

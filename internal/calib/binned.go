@@ -72,7 +72,7 @@ func newBin(points []uint64, from, to int, level uint8) bin {
 	return b
 }
 
-// partitions returns the number of partitions of n points into 1, 2, 4, … bins of at least four points.
+// partitions returns how many partitions a sample of n points gets. They have 1, 2, 4, … bins of at least four points.
 func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
 
 const uncut = math.MaxUint8

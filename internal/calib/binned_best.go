@@ -11,10 +11,10 @@ import "math"
 // = CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with probability at most w(c)δ
 // + (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is not refuted.
 //
-// w(c) is constant in each range of bestRanges, and it is small for large c. For a value c, one of the two bounds is
-// likely to be the smaller one if CE is near c, and this bound gets most of δ. If c is far above CE, the other bound
-// can refute c with its small part of δ. In the range (low, high], the largest value that is not refuted is min(Q, B,
-// high), if this is above low.
+// w(c) is constant in each range of bestRanges, and it is small for large c. If one of the two bounds is likely to be
+// the smaller one for CE near c, this bound gets most of δ. Otherwise each bound gets half of δ. If c is far above CE,
+// even a bound with a small part of δ can refute c. In the range (low, high], the largest value that is not refuted is
+// min(Q, B, high), if this is above low.
 //
 // The field OfSample of the result combines the fields OfSample of the two bounds in the same way. This is valid
 // because the error of the sample is a fixed number, too, given the scores.
@@ -51,9 +51,9 @@ type bestRange struct{ low, quadratic float64 }
 
 // bestRanges returns the ranges of BinnedBest for n scores. The range with the largest values comes first and ends at
 // 1. Each other range ends where the range before it begins. If CE is larger than a small multiple of n^{−2/5},
-// BinnedBentkus is nearly always the smaller bound. For smaller CE, this depends on n and on the distribution of the
-// scores. With few scores, BinnedQuadratic is hardly ever the smaller bound. With many scores, it is nearly always the
-// smaller bound.
+// BinnedBentkus is nearly always the smaller bound. For smaller CE, n and the distribution of the scores decide which
+// bound is smaller. With few scores, BinnedQuadratic is hardly ever the smaller bound. With many scores, it is nearly
+// always the smaller bound.
 func bestRanges(n float64) []bestRange {
 	const few, many = 300, 50_000
 	scale := math.Pow(n, -0.4)
@@ -67,8 +67,8 @@ func bestRanges(n float64) []bestRange {
 	return []bestRange{large, {1.75 * scale, 0.5}, {0, 0.8}}
 }
 
-// keeps reports whether the range contains values at or below the argument 'bound'. The bound does not refute these
-// values.
+// keeps reports whether the range contains values that the argument 'bound' does not refute. These are the values at or
+// below 'bound'.
 func (r bestRange) keeps(bound float64) bool { return bound > r.low || r.low == 0 }
 
 // bound returns the smaller of the two bounds at their levels in the range. If BinnedBentkus refutes the whole range,

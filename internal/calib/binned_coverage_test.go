@@ -126,8 +126,9 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 	return missed
 }
 
-// checkBinnedCoverage simulates every law, with trials[n] samples of n pairs. It fails if statements are false
-// significantly more often than δ allows, and it logs the largest shares of false statements, divided by δ.
+// checkBinnedCoverage simulates every law, with trials[n] samples of n pairs. It fails if a kind of statement is false
+// significantly more often than δ allows. For each kind it logs the share of false statements, divided by δ, for the
+// law with the largest share.
 func checkBinnedCoverage(t *testing.T, trials map[int]int) {
 	t.Helper()
 	for _, delta := range []float64{0.5, 0.2, 0.05} {
@@ -138,8 +139,8 @@ func checkBinnedCoverage(t *testing.T, trials map[int]int) {
 				for _, l := range pairLaws() {
 					for what, missed := range l.misses(t, n, trials[n], delta) {
 						worst[what] = max(worst[what], float64(missed)/float64(trials[n])/delta)
-						// An exact binomial test at level 10⁻⁶ practically never raises a false alarm, and it detects a
-						// failure rate of three times δ.
+						// An exact binomial test at level 10⁻⁶ practically never raises a false alarm. With 600 samples
+						// and δ ≤ 0.2 it almost surely detects a failure rate of 3δ.
 						if tooMany(missed, trials[n], delta) {
 							t.Errorf("%s, n %d: %s is false in %d of %d samples", l.name, n, what, missed, trials[n])
 						}
@@ -195,8 +196,9 @@ func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	return NewSample(score, label)
 }
 
-// checkSecondOrderCoverage counts how often the bound of BinnedLipschitz is below the true error. The samples must be
-// so large that BinnedLipschitz may fit lines.
+// checkSecondOrderCoverage fails if the bound of BinnedLipschitz is below the true error significantly more often than
+// δ allows, or if fewer than half of the bounds come from fitted lines. BinnedLipschitz fits lines only if n is at
+// least secondOrderFrom.
 func checkSecondOrderCoverage(t *testing.T, n, trials int) {
 	t.Helper()
 	const h, delta = 1.0 / 16, 0.5

@@ -6,8 +6,8 @@ import (
 
 // BinnedQuadratic returns an upper bound on the calibration error under the assumption of BinnedVariation. Near
 // calibration the distance between the bound and the error is of order n^{−2/5}, compared with n^{−1/3} for
-// BinnedVariation. The reason is that BinnedQuadratic tests the squared gaps of all bins together. For larger errors
-// BinnedVariation is better.
+// BinnedVariation. The reason is that one statistic, X, covers the squared gaps g² of all bins together (see below).
+// For larger errors BinnedVariation is better.
 //
 // The bins b depend on the scores alone. A bin has m scores with mean s̄, and N of its labels are 1. Write η̄ for the
 // mean of η_i = η(s_i) in the bin, g = s̄−η̄, p = m/n, d_i = s_i−η_i, and V_b for the variation of η in the bin. The
@@ -25,8 +25,8 @@ import (
 // φ(R+2) = r/z·φ(R+1). −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)) is at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that
 // is |ln z| < w = arcosh(1/r). For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E
 // φ(R+Y) for the sum Y of any two labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least
-// 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. In the limit all probabilities are η̄, and Ση_i² has fallen by
-// m·var_b(η). ∎
+// 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. Repeated replacements bring all probabilities to η̄ in the
+// limit, and Ση_i² has then fallen by m·var_b(η). ∎
 //
 // 3. mean_b|d| ≤ f_b(η̄) + e_b·V_b with f_b(q) = mean_b|s_i−q|, and mean_b d² ≤ g² + (sd_b(s) + V_b·√(e_b/2))². Here
 // e_b is 2w(1−w) if one score has a share w > ½ of the bin, and ½ otherwise. The mean absolute deviation of the η_i is
@@ -40,8 +40,8 @@ import (
 // So CE ≤ (1−e^{−κR})/κ, which is about R − κR²/2. The scores are random in this step, so κ must not depend on them.
 // quadraticKappa depends on n only.
 //
-// 5. Steps 1 and 2 limit the values of η̄ and V_b that the data allow. Steps 3 and 4 bound CE in terms of η̄ and V_b.
-// For every μ ≥ 0, Lagrange's weak duality bounds R by
+// 5. Steps 1 and 2 say which values of η̄ and V_b the data allow. Steps 3 and 4 bound CE in terms of η̄ and V_b. For
+// every μ ≥ 0, Lagrange's weak duality bounds R by
 //
 //	μ(X + x/λ) + ln(1/δ_b)/(nκ) + Σ_b max_q {u_b(q) + (μ/λ) ln A_b(q)} + Σ_b J_b(V_b)
 //	u_b(q) = p[f_b(q) + ωκ((q−s̄)² + sd_b²)]
@@ -49,12 +49,13 @@ import (
 //
 // J_b is convex and J_b(0) = 0. Because V_b ≤ 1 and ΣV_b ≤ V, ΣJ_b(V_b) is at most the sum of the ⌊V⌋ largest J_b(1)
 // plus V−⌊V⌋ times the next largest. For V < 1 it is at most the largest J_b(V). The code searches for the μ with the
-// smallest bound. No union bound is needed for μ, because every μ gives a valid bound. From pathFrom scores on,
-// quadraticPath gives a second bound on R from the same steps 1 to 4. The result uses the smaller of the two bounds.
+// smallest bound. No union bound is needed for μ, because every μ gives a valid bound. If there are at least pathFrom
+// scores, quadraticPath gives a second bound on R, which also follows from steps 1 to 4. The result uses the smaller of
+// the two bounds.
 //
-// x = ln(1/0.97δ) and δ_b = 0.03δ. λ and the number of bins are the best ones for a calibrated classifier, by the
-// normal approximation of quadraticForecast. This approximation uses the scores alone. quadraticBin.peak evaluates the
-// function of q at some points, but its result bounds the function between these points too.
+// x = ln(1/0.97δ) and δ_b = 0.03δ. λ and the number of bins minimise the result of quadraticForecast, which
+// approximates the bound for a calibrated classifier. quadraticForecast uses the scores alone. quadraticBin.peak
+// evaluates the function of q at some points, but its result bounds the function between these points too.
 //
 // The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The field OfSample omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
@@ -137,8 +138,9 @@ func (s *Sample) planQuadratic(x, variation float64) quadraticPlan {
 // approximation and the μ that gives it. The argument 'excess' is X + x/λ. If N is normal with variance mσ², ln A_b =
 // −λmg²/(1+2τ) + c_b with τ = λσ² and c_b = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum over g is m(1+2τ)/(4n²μ) +
 // (μ/λ)c_b. So the sum is a/μ + μ·b with a = Σm(1+2τ_b)/4n² and b = X + (x+Σc_b)/λ. Its minimum 2√(ab) is at μ =
-// √(a/b). The forecast adds the spread of the scores in the bins. It also adds V times the largest p·e_b + μ·e_b/2,
-// because p·e_b + μ·e_b/2 is nearly J_b(1).
+// √(a/b). Because the scores of a bin differ from each other, the code replaces 2√(ab) by √(4ab+spread), where 'spread'
+// is the mean of (s_i−s̄)² over all scores. For the sum ΣJ_b(V_b) it adds V times the largest p·e_b + μ·e_b/2, because
+// J_b(1) is nearly p·e_b + μ·e_b/2.
 func quadraticForecast(bins []bin, n, lambda, excess, variation float64) (value, mu float64) {
 	a, b, spread := 0.0, excess, 0.0
 	for i := range bins {

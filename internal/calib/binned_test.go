@@ -45,8 +45,8 @@ func occurrences(x []float64, v float64) int {
 	return c
 }
 
-// oddScores holds distributions of scores without ties, with a few values, with one frequent value, and on a grid with
-// frequent small values.
+// oddScores holds distributions of scores. "uniform" has no ties, "atoms" has seven values, and "heavy" has one
+// frequent value. The scores of "coarse" lie on a grid, and small scores are more frequent.
 var oddScores = map[string]func(*rand.Rand) float64{
 	"uniform": uniform,
 	"atoms":   func(r *rand.Rand) float64 { return float64(r.IntN(7)) / 6 },
@@ -183,7 +183,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			l := 40 * math.Pow(float64(k)/800, 3)
 			scores := -math.Log(1 - c + c*math.Exp(-l))
 			if sampleOnly {
-				scores = l * c // given the sample, the |s_i − η_i| are fixed
+				scores = l * c // the scores of the sample are given, so the |s_i − η_i| are fixed
 			}
 			best = max(best, -l*a-l*l/8+scores)
 			if !means {
@@ -354,9 +354,9 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	}
 }
 
-// The test draws calibration functions η with limited derivatives. The deviation of the η_i from their mean, or from a
-// line fitted to them, is at most the remainder (see oneStep). If η is a parabola, the deviation from the line is
-// nearly equal to the remainder.
+// The test draws calibration functions η with limited derivatives. constantRemainder and variationRemainder bound the
+// deviation of the η_i from their mean. lineRemainder bounds the deviation of the η_i from their least-squares line. If
+// η is a parabola, the deviation from the line is nearly equal to lineRemainder.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0

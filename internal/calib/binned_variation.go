@@ -12,9 +12,9 @@ import (
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
-// where k runs over partitions of the sorted scores into intervals b. The partitions depend on the scores alone. ȳ_b is
-// the mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. The method
-// needs no folds and no smoother.
+// where k runs over partitions of the sorted scores into bins b. The partitions depend on the scores alone. ȳ_b is the
+// mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. The method needs
+// no folds and no smoother.
 //
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores, and let η vary by V_b within
 // the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores. So

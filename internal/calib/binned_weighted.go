@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// WeightedVariation returns an upper bound on the calibration error of a population Q, from pairs (s, y) of a
-// population P and weights. Let w = dQ/dP. Then
+// WeightedVariation returns an upper bound on the calibration error of a population Q. The data are pairs (s, y) from a
+// population P, and each pair has a weight w = dQ/dP. Then
 //
 //	CE_Q = E_Q|s − η_Q(s)| = E_P|g(s)|,  g(s) = E_P[w(s−y) | s],  η_Q(s) = E_P[wy | s]/E_P[w | s],
 //

@@ -21,7 +21,7 @@ type Bound struct {
 	// OfSample is a bound on the error of the scores in the sample, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta.
 	// It is 0 if the method has no such bound.
 	OfSample float64 `json:"of_sample,omitempty"`
-	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
+	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound is true
 	Sound    bool    `json:"sound"`
 	Terms    Terms   `json:"terms"`
 	// Chosen holds, by name, the parameters that the method chose, for example the number of bins.
@@ -46,7 +46,7 @@ type Term struct {
 // Terms are the summands of a bound. They are written as one JSON object, in order.
 type Terms []Term
 
-// Get returns the named term, or 0 if there is none.
+// Get returns the value of the term with this name, or 0 if there is no such term.
 func (t Terms) Get(name string) float64 {
 	for _, term := range t {
 		if term.Name == name {

@@ -38,9 +38,9 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 // Unwrap returns Err.
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
-// Parts returns the number of bounds that Compute computes. These are an upper bound for each method and the lower
-// bound. The weighted lower bound is added if a method uses the weights of all rows, and the curve is added if Curve is
-// set. The curve counts once, because its bounds hold in all bins together.
+// Parts returns the number of bounds that Compute computes. Each method counts as one bound, and the lower bound is one
+// more. The weighted lower bound is one more if a method uses the weights of all rows. The curve is one more if Curve
+// is set. It counts once, because its bounds hold in all bins together.
 func (p BoundPlan) Parts() int {
 	parts := len(p.Methods) + 1
 	if p.usesWeights() {

@@ -18,8 +18,8 @@ type Decomposition struct {
 	Within      float64 `json:"within_bins"`
 }
 
-// DecomposeBrier splits the Brier score in the argument 'brier' into its terms. The argument 'bins' holds the bins of
-// the confidences that have this score.
+// DecomposeBrier splits a Brier score into its terms. The argument 'brier' is the score, and the argument 'bins' holds
+// the bins of the predictions with this score.
 func DecomposeBrier(bins []Bin, brier float64) Decomposition {
 	var d Decomposition
 	d.add(bins)

@@ -45,8 +45,8 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 // The test averages four numbers. Three of them use products over all bins: with equal signs in all bins (for over- or
 // underconfidence as a whole), with opposite signs above and below ½, and with a separate sign for each bin. The fourth
 // is the mean of E_m over the bins. Each of the four is itself an average over signs and over a grid of λ that depends
-// only on the V_m. The p-value is the reciprocal of the average, and at most 1 (Markov). It is NaN if the predictions
-// have weights.
+// only on the V_m. By Markov's inequality the reciprocal of the average is a p-value. If the reciprocal is above 1, the
+// p-value is 1. It is NaN if the predictions have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()

@@ -151,9 +151,9 @@ func TestCBSBadIntervals(t *testing.T) {
 	}
 }
 
-// MeanWithFailures and CCEWithFailures round up twice: the share of failures, and the sum of value and share. So the
-// result is never below the exact sum. The result has the same bits as a formula that takes the next larger float64
-// after each of these two operations.
+// MeanWithFailures and CCEWithFailures return a sum of a value and a share of failures (or twice this share). Both the
+// share and the sum are rounded up. So the result is never below the exact sum. The result has the same bits as a
+// formula that takes the next larger float64 after the division for the share and again after the sum.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
@@ -226,7 +226,7 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 }
 
 // checkRoundedUp checks that 'got' is not below 'exact' and is at most three units in the last place above it. If
-// 'exact' is above 1, 'got' must be 1.
+// 'exact' is 1 or more, 'got' must be 1.
 func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	t.Helper()
 	if exact.Cmp(big.NewRat(1, 1)) >= 0 {
@@ -245,8 +245,8 @@ func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	}
 }
 
-// MeanWithFailures rounds up both the share of failures and the sum. So the result is not below the exact result, and
-// at most two units in the last place above it.
+// The share of failures is rounded up, and MeanWithFailures rounds up the sum of the mean and this share. So the result
+// is not below the exact result, and at most three units in the last place above it.
 func TestMeanWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	for range 2000 {

@@ -51,9 +51,10 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 //
 // The given rows may be a part of all rows, if the choice of a row depends only on the values of the rows of its
 // cluster. Then let C_k be the given rows of cluster k. Whether a cluster has a given row depends on this cluster
-// alone. So the clusters with given rows are, given their number, independent draws from the clusters that have such
-// rows. The proof holds for them. Suppose that a bound fails with probability at most δ for every number of independent
-// rows. Then it also fails with probability at most δ for the random number of kept rows.
+// alone. Let L be the number of clusters with a given row. Conditional on L, these clusters are independent draws from
+// the distribution of clusters that have a given row. The proof holds for them. Suppose that a bound fails with
+// probability at most δ for every number of independent rows. Then it also fails with probability at most δ for the
+// random number of kept rows.
 func (c Clusters) KeepOne(rows []int) []int {
 	first := make([]int, c.count) // 1 + the kept row of each cluster, or 0
 	for _, i := range rows {

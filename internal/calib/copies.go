@@ -9,13 +9,14 @@ import (
 // LooksCopied reports whether rows with equal scores have equal labels so often that they are hardly independent, for
 // example because rows were copied. All bounds, intervals and tests need independent rows.
 //
-// Consider the sets of at least two equal scores. Suppose that the labels are independent. Two rows of set g then have
-// different labels with probability 2η_g(1−η_g). A row of g and a row of the next set g′ have different labels with
-// probability η_g(1−η_g′) + η_g′(1−η_g) = η_g(1−η_g) + η_g′(1−η_g′) + (η_g−η_g′)². Add up each of these two
-// probabilities over the sets. The two sums differ by at most Σ(η_g−η_g′)² plus the contribution of one set.
-// Σ(η_g−η_g′)² is at most the total variation of η. If the sum over pairs within sets is far below the sum over pairs
-// of neighbouring sets, some rows are copies. LooksCopied allows a total variation of 10. It tests at a level of 10⁻⁶
-// as if the sums were counts. It does not detect copies if all copied rows have the same label.
+// Rows with equal scores form a set; consider the sets of at least two rows. Let η_g be the probability of label 1 in
+// set g. If the labels are independent, two rows of set g have different labels with probability 2η_g(1−η_g). A row of
+// g and a row of the next set g′ have different labels with probability η_g(1−η_g′) + η_g′(1−η_g) = η_g(1−η_g) +
+// η_g′(1−η_g′) + (η_g−η_g′)². Add up each of these two probabilities over the sets. The two sums differ by at most
+// Σ(η_g−η_g′)² plus the contribution of one set. Σ(η_g−η_g′)² is at most the total variation of η. If the sum over
+// pairs within sets is far below the sum over pairs of neighbouring sets, some rows are copies. LooksCopied allows a
+// total variation of 10. It compares the two sums by a binomial test at level 10⁻⁶, as if they were counts. It does not
+// detect copies if all copied rows have the same label.
 func LooksCopied(s *Sample) bool {
 	const variation, level = 10, 1e-6
 	within, across := s.disagreements()
@@ -27,9 +28,9 @@ func LooksCopied(s *Sample) bool {
 	return total.CDF(math.Ceil(within)) < level
 }
 
-// disagreements returns two sums over the sets of at least two equal scores. For each set, a sum has one term: the
-// share of pairs of rows with different labels. In the sum 'within', both rows of a pair come from the set. In the sum
-// 'across', one row comes from the set, and the other row comes from the set before it.
+// disagreements returns two sums over the sets of at least two equal scores. Each sum has one term for each set: the
+// share of pairs in which the two rows have different labels. In the sum 'within', both rows of a pair come from the
+// set. In the sum 'across', one row comes from the set, and the other row comes from the set before it.
 func (s *Sample) disagreements() (within, across float64) {
 	before := math.NaN()
 	for a := 0; a < s.N(); {

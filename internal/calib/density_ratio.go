@@ -27,16 +27,16 @@ type RatioFit struct {
 type Ratios struct {
 	Weight  []float64 // for each row of the source, in [0, Bound]
 	Clipped int       // number of weights that were lowered to Bound
-	// Before and After compare the mean of each feature in the source with its mean in the target. Each of them is the
-	// largest difference over the features, in units of the feature's standard deviation over both samples. For After,
-	// the means of the source are weighted.
+	// The fields Before and After say how much the means of the features differ between source and target. Each of the
+	// two is the largest difference over the features, in units of the feature's standard deviation over both samples.
+	// Before uses the means of the source without weights, and After uses its weighted means.
 	Before, After float64
 }
 
 // EstimateRatios estimates dQ/dP at the rows of a sample of P (the source) from a sample of Q (the target). A logistic
 // regression on the features tells the two samples apart. Let o(x) be the odds of the target according to this
 // regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q if the regression was fitted on n_P rows of P and n_Q rows of
-// Q. Every ratio comes from a regression that was fitted on the other folds.
+// Q. The ratio of a row comes from a regression that was fitted without the row's fold.
 //
 // The regression is right only under two conditions. The logarithm of the ratio must be linear in the features, and the
 // features must explain the whole difference between P and Q. No amount of data gives a bound on the error of the
@@ -174,7 +174,7 @@ func allBelow(x []float64, limit float64) bool {
 }
 
 // loss returns the penalised mean negative log-likelihood, and writes its gradient to the argument 'gradient' unless
-// this is nil.
+// 'gradient' is nil.
 func (d *discriminator) loss(gradient, beta []float64) float64 {
 	clear(gradient)
 	n, sum := d.count[0]+d.count[1], 0.0

@@ -27,7 +27,7 @@ func (e Edge) Brackets() string {
 	return "(lo,hi]"
 }
 
-// MarshalText returns the name of the edge: upper or lower.
+// MarshalText returns the name of the edge, "upper" or "lower".
 func (e Edge) MarshalText() ([]byte, error) {
 	_, err := Edges.Parse(e.String())
 	return []byte(e.String()), err

@@ -207,9 +207,9 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 	return best, at
 }
 
-// Confidences returns an attack: confidences in the intervals that attain Value. If the supremum is at the open upper
-// edge of a bin, the confidence is the largest float64 below the edge. So Bins.ECE of the result equals Value to within
-// 2⁻⁵².
+// Confidences returns an attack: one confidence in each interval, such that the calibration error of these confidences
+// is Value. If the supremum is at the open upper edge of a bin, the confidence is the largest float64 below the edge.
+// So Bins.ECE of the result equals Value to within 2⁻⁵².
 func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
 	firstPlus := make([]int, m) // first '+' bin from this bin on; m if none

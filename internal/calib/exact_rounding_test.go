@@ -49,8 +49,8 @@ func TestLargestGapRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// CCEWithFailures rounds up both twice the share of failures and the sum. So the result is not below the exact result,
-// and at most three units in the last place above it.
+// The share of failures is rounded up. CCEWithFailures doubles it, adds it to the calibration error and rounds up the
+// sum. So the result is not below the exact result, and at most three units in the last place above it.
 func TestCCEWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 2000 {

@@ -70,8 +70,8 @@ func ExampleCheckBounded() {
 	// row 0: lower 0.75 is above upper 0.25
 }
 
-// Each of 1,000 intervals fails with probability at most 0.001. With probability 0.999 at most 5 of them fail. Each
-// failure adds 1/1,000 to a mean and 2/1,000 to the calibration error.
+// Each of 1,000 intervals fails with probability at most 0.001. With probability 0.999 at most 5 of them fail. For each
+// of these failures, the statement adds 1/1,000 to CBS and 2/1,000 to CCE.
 func ExampleStateForAll() {
 	cce := 0.3
 	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.RowWeights{}, calib.Sampled{Examples: 1000}, 0.001, 0.001)
@@ -96,7 +96,7 @@ func ExampleMeanWithFailures() {
 	// Output: 0.205
 }
 
-// The intervals of up to 5 of the 1,000 predictions can fail. Such predictions can be in any bin.
+// The intervals of up to 5 of the 1,000 predictions can fail. A prediction with a failed interval can be in any bin.
 func ExampleCCEWithFailures() {
 	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, calib.RowWeights{}.LargestShare(5, 1000)))
 	// Output: 0.310
