@@ -7,7 +7,7 @@ import (
 )
 
 // TestRaiseLinear: for a linear model of two classes, the confidence in the wrong class is largest at the edge of the
-// ball. This also holds for examples that are misclassified without an attack. The attacks by gradients reach this
+// ball. This also holds for examples that are misclassified without an attack. The gradient attacks must reach this
 // confidence.
 func TestRaiseLinear(t *testing.T) {
 	for _, method := range []Method{PGDConf, APGDConf, APGDConfT} {
@@ -34,7 +34,7 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 		}
 		for i, f := range found {
 			z, reach := math.Abs(l.value(all[i].Values)), l.reach(norm, epsilon)
-			toward := reach - z // the largest |z| on the other class's side
+			toward := reach - z // the largest log-odds of the wrong class in the ball
 			if !f.Correct() {
 				toward = reach + z
 			}
@@ -112,7 +112,7 @@ func TestBacktracking(t *testing.T) {
 	if math.Abs(float64(c.x[0])-.06) > 1e-7 || math.Abs(float64(c.x[1])-.08) > 1e-7 { // a tenth of the unit gradient
 		t.Fatalf("the first step leads to %v, want 0.06 and 0.08", c.x)
 	}
-	look(.5, -1, 0) // a smaller score of the other class
+	look(.5, -1, 0) // the other class's score falls from 1 to .5
 	if c.length != 1/1.1 || !slices.Equal(c.at, []float32{0, 0}) {
 		t.Errorf("length %g at %v", c.length, c.at)
 	}

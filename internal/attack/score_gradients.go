@@ -11,7 +11,7 @@ import (
 // score of another class minus the label's score. ScoreGradients estimates the variance v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // sets the slice 'in' to the model's input for the values, without noise
+	Feed       func(in, values []float32) // sets 'in' to the model's input, computed from 'values' without noise
 	// Slope converts a gradient. The argument 'in' holds the gradient with respect to the model's input. Slope replaces
 	// this gradient by the gradient with respect to the example's values.
 	Slope func(values, in []float32)

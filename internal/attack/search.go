@@ -34,7 +34,7 @@ type Example struct {
 // Found is the outcome of an attack on one example.
 type Found struct {
 	Index, Label int
-	Clean        int       // class of the unperturbed example, −1 if it has none
+	Clean        int       // class of the unperturbed example; −1 if the model gives no class
 	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong about the clean input
 	By           Method    // the attack that found Adversarial
 	Class        int       // class of Adversarial
@@ -45,7 +45,7 @@ type Found struct {
 	// ACE, and one otherwise.
 	Confidence float64
 	Altered    []Altered
-	Lowered    *Lowered // nil except with KeepAll
+	Lowered    *Lowered // result of the method Lower; nil if the attack did not run Lower
 }
 
 // Correct reports whether the classifier is right about the unperturbed example.
@@ -185,7 +185,8 @@ func (s *Search) random(t *target, restart int) *rand.Rand {
 }
 
 // settle stores a candidate as the example's adversarial input if the classifier does not answer the label at the
-// candidate. It returns an error if the threat does not allow such a candidate.
+// candidate. It returns an error if the classifier does not answer the label and the threat does not allow the
+// candidate.
 func (s *Search) settle(t *target, candidate, scores []float32) error {
 	class := smoothing.Vote(scores)
 	if class == t.Label {
@@ -206,7 +207,7 @@ func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 }
 
 // standing returns the targets that need further attacks. These are the targets that no attack has broken, and the
-// targets with goesOn.
+// targets whose field 'goesOn' is true.
 func standing(targets []*target) (rest []*target) {
 	for _, t := range targets {
 		if t.found.Adversarial == nil || t.goesOn {

@@ -136,7 +136,7 @@ func (s *SmoothedSearch) Search(ctx context.Context, x Example) (candidates []Ca
 	return candidates, flat, err
 }
 
-// nearest returns the ray along which the label loses first.
+// nearest returns the ray with the smallest distance at which the label loses.
 func (s *SmoothedSearch) nearest(ctx context.Context, x Example, directions [][]float64) (ray, error) {
 	best := ray{radius: math.Inf(1)}
 	for _, d := range directions {
@@ -282,7 +282,7 @@ func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]C
 	for _, factor := range ladder {
 		values, distance := s.point(x, ray{r.direction, min(factor*r.radius, s.Epsilon)})
 		if len(all) > 0 && distance >= all[len(all)-1].Distance {
-			continue // this point is no nearer than the last point in the list
+			continue // this point is no nearer to x than the last candidate
 		}
 		p, err := s.poll(ctx, x, values, s.Screen)
 		if err != nil {
@@ -333,8 +333,8 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 	return p, nil
 }
 
-// Votes draws n samples of a stream around an example or a candidate with the given values. It returns the number of
-// votes for each class.
+// Votes counts the votes of n noisy samples, and returns the number of votes for each class. The argument 'values' holds
+// the values of an example or of a candidate, to which the samples add noise from the stream.
 func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
 	input, err := s.Input(values)
 	if err != nil {
@@ -350,7 +350,8 @@ func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smo
 	return votes, nil
 }
 
-// count adds the votes of the samples with the numbers first, …, end − 1 to the argument 'votes'.
+// count runs the classifier on the samples whose numbers are at least 'first' and below 'end'. It adds their votes to
+// the argument 'votes'.
 func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int, votes []int) error {
 	scores, err := s.scores(ctx, input, stream, first, end)
 	for m := s.Classifier.Classes(); len(scores) > 0; scores = scores[m:] {
@@ -361,7 +362,7 @@ func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, strea
 	return err
 }
 
-// scores returns the scores of the samples with the numbers first, …, end − 1.
+// scores returns the scores of the samples whose numbers are at least 'first' and below 'end'.
 func (s *SmoothedSearch) scores(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int) ([]float32, error) {
 	batch, d, m := max(s.Classifier.Batch(), 1), s.Classifier.InputLen(), s.Classifier.Classes()
 	pieces := (end - first + batch - 1) / batch

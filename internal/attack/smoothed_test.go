@@ -262,8 +262,8 @@ func TestSmoothedRefusals(t *testing.T) {
 	}
 }
 
-// TestScoreGradients: with scores alone, the search finds a candidate within 5 % of the boundary's distance. The search
-// also finds such a candidate if the model's inputs are scaled.
+// TestScoreGradients: with scores alone, the search finds a candidate beyond the boundary. The distance of this
+// candidate is at most 1.05 times the distance of the boundary.
 func TestScoreGradients(t *testing.T) {
 	l, all, distances := wideLinear(2)
 	for i, x := range all {

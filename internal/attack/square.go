@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// firstShare is the share of an image that a square changes at first. This share is p in the paper.
+// firstShare is the share of an image that the first squares change (p in the paper).
 const firstShare = .8
 
 // square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so

@@ -9,7 +9,8 @@ const (
 	// firstTiles is the number of tiles along each side of an image. Square's first perturbation for L2 consists of
 	// these tiles.
 	firstTiles = 5
-	// leastSide is the smallest side of a window for L2, except in smaller images.
+	// leastSide is the smallest height and width of a window for L2. If the image is lower or narrower than this, the
+	// window is as high or as wide as the image.
 	leastSide = 3
 )
 
@@ -111,8 +112,8 @@ func (w *walk) offsets(channel int, r rectangle) []int {
 
 // gather changes one channel of the perturbation d. It sets d to 0 in the window "from", and gives new values to the
 // window "into". The new values are u·√(S + unused)/‖u‖ with u = ρ·η + ν/‖ν‖. Here S is the squared norm of the old
-// values of d in the union of both windows. ν holds the old values in the window "into", η is the argument 'form', and
-// ρ is a random sign.
+// values of d in the union of both windows. ν holds the old values in the window "into", η is the argument 'form', ρ is
+// a random sign, and the argument 'unused' is this channel's part of ε² − ‖d‖².
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
 	places := w.offsets(channel, into)
 	nu := make([]float64, len(places))
@@ -130,7 +131,7 @@ func (w *walk) gather(d []float64, channel int, into, from rectangle, form []flo
 	for _, i := range places {
 		d[i] = 0
 	}
-	for _, i := range w.offsets(channel, from) { // in the overlap, d is 0 by now
+	for _, i := range w.offsets(channel, from) { // where the windows overlap, d is already 0
 		available += d[i] * d[i]
 		d[i] = 0
 	}

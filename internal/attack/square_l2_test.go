@@ -105,8 +105,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestWindow: the sides of a window are odd, at least 3 and not larger than the image. Within these limits, the
-// window's area is near the given share of the image.
+// TestWindow: if the image has room, the sides of a window are odd and at least 3. In a smaller image, a window has no
+// side longer than the image's. Within these limits, the window's area is near the given share of the image.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		shape         []int
@@ -189,8 +189,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestTile: the first perturbation has 5 by 5 tiles in the middle of the image, and norm ε. Each channel of a tile has
-// one sign.
+// TestTile: the first perturbation has 5 by 5 tiles in the middle of the image, and norm ε. In each channel, a tile
+// is a positive or a negative multiple of twoBumps.
 func TestTile(t *testing.T) {
 	s, w := newL2Walk([]int{3, 28, 28}, 2)
 	x := w.tile(s)

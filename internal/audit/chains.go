@@ -35,7 +35,8 @@ func Chains(p [][]float64, gamma float64) []int {
 	return rejected
 }
 
-// share divides the weight of image i among the images that still have candidates.
+// share divides the weight of image i among the images that still have candidates. The weight of an image is its level
+// divided by γ.
 func share(p [][]float64, rejected []int, weights []float64, i, open int) {
 	part := weights[i] / float64(max(open, 1)) * (1 - 4*unit)
 	weights[i] = 0

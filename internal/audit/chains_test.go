@@ -26,9 +26,9 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// Chains must keep the familywise level in a simulation with a fixed seed. In image i, the candidates from number
-// truths[i] on are true hypotheses with uniform p-values. The earlier candidates are false hypotheses with p-value 0.
-// The order of the images does not matter.
+// Chains must keep the familywise level in a simulation with a fixed seed. In image i, the hypotheses of the first
+// truths[i] candidates are false and have the p-value 0. The hypotheses of the other candidates are true and have
+// uniform p-values. The order of the images does not matter.
 func TestChainsFamilywiseLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 0))
 	const gamma, trials = .1, 20000

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Outcome holds the statements of the certificate and of the attack about one labelled example.
+// Outcome holds what the certificate says and what the attack found for one labelled example.
 type Outcome struct {
 	// Certified is the certified radius: the certificate says that the answer is the label for every perturbation up to
 	// this norm. Certified is negative if the certificate does not say this for any radius.
@@ -30,12 +30,12 @@ type Point struct {
 	// the images of the audit. This bound is wrong only if one of the verified breaks is false. The probability of such
 	// an error is at most the familywise level of Chains.
 	Images float64 `json:"images"`
-	// Lower and Upper bound the robust accuracy of the population. Each of these bounds holds with confidence 1−δ for
-	// this radius alone.
+	// Lower and Upper are bounds on the robust accuracy of the population. Each of these bounds holds with confidence
+	// 1−δ for this radius alone.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// LowerAll and UpperAll bound the robust accuracy of the population, too. Each of these bounds holds with
-	// confidence 1−δ for all radii at once.
+	// LowerAll and UpperAll are bounds on the same robust accuracy. Each of these bounds holds with confidence 1−δ for
+	// all radii at once.
 	LowerAll float64 `json:"lower_all"`
 	UpperAll float64 `json:"upper_all"`
 }
@@ -43,7 +43,7 @@ type Point struct {
 // Levels are the error probabilities of the curves.
 type Levels struct {
 	Alpha float64 // error probability of one certificate
-	Gamma float64 // error probability of one verified break
+	Gamma float64 // error probability of all tests of one example together
 	Delta float64 // error probability of one statement about the population
 }
 

@@ -2,8 +2,8 @@
 //
 // A server adds lines at the end of the file and never changes a complete line. It writes all lines of a request
 // together, before it sends the answers. So the file holds the line of every answer that was sent, even if the server
-// is killed. The next start removes an incomplete last line. When a server starts, it writes a session line, which says
-// how the server makes its answers. An answer line holds the answer, the key of the answer's noise, and a hash of the
+// is killed. When a server starts, it removes an incomplete last line. It then writes a session line, which says how
+// the server makes its answers. An answer line holds the answer, the key of the answer's noise, and a hash of the
 // input. The answer line, the session line and the input itself suffice to repeat the answer.
 package auditlog
 
@@ -39,7 +39,7 @@ type Session struct {
 	Model   string       `json:"model_sha256"`
 	Rule    predict.Rule `json:"rule"`
 	Alpha   float64      `json:"alpha"`
-	Budget  int64        `json:"budget"` // maximum number of votes for an answer
+	Budget  int64        `json:"budget"` // maximum number of noisy samples for an answer
 	Round   bool         `json:"round,omitempty"`
 	Library string       `json:"library"` // version of ONNX Runtime
 	Device  string       `json:"device"`

@@ -35,7 +35,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 				lo, hi := new(big.Rat).SetFloat64(got.Lower), new(big.Rat).SetFloat64(got.Upper)
 				value, _ := exact.Float64()
 				if value < 1e-290 {
-					continue // the enclosure of such a small tail may be wide
+					continue // the enclosure of a tail below 1e-290 may be wide
 				}
 				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 || got.Lower < 0 || got.Upper > 1 {
 					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.Lower, got.Upper)
@@ -48,7 +48,8 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 	}
 }
 
-// The oracle adds the probabilities of k, k+1, … successes in 160-bit floats. A recurrence gives these probabilities.
+// The test compares Tail with a sum in 160-bit floats: the sum of the probabilities of k, k+1, … successes. A
+// recurrence gives these probabilities.
 func TestBinomialTailLarge(t *testing.T) {
 	const prec = 160
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }

@@ -15,7 +15,7 @@ func tailAbove(n, k int64, p float64) *big.Float {
 		term.Mul(term, value(p))
 	}
 	odds := new(big.Float).SetPrec(bits).Quo(q, value(p))
-	for j := n; j > k; j-- { // term is P(X = j)
+	for j := n; j > k; j-- { // the variable 'term' is P(Bin(n, p) = j)
 		sum.Add(sum, term)
 		term.Mul(term, odds).Mul(term, value(float64(j))).Quo(term, value(float64(n-j+1)))
 	}
@@ -27,7 +27,7 @@ func TestFailureQuantile(t *testing.T) {
 		for _, alpha := range []float64{0.001, 0.01, 0.3} {
 			for _, delta := range []float64{0.05, 0.001, 1e-9} {
 				if n > 1000 && alpha > 0.001 {
-					continue // the oracle is slow
+					continue // tailAbove would be slow
 				}
 				k, err := FailureQuantile(n, alpha, delta)
 				if err != nil {

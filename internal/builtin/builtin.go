@@ -35,7 +35,7 @@ func Model(name string) ([]byte, error) {
 func paths() []string {
 	entries, err := files.ReadDir("models")
 	if err != nil {
-		panic(err) // the folder is part of the program
+		panic(err) // cannot happen: the folder is embedded in the program
 	}
 	var all []string
 	for _, e := range entries {
