@@ -333,8 +333,8 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 	return p, nil
 }
 
-// Votes counts the votes of n noisy samples, and returns the number of votes for each class. The argument 'values' holds
-// the values of an example or of a candidate, to which the samples add noise from the stream.
+// Votes counts the votes of n noisy samples, and returns the number of votes for each class. The argument 'values'
+// holds the values of an example or of a candidate, to which the samples add noise from the stream.
 func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
 	input, err := s.Input(values)
 	if err != nil {

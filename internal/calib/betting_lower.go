@@ -149,8 +149,8 @@ func guessSign(n, sum float64) float64 {
 	return max(-1, min(1, sum/(0.5*math.Sqrt(n))))
 }
 
-// placePairs puts X = σ(s−y) of the pairs of a bin on the grid. It first splits each score s between the two ends of the
-// bin, and then each X between the two nearest grid points. Both splits keep the mean.
+// placePairs puts X = σ(s−y) of the pairs of a bin on the grid. It first splits each score s between the two ends of
+// the bin, and then each X between the two nearest grid points. Both splits keep the mean.
 func placePairs(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
 	for label, t := range e[at] {
 		if t.count == 0 {
