@@ -50,7 +50,7 @@ type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: taken from the run or the file
 	examples int      // 0: taken from the run or the file
-	wanted   bool     // whether one of these flags is given; then an unknown alpha or number of examples is an error
+	wanted   bool     // whether the user gave one of these flags; acce then needs alpha and the number of examples
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -198,8 +198,8 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// study checks the flags and returns the study that they describe. If no flag gives alpha or the number of examples,
-// study takes this value from the argument 'bounds'.
+// study checks the flags and returns the study that they describe. It takes alpha and the number of examples from the
+// argument 'bounds' if the user did not give them as flags.
 func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
 	st := o.statement
 	switch {

@@ -216,7 +216,7 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 			lines = append(lines, shareLine{"  after " + string(stage.Attack), stage.Robust})
 		}
 	}
-	if r.Attack != attack.ACE { // ACE keeps every class
+	if r.Attack != attack.ACE { // ACE changes no predicted class
 		lines = append(lines, shareLine{"robust accuracy, at most", r.Robust})
 	}
 	writeShares(w, r.Examples, lines)
@@ -230,7 +230,7 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 	return nil
 }
 
-// describeAttack returns an attack with the settings that it used.
+// describeAttack returns a text with the name of an attack and its settings.
 func describeAttack(s run.AttackStage) string {
 	how := string(s.Attack)
 	if s.Loss != "" {

@@ -162,7 +162,7 @@ func figure(v *float64) string {
 	return fmt.Sprintf("%.3g", *v)
 }
 
-// calibrationTable prints the certified calibration and the calibration under attack.
+// calibrationTable returns a table of the certified calibration and the calibration under attack.
 func calibrationTable(r *run.Audited) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %-10s %-10s %-14s %-10s %s\n", "L2 radius", "examples", "CBS", "Brier, found", "CCE", "ECE, found")
@@ -172,7 +172,7 @@ func calibrationTable(r *run.Audited) string {
 	return b.String()
 }
 
-// curveTable prints the curves of robust accuracy.
+// curveTable returns a table of the curves of robust accuracy.
 func curveTable(r *run.Audited) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %-12s %-12s %s\n", "L2 radius", "certified", "not broken", fmt.Sprintf("robust accuracy in the population, %g %% each side", 100*(1-r.Delta)))

@@ -207,7 +207,7 @@ type calibrationTask struct {
 	fitted           []bool // for each row of the field 'all', whether the map was fitted on it
 	found            calibrator.Map
 	cluster          *splitClusters // nil without --cluster
-	refit            bool           // whether the saved map was fitted on unknown rows of 'all'
+	refit            bool           // whether the saved map was fitted on some of the rows of 'all'
 }
 
 // outputReader reads the outputs of a classifier from the columns of a file.
@@ -306,7 +306,7 @@ func (c *calibrationTask) readMap(path string) error {
 	return c.sameShape(c.all, c.table.Path, path)
 }
 
-// sameShape returns an error if the map does not fit the outputs d.
+// sameShape returns an error if the map cannot be applied to the outputs d.
 func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error {
 	if m := c.found; d.Input != m.Input || d.Columns != m.Columns {
 		return badInputf("%s: has %d columns of %s, but %s takes %d of %s", path, d.Columns, d.Input, other, m.Columns, m.Input)

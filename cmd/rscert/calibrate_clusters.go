@@ -77,7 +77,7 @@ func warnOfClusterCopies(s streams, path string, d calibrator.Data, clusters *ro
 	return warnOfCopiedPredictions(s, path, p.Only(clusters.keepAll(p.N())))
 }
 
-// print says how the clusters were divided and what the intervals need.
+// print says how the clusters were divided, what the intervals assume, and which command gives intervals for clusters.
 func (c *splitClusters) print(w io.Writer) {
 	if c == nil {
 		return

@@ -19,7 +19,7 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 		return badInputf("%s: the map is fitted on this file: the metrics need other rows", displayPath(file))
 	}
 	if c.test.Columns != c.all.Columns || c.test.N() == 0 {
-		return nil // nothing to compare; sameShape refuses another number of columns
+		return nil // no rows to compare, or another number of columns, which sameShape refuses
 	}
 	shared := c.test.SharedWith(c.all)
 	switch {
@@ -57,8 +57,9 @@ func warnOfOneClass(s streams, path string, label []int) error {
 	return nil
 }
 
-// warnOfOutputs warns of rows with labels that look like copies of each other, and of outputs and labels that look like
-// a mistake. For the rows of a fit, it does not warn of constant labels, because warnOfOneClass does so.
+// warnOfOutputs warns of rows that look like copies of each other, and of outputs or labels that look like a mistake.
+// It does nothing if there are no labels. For the rows of a fit, it does not warn of constant labels, because
+// warnOfOneClass does so.
 func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster clusterOptions) error {
 	if d.Label == nil {
 		return nil

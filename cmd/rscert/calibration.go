@@ -112,7 +112,7 @@ func newCalibration(m calib.Metrics) calibration {
 	return c
 }
 
-// namedEstimate is a metric with its name in tables.
+// namedEstimate is a metric and the name that tables show for it.
 type namedEstimate struct {
 	name string
 	*estimate

@@ -303,7 +303,7 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 		return err
 	}
 	refuted := r.refuted(path)
-	if refuted == nil { // a refuted upper bound may be false, so it proves no requirement
+	if refuted == nil { // refuted upper bounds may be false, so no requirement is checked against them
 		if r.Requirements, err = o.gate.checkSummary(r.summary(path)); err != nil {
 			return err
 		}
@@ -316,9 +316,9 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 	return errors.Join(err, refuted)
 }
 
-// refuted returns an error if a lower bound is above a sound upper bound, for all rows or in a group, or if P(y=1|s) has
-// a larger total variation than the assumed one. In these cases the assumption of the upper bound is false, unless an
-// event of small probability occurred.
+// refuted returns an error if the bounds contradict the assumption. This is the case if a sound lower bound is above a
+// sound upper bound (for all rows, a group or a class), or if the lower bound on the total variation of P(y=1|s) is
+// above the assumed total variation. The assumption is then false, unless an event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
 	for _, parts := range r.parts() {
@@ -429,7 +429,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	if o.perturb { // the warnings are about unperturbed scores; warnOfScores has given them
+	if o.perturb { // warnOfScores has already checked the scores as they were before the perturbation
 		return sample, nil
 	}
 	return sample, warnOfSample(s, path, table, scores, sample)

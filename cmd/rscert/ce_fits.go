@@ -98,7 +98,7 @@ func drawFits(o ceOptions, formats []picture.Format, fits []ceFit, curve []calib
 	})
 }
 
-// plot returns the panel of an estimate. The argument 'style' is the index of the colour of its line.
+// plot returns the panel of an estimate. The argument 'style' is the index of the line's colour.
 func (f ceFit) plot(curve []calib.CurvePoint, style int) *plot.Plot {
 	p := picture.NewPlot(f.method, "score", "P(y=1|s)")
 	band := curveLine(curve)

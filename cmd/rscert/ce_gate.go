@@ -29,7 +29,8 @@ func (r *ceReport) summary(path string) summary.Summary {
 	return summary.Summary{Name: filepath.Base(displayPath(path)), Path: displayPath(path), CalibrationError: e}
 }
 
-// calibrationError returns a lower bound and one of the sound upper bounds.
+// calibrationError combines the lower bound with one of the sound upper bounds: the smallest if all bounds hold
+// together, and otherwise the largest.
 func (r *ceReport) calibrationError(lower float64, upper map[string]float64) *summary.CalibrationError {
 	e := &summary.CalibrationError{Lower: lower, LowerMethod: r.lower.String(), Examples: r.N}
 	for _, name := range slices.Sorted(maps.Keys(upper)) {

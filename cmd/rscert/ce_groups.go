@@ -135,8 +135,7 @@ func divideClasses(t *table.Table) (*ceClasses, error) {
 	return c, nil
 }
 
-// parts returns the bounds of all groups as one list, and the bounds of all classes as another. It leaves out a list if
-// there are no groups or no classes.
+// parts returns two lists: the bounds of all groups, and the bounds of all classes. It leaves out an empty list.
 func (r *ceReport) parts() (all [][]*cePart) {
 	if r.Groups != nil {
 		all = append(all, r.Groups.parts())

@@ -169,7 +169,7 @@ func (r *ceReport) countSound() (sound, unsound int) {
 	return sound, unsound
 }
 
-// describeTerms writes the terms of a bound as a sum, without the rounding term.
+// describeTerms returns the terms of a bound as a sum. It leaves out the rounding term.
 func describeTerms(terms calib.Terms) string {
 	var sum []string
 	for _, term := range terms {

@@ -123,8 +123,8 @@ func (c *ceSizes) write(s streams, o ceOptions, formats []picture.Format) error 
 	return c.print(s)
 }
 
-// rows calls the function 'visit' for each bound at each size. The argument 'gap' is the distance between the mean
-// bound and the proxy.
+// rows calls the function 'visit' for each bound at each size. The argument 'gap' of 'visit' is the distance from the
+// proxy to the mean of the bounds.
 func (c *ceSizes) rows(visit func(method, kind string, n int, s calib.Spread, gap float64)) {
 	for _, m := range c.methods {
 		for _, at := range c.Sizes {

@@ -140,8 +140,8 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	return cmd
 }
 
-// ready completes the options after the flags are parsed. It warns of each flag without effect, but only once. The map
-// 'warned' records the flags of these warnings.
+// ready completes the options after the flags are parsed. It warns of each flag that has no effect, and records this
+// flag in the map 'warned', so that a second call does not repeat the warning.
 func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() error, warned map[string]bool) error {
 	for _, idle := range o.Settle() {
 		if !cmd.Flags().Changed(idle.Flag) || warned[idle.Flag] {

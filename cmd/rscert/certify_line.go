@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// certifyLine returns the shell command that made the run. The command works in the folder in which the run began.
+// certifyLine returns the shell command that made the run. The user must run this command in the folder where the run
+// began.
 func certifyLine(run runfolder.Run, out string) string {
 	values := recordedFlags(run)
 	values["out"] = []string{out}

@@ -39,7 +39,7 @@ type sweepReport struct {
 	Seed   uint64             `json:"seed"` // seed of the noise of all points
 	Axes   sweep.Grid         `json:"axes"`
 	Points []run.SweptOutcome `json:"points"`
-	// Requirements holds the results for every point in turn.
+	// Requirements holds the outcomes of the requirements on every point, in the order of the points.
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 }
 
@@ -117,8 +117,8 @@ func (o sweepOptions) inputs() (all []string) {
 	return all
 }
 
-// start writes the record of the sweep. If --resume is given and the folder has a record, start instead checks that the
-// two records are equal. The result is the seed of all points.
+// start writes the record of the sweep into its folder and returns the seed of all points. With --resume, the folder
+// may already hold a record. Then start writes nothing, but checks that this record describes the same sweep.
 func (o sweepOptions) start(s streams) (uint64, error) {
 	then, err := sweep.Read(o.Out)
 	recorded := err == nil && o.Resume

@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// shardFlag is the value of --shard: i/k, or auto for the shard of this task in a job array.
+// shardFlag is the value of --shard: "i/k", or "auto" for the shard of this task in a job array.
 type shardFlag struct{ *spec.Shard }
 
 func (f shardFlag) Set(s string) (err error) {

@@ -43,9 +43,9 @@ func described[T fmt.Stringer](list choice.List[T]) []string {
 	return all
 }
 
-// completeValues makes shells complete the values of every flag of a command and of its subcommands. The name of the
-// value in the usage text decides whether a shell offers choices, files or folders. For other values completeValues
-// turns off the completion, because shells would otherwise offer files.
+// completeValues makes shells complete the values of every flag of a command and of its subcommands. If a flag has
+// choices, shells offer the choices. For other flags, the name of the value in the usage text decides: shells offer
+// files for "file" and "path", folders for "folder", and nothing for other names.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, exists := cmd.GetFlagCompletionFunc(f.Name); exists || len(f.Annotations[cobra.BashCompFilenameExt]) > 0 {

@@ -31,7 +31,8 @@ type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// classMethods lists methods that certify the class: the scores, and the given methods for votes.
+// classMethods lists methods that certify the class: one that uses the mean scores, and the given ones, which use
+// votes.
 func classMethods(votes []certify.Row[certify.VoteMethod]) choice.List[classMethod] {
 	all := []classMethod{{}}
 	what := map[classMethod]string{{}: "bounds the margin between two mean scores"}
@@ -126,9 +127,9 @@ several, and --plot draws them against the radius.`,
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean of a score: "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': "+methods(certify.Bands()).Described())
 	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(certify.VoteMethods()), "method that certifies the class A; if the input is a run, the run's method replaces the default; all methods except scores use votes: "+classMethods(sound(certify.VoteMethods())).Described())
-	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses the others
+	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // BoundConfidence refuses unsound methods
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --class-method scores bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
-	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses the others
+	choices(f, "combine", described(methods(sound(certify.Combines())))...) // BoundConfidence refuses unsound methods
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "additional temperature for the saved probabilities, which already contain the temperature of the run")
@@ -156,7 +157,7 @@ func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, c
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // the scores certify the second margin, even if the run certified the first margin
+	if q.Votes == "" { // bounds from scores use the second margin, even if the run used the first margin
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound

@@ -123,7 +123,7 @@ func (s settings) parseMap(cmd *cobra.Command, node *yaml.Node, top bool) error 
 	if own == nil {
 		return nil
 	}
-	return s.parseMap(cmd, own, false) // flags under the command's name replace the flags for all commands
+	return s.parseMap(cmd, own, false) // flags under the command's name override flags on the top level
 }
 
 // parseFlag adds one flag.

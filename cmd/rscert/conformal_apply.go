@@ -167,7 +167,7 @@ func writeSets(w io.Writer, r *run.ConformalSets) error {
 	return err
 }
 
-// setCell prints a set in braces.
+// setCell returns a table cell that shows a set in braces.
 func setCell(s conformalfile.Set) report.Cell {
 	return report.Text("{" + strings.ReplaceAll(s.Classes(), " ", ", ") + "}")
 }

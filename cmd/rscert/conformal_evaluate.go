@@ -288,7 +288,7 @@ func (o conformalEvaluateOptions) print(w io.Writer, r conformalEvaluated) error
 	return err
 }
 
-// worstMisses returns the p-value of the test for too many misses.
+// worstMisses combines the tests for too many misses into one p-value. It returns nil if there are no such tests.
 func worstMisses(v *conformal.Evaluation) report.Cell {
 	if p, known := v.TooManyMisses(); known {
 		return report.Number(p)

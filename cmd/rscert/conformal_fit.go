@@ -158,7 +158,7 @@ func (o *conformalFitOptions) settle(f *pflag.FlagSet) (err error) {
 	}
 	p.Version, p.Params.Attack.Radius = version(), *o.radius
 	if p.Params.Attack.Queries == 1 {
-		p.Params.Attack.Queries = 0 // 0 also means one query, and JSON omits the 0
+		p.Params.Attack.Queries = 0 // the value 0 also means one query; JSON then omits the field
 	}
 	p.Params.Scorer = conformal.NewScorer(o.score)
 	if o.score != conformal.RAPS && (o.penalty != nil || o.free != nil) {

@@ -40,7 +40,7 @@ var reasons = []string{
 // the blocks need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
-	"docs/install.md":     "make newcomers", // the target tests the three ways to install; the Python blocks have marks
+	"docs/install.md":     "make newcomers", // tests the three ways to install; marks tell how Python blocks are tested
 	"docs/gpu.md":         "a GPU",
 }
 

@@ -107,8 +107,8 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName returns the source of a place where rscert looks for ONNX Runtime. If the source is a parameter, the
-// result is the flag of this parameter.
+// sourceName returns the field Source of a place where rscert looks for ONNX Runtime. If this field names a parameter,
+// the result is the flag, --onnxruntime.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)
@@ -152,7 +152,7 @@ func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 	return err
 }
 
-// measure times the device in each of its precisions.
+// measure finds the speed of the device in each of its precisions.
 func (e *examination) measure(ctx context.Context, library *onnx.Runtime, device onnx.Device) {
 	speeds, err := library.MeasureSpeeds(ctx, device, e.Cores)
 	if err != nil {
@@ -173,8 +173,8 @@ func (e *examination) addSpeed(s onnx.Speed) {
 	e.Advice = run.AdvisePrecisions(e.measured, asFlag)
 }
 
-// measureOther times a device that may need another library. If the library that the device needs is not installed,
-// measureOther does nothing.
+// measureOther measures the speed of a device that may need another library. If this library cannot be opened, the
+// examination records the error in place of a speed.
 func (e *examination) measureOther(ctx context.Context, name, flag string) {
 	device, err := onnx.ParseDevice(name)
 	if err != nil {

@@ -173,7 +173,7 @@ func TestSignalInLoop(t *testing.T) {
 		return bytes.Count(text, []byte("\n"))
 	}
 	written, since := 0, time.Now()
-	took, said := interrupt(t, cmd, func() bool { // wait until no output has come for a second
+	took, said := interrupt(t, cmd, func() bool { // wait until no votes have been written for a second
 		if n := count(runfolder.VotesFile); n != written {
 			written, since = n, time.Now()
 		}

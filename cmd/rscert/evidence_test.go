@@ -117,7 +117,7 @@ func TestChangesDuringRun(t *testing.T) {
 	overwriteEnd := func(path string) error {
 		data, err := os.ReadFile(path)
 		if err == nil {
-			for i := len(data) / 4; i < len(data)-1000; i++ { // the directory at the end of the archive must stay
+			for i := len(data) / 4; i < len(data)-1000; i++ { // keep the directory at the end of the archive intact
 				data[i] ^= 1
 			}
 			f, openErr := os.OpenFile(path, os.O_WRONLY, 0)
@@ -140,7 +140,7 @@ func TestChangesDuringRun(t *testing.T) {
 		{"npz", "25", func(dir string) string { return writeFile(t, filepath.Join(dir, "d.npz"), digitsNPZ(t)) },
 			func(data, _ string) error { return overwriteEnd(data) }, exitUsage, "the file has changed since it was opened"},
 		{"images", "1", func(dir string) string { return digitFolder(t, filepath.Join(dir, "d"), 300) },
-			func(data, _ string) error { // every image except the first becomes the first image of its class
+			func(data, _ string) error { // every image becomes a copy of the first image
 				found, err := filepath.Glob(filepath.Join(data, "*/*.png"))
 				if err != nil {
 					return err
@@ -265,8 +265,8 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb returns a gzip file that unpacks to a header and n MiB of zeros. It compresses one piece of 8 MiB and
-// repeats the result.
+// gzipBomb returns a gzip file that unpacks to a header and n MiB of zeros. The zeros are one compressed piece of 8
+// MiB, repeated.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {

@@ -112,7 +112,7 @@ func writeExchangeExample(f *runfolder.Folder, c runfolder.Certifiers, run runfo
 	return errors.Join(err, f.Append(record))
 }
 
-// exchangeVariants are runs that each differ from exchangeRun in one condition.
+// exchangeVariants maps names to functions. Each function changes one condition of the run that exchangeRun returns.
 var exchangeVariants = map[string]func(*runfolder.Run){
 	"model":      func(r *runfolder.Run) { r.Model.SHA256 = strings.Repeat("ef", 32) },
 	"data":       func(r *runfolder.Run) { r.Data.SHA256 = strings.Repeat("ef", 32) },

@@ -90,7 +90,8 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-// Type returns "". Then --help shows the name in backquotes from the usage text, as it does for the flags of TextVar.
+// Type returns "". So --help names the value only if the usage text has a name in backquotes. The same is true for the
+// flags of TextVar.
 func (choiceValue[T]) Type() string { return "" }
 
 // choiceList is the value of a flag that takes several values from a list. The user gives the names of these values,

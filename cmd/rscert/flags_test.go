@@ -38,7 +38,7 @@ func TestInteger(t *testing.T) {
 		text  string
 		int   int64
 		uint  uint64
-		fails string // the types that cannot hold the text: int, uint or both
+		fails string // types whose flag must refuse the text: int, uint or both
 	}{
 		{"0", 0, 0, ""},
 		{"100000", 1e5, 1e5, ""},

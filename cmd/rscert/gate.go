@@ -286,7 +286,8 @@ func refuseChosen(flag string, runs ...summary.Summary) error {
 	return nil
 }
 
-// checkAll checks the requirements on each run, and requirements on the best of the runs.
+// checkAll checks the requirements on the runs. A requirement on the best run is checked once for all runs. Every other
+// requirement is checked on each run.
 func (o gateOptions) checkAll(all summarised) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {
 		return nil, nil

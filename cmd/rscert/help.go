@@ -49,7 +49,7 @@ func flagUsages(cmd *cobra.Command) string {
 		}
 		shown := *flag
 		if kind := shown.Value.Type(); shownDefault(flag) == "" && (kind == "" || shown.DefValue == "[]" && kind != "stringSlice" && kind != "intSlice") {
-			shown.DefValue = "" // otherwise pflag hides the default itself
+			shown.DefValue = "" // pflag itself hides empty and zero defaults of the other types
 		}
 		listChoices(&shown)
 		groups[title].AddFlag(&shown)
@@ -76,8 +76,8 @@ func shownDefault(f *pflag.Flag) string {
 	return f.DefValue
 }
 
-// listChoices makes --help print the described choices of a flag one below the other. The usage text of the flag holds
-// them as the phrase of choice.List.Described.
+// listChoices makes --help print the described choices of a flag one below the other. It looks in the usage text for
+// the phrase that choice.List.Described makes of them, and puts the lines in its place.
 func listChoices(f *pflag.Flag) {
 	choices := f.Annotations[choicesKey]
 	phrases, lines, width := make([]string, len(choices)), "", 0

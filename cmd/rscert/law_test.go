@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// TestLawOfATest uses a law of the noise that is defined only in this test, and checks that the law works in certify,
-// radius, confidence and report. It checks the flag --law, the noise, the radii in the norm of the law, and the names
-// of the law, its scale and its norm in the output.
+// TestLawOfATest uses logistic noise, a law that only tests have, and checks that certify, radius, confidence and
+// report work with it. It checks the flag --law, the noise, the radii in the norm of the law, and the names of the law,
+// its scale and its norm in the output.
 func TestLawOfATest(t *testing.T) {
 	lawtest.Use(t, lawtest.Logistic)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")

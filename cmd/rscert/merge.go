@@ -80,7 +80,7 @@ type mergeReport struct {
 	Out      string       `json:"out"`
 	Examples int          `json:"examples"`
 	Shards   []spec.Shard `json:"shards"`
-	// Missing lists the shards of the whole run that were not given. Absent is the number of examples in these shards.
+	// Missing lists shards that belong to the run but were not given. Absent is the number of examples in these shards.
 	Missing []spec.Shard `json:"missing_shards,omitempty"`
 	Absent  int          `json:"missing_examples,omitempty"`
 	// SignedBy is the ID of the key that signed the merged run, or "" if no key signed it.
@@ -119,7 +119,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	return nil
 }
 
-// mergeRun joins the shards of one run in the folder out.
+// mergeRun joins the shards of one run and writes the whole run to the folder 'out'.
 func (o mergeOptions) mergeRun(ctx context.Context, s streams, dirs []string, out string, key *signature.SecretKey) (mergeReport, error) {
 	done := mergeReport{Out: out}
 	shards, err := openShards(dirs)
@@ -191,7 +191,7 @@ func explainShard(err error) error {
 	return hint.Add(err, "%s: %s --resume", shard.Advice, certifyLine(shard.Run, shard.Dir))
 }
 
-// explainGap adds a hint to the error: the command that samples the first missing shard.
+// explainGap adds a hint to the error. If shards are missing, the hint has the command that samples the first of them.
 func explainGap(gap *runfolder.GapError) error {
 	if len(gap.Missing) == 0 {
 		return hint.Add(gap, "name all shards, or join these with --allow-gaps")

@@ -188,7 +188,7 @@ type metricsReport struct {
 	Thresholds    *thresholdErrors `json:"thresholds,omitempty"`
 	Versus        *versus          `json:"versus,omitempty"`
 	Groups        *metricGroups    `json:"by_group,omitempty"`
-	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in Reliability hold together
+	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in 'Reliability' hold jointly
 	Consistency   *consistency     `json:"consistency,omitempty"`
 	Reliability   []reliabilityBin `json:"reliability"`
 }

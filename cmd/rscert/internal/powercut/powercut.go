@@ -8,8 +8,8 @@
 //     either its content at the fsync or its content after one of the later writes. The choice for one page does not
 //     depend on the other pages. The file has one of the lengths that it had since then. Pages that never reached the
 //     disk read as zeros.
-//   - A folder keeps the names present when its last fsync began. Each name made, moved or removed since then may or
-//     may not have changed. A rename happens as a whole or not at all.
+//   - A folder keeps the names present when its last fsync began. Each later change (a name made, moved or removed) may
+//     be kept or lost. A rename happens as a whole or not at all.
 package powercut
 
 import (
@@ -143,7 +143,7 @@ func parentsIn(names map[string]int, name string) bool {
 // names returns the names that a power cut after the past events leaves. The keys are the paths of all files and
 // folders, and the values are their identities.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // by folder: its changes by events before this index are durable
+	durable := map[string]int{} // for each folder, an index into 'past': changes before it are durable
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
