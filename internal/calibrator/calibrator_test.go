@@ -61,8 +61,8 @@ func fit(t *testing.T, name string, d Data) Map {
 	return f
 }
 
-// The values come from other programs. The values for Platt scaling are minus the A and B of the class
-// _SigmoidCalibration of scikit-learn 1.9.1, fitted to the logits of the scores.
+// The expected values come from other programs. For Platt scaling, the class _SigmoidCalibration of scikit-learn 1.9.1
+// is fitted to the logits of the scores. Its parameters A and B have the opposite sign.
 // IsotonicRegression(out_of_bounds="clip") is also from scikit-learn 1.9.1. For these scores, BetaCalibration("abm") of
 // betacal 1.1.0 sets the parameter a to 0. The function minimize(method="BFGS") of SciPy 1.17.1 minimises the penalised
 // losses of vector and matrix scaling.
@@ -122,7 +122,8 @@ func TestLogisticFitsAreBest(t *testing.T) {
 	}
 }
 
-// The same outputs give the same map in each of four forms: one or two columns of logits or of probabilities.
+// A classifier can give the same outputs in four forms: as logits or as probabilities, in one column or in two. The
+// fitted map must give the same probabilities for each form.
 func TestInputsAgree(t *testing.T) {
 	scores := goldenScores()
 	pairs, odds, wide := scores, scores, scores

@@ -217,8 +217,9 @@ func solve(h, g []float64) []float64 {
 }
 
 // fitIsotonic fits a nondecreasing function of the probability, or of the log-odds if the outputs are logits. Isotonic
-// regression has the same value for all examples of a pool. As in scikit-learn, the function is linear between the ends
-// of two neighbouring pools. It is constant below the first pool and above the last pool.
+// regression divides the examples into pools of neighbours, and gives all examples of a pool the same value. As in
+// scikit-learn, the function is linear between two neighbouring pools. It is constant below the first pool and above
+// the last pool.
 func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		x, y := calib.Rank(b.ordered()).Isotonic()

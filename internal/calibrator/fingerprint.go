@@ -20,8 +20,8 @@ type Fingerprint struct {
 	// the hashes in Least.
 	Least []string `json:"least"`
 	// Recurrence is an upper bound on the probability that a new, independent row is equal to a row of the fit. It is
-	// estimated from the rows of the fit. Draws is the number of these rows, where copies of a row count as one.
-	// Recurrence and Draws are 0 in maps of earlier versions.
+	// estimated from the rows of the fit. Draws is the number of these rows. If most rows occur in groups of g copies
+	// (see copiesOf), a group counts as one row. Recurrence and Draws are 0 in maps of earlier versions.
 	Recurrence float64 `json:"recurrence,omitempty"`
 	Draws      int     `json:"draws,omitempty"`
 }
@@ -60,7 +60,7 @@ func (d Data) hashes() []uint64 {
 	return out
 }
 
-// Shared says how many of the rows that were looked for in a data set were found there.
+// Shared is the result of a search for rows in a data set.
 type Shared struct {
 	Rows, Of int // Of is the number of rows that were looked for, and Rows is the number of rows that were found
 	// ByChance is false if so many rows were found that chance hardly explains it. A test at the level 10⁻⁶ decides
@@ -71,7 +71,7 @@ type Shared struct {
 // All reports whether all rows were found.
 func (s Shared) All() bool { return s.Rows == s.Of }
 
-// In returns how many hashes of the fingerprint are also hashes of rows of d.
+// In counts the hashes in f.Least that are also hashes of rows of d.
 func (f Fingerprint) In(d Data) Shared {
 	counts := count(d.hashes())
 	s := Shared{Of: len(f.Least)}
@@ -86,8 +86,9 @@ func (f Fingerprint) In(d Data) Shared {
 	}
 	rate, _ := recurrence(counts)
 	if f.Draws > 0 {
-		// If d was drawn with replacement from the rows of the fit, d has many equal rows, and the rate of d is too
-		// high. The rate of the fit is then lower, so the code uses the lower rate.
+		// The variable 'rate' bounds the probability that d holds a given row by chance. If d was drawn with
+		// replacement from the rows of the fit, d has many equal rows, and the bound computed from d is too high. The
+		// bound computed from the fit is then lower. The code uses the lower bound.
 		rate = min(rate, f.Recurrence*max(1, float64(d.N())/float64(f.Draws)))
 	}
 	return s.judge(rate)
@@ -134,7 +135,8 @@ func manyOf(found, n int, p float64) float64 {
 
 // recurrence bounds the probability that an independent row occurs among given rows. The argument 'counts' holds the
 // number of these rows for each hash. The share of the given rows that occur more than once estimates the probability
-// (Good 1953). The result 'draws' is the number of given rows, where copies of a row count as one.
+// (Good 1953). The result 'draws' is the number of given rows. If most rows occur in groups of g copies (see copiesOf),
+// a group counts as one row.
 func recurrence(counts map[uint64]int) (rate float64, draws int) {
 	twins := 0
 	of := copiesOf(counts)
@@ -150,11 +152,11 @@ func recurrence(counts map[uint64]int) (rate float64, draws int) {
 	return min(1, rate+3*math.Sqrt(rate*(1-rate)/n)+3/n), draws
 }
 
-// copiesOf returns the number g of copies that the file seems to hold of most rows. It returns 1 if no row was copied.
-// If several g fit, it returns the largest. Let c be the number of times that a row occurs in the file. If all rows are
-// independent, c has nearly a Poisson distribution under the condition c > 0. Then the probability that c is a multiple
-// of g > 1 is at most 1/2. For example, c is even with probability (1−e^−λ)/2, where λ is the Poisson mean. copiesOf
-// accepts g if c is a multiple of g for far more than half of the different rows.
+// copiesOf returns a number g such that most rows seem to occur in the file in groups of g copies. It returns 1 if the
+// rows seem not to be copied. If several g fit, it returns the largest. Let c be the number of times that a row occurs
+// in the file. If all rows are independent, c has nearly a Poisson distribution under the condition c > 0. Then the
+// probability that c is a multiple of g > 1 is at most 1/2. For example, c is even with probability (1−e^−λ)/2, where λ
+// is the Poisson mean. copiesOf accepts g if c is a multiple of g for far more than half of the different rows.
 func copiesOf(counts map[uint64]int) int {
 	values := map[int]int{} // values[c] is the number of different rows that occur c times
 	for _, c := range counts {

@@ -139,7 +139,7 @@ func (g *mapGraph) odds(k int) (s, d string) {
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		// Max replaces −∞ by a finite number, so that a difference of two such numbers is not NaN.
+		// Max replaces −∞ by a finite number, because (−∞) − (−∞) is NaN.
 		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4))
 		var others []int64
 		for j := range int64(g.m.Classes) {

@@ -63,7 +63,7 @@ type Map struct {
 	// Rows identifies the rows of the fit. It is nil in maps of schema 1.
 	Rows *Fingerprint `json:"rows,omitempty"`
 
-	Before  *Before   `json:"before,omitempty"` // nil if the z in zW + b are the logits
+	Before  *Before   `json:"before,omitempty"` // nil if the logits are used as z in zW + b without change
 	Weight  []float64 `json:"weight,omitempty"` // W in zW + b: [classes×classes] row-major, diagonal [classes], or [1]
 	Bias    []float64 `json:"bias,omitempty"`   // [classes]
 	AtLimit bool      `json:"at_limit,omitempty"`

@@ -60,9 +60,9 @@ var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string 
 func (p Penalty) String() string { return string(p) }
 
 // fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of
-// the method's authors. There L2 is called reg_lambda, and L2Bias is called reg_mu. The penalty All is reg_mu = None.
-// The fit has no reference row (ref_row = False). The authors' paper divides the first sum of ODIR by k(k−1) and the
-// second sum by k, where k is the number of classes.
+// the method's authors. That program calls L2 reg_lambda and calls L2Bias reg_mu. The penalty 'All' is its setting
+// reg_mu = None. The fit has no reference row (ref_row = False). The authors' paper divides the first sum of ODIR by
+// k(k−1) and the second sum by k, where k is the number of classes.
 func fitDirichlet(d Data, o Options) (Map, error) {
 	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
 	if o.Penalty == ODIR {
@@ -117,8 +117,8 @@ func fitMultinomial(d Data, before *Before, r ridge, weights int) (Map, error) {
 		Func: func(x []float64) float64 { return l.value(nil, x) },
 		Grad: func(gradient, x []float64) { l.value(gradient, x) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
-	// An error is no failure if the gradient is small. Then the line search found no lower point, because the current
-	// point is the minimum, up to the precision of float64.
+	// The code ignores an error if the gradient is small. The cause of the error is then that the line search found no
+	// lower point. The current point is the minimum, up to the precision of float64.
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
@@ -135,8 +135,8 @@ var errUnbounded = errors.New("the likelihood has no maximum: the probabilities 
 // diagonal have no penalty, because they can then grow for ever. The argument x is the best point that was found, and
 // 'lowest' is the loss at x. The method computes the loss at points far from x, where weights on the diagonal are 100
 // times as large or larger. The loss is convex, so it is clearly higher there if x is near a minimum. If it is hardly
-// higher, the loss seems to have no minimum. At one of these points all weights on the diagonal are larger. At each
-// other point only the weight of one class without labels is larger.
+// higher, the loss seems to have no minimum. At one of these points, all weights on the diagonal are larger than at x.
+// At each other point, only one weight is larger: the weight of a class without labels.
 func (l likelihood) unbounded(x []float64, lowest float64) bool {
 	if l.ridge.diagonal > 0 {
 		return false
@@ -151,8 +151,8 @@ func (l likelihood) unbounded(x []float64, lowest float64) bool {
 		}
 		return l.value(nil, y)
 	}
-	// The second condition excludes weights that do not influence the loss. If such a weight becomes larger, the loss
-	// also hardly changes, but the loss has a minimum.
+	// The second condition excludes weights that do not influence the loss. A larger value of such a weight also leaves
+	// the loss nearly the same, although the loss has a minimum.
 	far := func(classes ...int) bool {
 		return scaled(classes, 100) < lowest+1e-6 && scaled(classes, 0) > lowest+1e-6
 	}
@@ -176,8 +176,8 @@ func small(gradient []float64) bool {
 }
 
 // ridge holds the three factors of a penalty: one for the diagonal elements of W, one for the other elements of W, and
-// one for the biases. Each factor multiplies a sum of squares. The sums are those of W and b, or of W − I and b if the
-// field 'identity' is set.
+// one for the biases. Each factor multiplies the sum of the squares of these elements or biases. If the field
+// 'identity' is set, the elements are those of W − I instead of W.
 type ridge struct {
 	diagonal, off, bias float64
 	identity            bool

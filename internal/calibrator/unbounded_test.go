@@ -8,8 +8,8 @@ import (
 )
 
 // The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class has no label. There
-// is no best map either if the probabilities separate the labels, not counting the rows in which the classes have equal
-// probabilities. With penalties on all weights, every data set has a best map.
+// is no best map either if the probabilities separate the labels. Rows in which the classes have equal probabilities do
+// not count as an exception. With penalties on all weights, every data set has a best map.
 func TestDirichletWithoutMaximum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(label func(p []float64) int) Data {
@@ -54,7 +54,7 @@ func TestDirichletWithoutMaximum(t *testing.T) {
 	}
 }
 
-// The fit must not fail only because its loss is near 0.
+// A loss near 0 must not make the fit fail.
 func TestSmallLossIsAllowed(t *testing.T) {
 	d := Data{Input: Probabilities, Columns: 1, Classes: 2, Values: []float64{0.001, 0.999}, Label: []int{0, 1}}
 	for range 20 {

@@ -37,7 +37,7 @@ func (c VennAbersCurve) value(x float64) float64 {
 	return p1 / (1 - p0 + p1)
 }
 
-// fitVennAbers computes the functions p₀ and p₁ of each class. The variable is the probability of the class, or its
+// fitVennAbers computes the functions p₀ and p₁ of each class. Their argument x is the probability of the class, or its
 // log-odds if the outputs are logits.
 func fitVennAbers(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
@@ -100,9 +100,10 @@ func (p point) below(a, b point) bool {
 
 // All examples with the same value of x form a group. withOne returns p₁ at the x of each group. Group i has count_i
 // examples, of which ones_i have the label 1. The isotonic regression is the slope of the greatest convex minorant of
-// the points P_j = (Σ_{i≤j} count_i, Σ_{i≤j} ones_i) (Barlow et al. 1972). One more example with the label 1 before or
-// in group i moves the points P_0 … P_{i−1} by (−1, −1) relative to the others. So p₁ of group i is the slope of the
-// lower bridge between the points Q_j = P_j − (1, 1), j < i, and the points P_j, j ≥ i.
+// the points P_j = (Σ_{i≤j} count_i, Σ_{i≤j} ones_i) (Barlow et al. 1972). Add one more example with the label 1 to
+// group i. Relative to the other points, this moves the points P_0 … P_{i−1} by (−1, −1). The same holds if x lies
+// between the groups i−1 and i. Let Q_j = P_j − (1, 1). Then p₁ of group i is the slope of the lower bridge between the
+// points Q_j, j < i, and the points P_j, j ≥ i.
 //
 // The bridge starts at the point in the variable 'start' and ends at the last element of the slice 'stack'. This slice
 // holds corners of the lower hull of the points P_j, j ≥ i, from right to left. It holds only the corners that can

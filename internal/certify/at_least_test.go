@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomVotes returns votes of which about the share p is for class 0.
+// randomVotes returns random votes. Each vote is for class 0 with probability p.
 func randomVotes(r *rand.Rand, index, classes int, n int64, p float64) Votes {
 	v := Votes{Index: index, N0: 100, N: n, Counts0: make([]int64, classes), Counts: make([]int64, classes)}
 	draw := func(counts []int64, n int64) {

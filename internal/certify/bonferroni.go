@@ -2,8 +2,8 @@ package certify
 
 import "github.com/rscert/rscert/internal/binomial"
 
-// bonferroni bounds the margin by two Clopper–Pearson bounds at level 1−α/2. The class has xA of n votes, so p_A ≥
-// lower(xA, n, α/2). The runner-up has xB votes, so p_B ≤ upper(xB, n, α/2).
+// bonferroni bounds the margin by two Clopper–Pearson bounds at level 1−α/2. The class A has xA of the n votes, so p_A
+// ≥ lower(xA, n, α/2). The runner-up B has xB votes, so p_B ≤ upper(xB, n, α/2).
 //
 // α/2 is enough for any number of classes. The true runner-up j* is unknown, but it is one fixed class. Its count is at
 // most xB, and the function 'upper' is monotone, so P(max p_j > upper(xB)) ≤ P(p_j* > upper(X_j*)) ≤ α/2. (Moutaouakil

@@ -132,8 +132,8 @@ type Certificate struct {
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
 
-// AsStated returns c in the form in which it can be compared with the argument 'stated', a certificate from a file.
-// Files of earlier versions have no Steps. If 'stated' has no Steps, the result has none.
+// AsStated prepares c for a comparison with the argument 'stated', a certificate from a file. Files of earlier versions
+// do not record Steps. If 'stated' has no Steps, the result has none.
 func (c Certificate) AsStated(stated Certificate) Certificate {
 	if stated.Steps == nil {
 		c.Steps = nil

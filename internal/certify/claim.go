@@ -147,7 +147,7 @@ func (c *Claim) complete() error {
 	return nil
 }
 
-// check returns an error unless the method and the margin can certify the claim.
+// check returns an error unless the method m can certify the claim with a margin of the given kind.
 func (c Claim) check(m VoteMethod, kind MarginKind) error {
 	if !c.Ranked() && c.None == NoneAnswer {
 		return nil

@@ -69,10 +69,10 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 //
 //	(μ1 − rμ2 + r)/(1 + r) ≥ y,  r ≥ 1.
 //
-// Q and F are the quantile function and the distribution function of the noise. Among the points with a margin of at
-// most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2. This maximum M(L), the law's Peak,
-// grows with L. The bound is the L with M(L) = (1+r)y − r, or slightly less. For r = 1 the bound is 2Q(y). With y =
-// (1+ℓ)/2, where ℓ is a lower bound on the mean of X^A − X^B, this is the margin of Projected.
+// Q and F are the quantile function and the distribution function of the noise. Among the pairs (μ1, μ2) with a margin
+// of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2. This maximum M(L), the law's
+// Peak, grows with L. The bound is the L with M(L) = (1+r)y − r, or slightly less. For r = 1 the bound is 2Q(y). With y
+// = (1+ℓ)/2, where ℓ is a lower bound on the mean of X^A − X^B, this is the margin of Projected.
 func directedMargin(l law.Additive, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)
@@ -95,9 +95,9 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 	return lo
 }
 
-// maxMargin exceeds every second margin that law.Low can give under Gaussian noise for p < 1. Under other noise, the
-// code replaces larger margins by maxMargin. A lower bound on the margin stays a lower bound when it is lowered in this
-// way.
+// maxMargin is the largest margin that directedMargin returns for r > 1. Under Gaussian noise, no second margin
+// computed by law.Low for p < 1 is as large. Under other noise, the code replaces larger margins by maxMargin. A lower
+// bound on the margin stays a lower bound when it is lowered in this way.
 const maxMargin = 80.0
 
 // weight chooses r for Directed from selection samples of A and a rival. For each r it computes the mean y and the

@@ -96,9 +96,10 @@ func addUp(a, b float64) float64 {
 	return sum
 }
 
-// Poll returns the claim of a composition that treats all members alike. It claims a class if at least atLeast members
-// certify this class. The claimed radius is the largest radius for which atLeast or more of these members certify the
-// class. The number atLeast must be more than half of the number of members, so that at most one class can be claimed.
+// Poll returns the claim of a composition that treats all members alike. Let c* be the argument 'atLeast'. Poll claims
+// a class if c* or more members certify it. The claimed radius is the largest radius at which c* or more members
+// certify the class. The number c* must be more than half of the number of members, so that at most one class can be
+// claimed.
 func Poll(members []Certificate, atLeast int) CombinedClaim {
 	for _, a := range members {
 		var used []int
@@ -119,9 +120,9 @@ func Poll(members []Certificate, atLeast int) CombinedClaim {
 // MostMembers limits the number of members of a composition.
 const MostMembers = 256
 
-// PollAlpha returns the failure probability of a claim of Poll, rounded up. The argument alphas holds the failure
-// probabilities of the K members. The argument quorum is the number q of members that must answer a class to make it
-// the answer. The argument atLeast is the number c* of members that must certify the answer.
+// PollAlpha returns the failure probability of a claim of Poll, rounded up. The argument 'alphas' holds the failure
+// probabilities of the K members. The argument 'quorum' is the number q of members that must answer a class to make it
+// the answer. The argument 'atLeast' is the number c* of members that must certify the answer.
 //
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
 // within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.

@@ -73,7 +73,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 }
 
 // For scores, the two targets from the function 'levels' must give equal bounds. The test tries every MeanBound with
-// every Combine, without intervals. Then it tries intervals, by every confidence method with every band.
+// every Combine, without intervals. Then it tries every confidence method with every band, and compares the intervals
+// too.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)
@@ -163,7 +164,8 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, tt := range []struct{ radius, quantisation, most float64 }{
 		{1, 0.5, 0.5}, {0.3, 0.1, 0.2}, {0.2, 0.3, 0}, {0.7, 0.1, 0.6}, {1, 0.9, 0.1}, {0.25, 0.25, 0},
 	} {
-		// The function lessQuantisation subtracts floats. They differ from the decimals in the table by at most 2⁻⁵⁴.
+		// The function lessQuantisation subtracts float64 numbers. Each number differs from its decimal in the table by
+		// at most 2⁻⁵⁴.
 		got := lessQuantisation(tt.radius, tt.quantisation)
 		if got > tt.most || got < tt.most-1e-8 || tt.most > 0 && got == tt.most {
 			t.Errorf("%v less %v is %v, want a little under %v", tt.radius, tt.quantisation, got, tt.most)

@@ -139,9 +139,9 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 }
 
 // standardConfidence bounds the mean score under attack. It begins with bounds on the mean score z without attack, z̲ ≤
-// z ≤ z̄. Each side uses the part sideAlpha of α. Q and F are the quantile function and the distribution function of
-// the noise at σ = 1. The method uses the fact that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019;
-// Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
+// z ≤ z̄. Each of the two bounds fails with probability at most sideAlpha. Q and F are the quantile function and the
+// distribution function of the noise at σ = 1. The method uses the fact that Q(z(x)) is 1/σ-Lipschitz (for Gaussian
+// noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //

@@ -19,7 +19,7 @@ import (
 // levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
 // levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
 // δ = R. The method 'cdf' computes its bounds from the survival function of the scores. For a stepModel, these bounds
-// can come close to the two values.
+// can come close to z(u−R) and z(u+R).
 type stepModel struct {
 	name          string
 	levels, edges []float64

@@ -15,7 +15,7 @@ import (
 // (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
-	t             float64 // the factor above; 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
+	t             float64 // the t of the inequality above; t = 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 
@@ -84,10 +84,10 @@ func safeContest(v Votes, a int) contest {
 
 // rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
 // Each possible contest leaves out a set U of the u ≤ k−1 rivals with the most selection votes, and has the factor t =
-// k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be the
-// set of the t most probable rivals outside U. In that case, the probability of S is at least t times the probability
-// of A. The estimation samples do not affect S. The votes for S are at most the sum of the t largest counts outside U.
-// Without selection samples, U is empty.
+// k−u. Let S be the set of the t most probable rivals outside U. If A drops out of the first k, then each rival in S is
+// at least as probable as A. So the probability of S is at least t times the probability of A. The estimation samples
+// do not affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U
+// is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // indices of the rivals; those with the most selection votes come first
 	first := v.selected()
