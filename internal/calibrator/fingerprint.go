@@ -103,8 +103,8 @@ func (d Data) SharedWith(other Data) Shared {
 			s.Rows += c
 		}
 	}
-	// If n ≥ m, the probability that a row occurs among n rows is at most n/m times the probability that it occurs among
-	// m rows.
+	// If n ≥ m, the probability that a row occurs among n rows is at most n/m times the probability that it occurs
+	// among m rows.
 	scale := max(1, float64(other.N())/float64(d.N()))
 	rate, _ := recurrence(counts)
 	ownRate, _ := recurrence(own)

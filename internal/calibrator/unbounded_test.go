@@ -8,8 +8,8 @@ import (
 )
 
 // The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class has no label. There
-// is no best map either if the probabilities separate the labels. Rows in which the classes have equal probabilities do
-// not count as an exception. With penalties on all weights, every data set has a best map.
+// is no best map either if the probabilities separate the labels. This condition ignores rows in which the classes have
+// equal probabilities. With penalties on all weights, every data set has a best map.
 func TestDirichletWithoutMaximum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(label func(p []float64) int) Data {

@@ -21,8 +21,8 @@ type VoteRule struct {
 	Deterministic bool
 }
 
-// Decides reports whether the votes decide the answer of the smoothed classifier. They do not if sampling under a
-// deterministic law stopped early, because then the known evaluations are not a random sample of all evaluations.
+// Decides reports whether the votes decide the answer of the smoothed classifier. If sampling under a deterministic law
+// stopped early, the votes do not decide it, because the known evaluations are not a random sample of all evaluations.
 func (r VoteRule) Decides(v Votes) bool { return !r.Deterministic || !v.Stop.Given() }
 
 // Answer returns the class that wins the estimation votes, or Abstained if "no class" wins.

@@ -14,7 +14,7 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	})
 }
 
-// The type 'claim' is the type of the keys in the VoteCertifier's cache. The cache says for each key whether the
+// The type 'claim' is the type of the keys of the cache VoteCertifier.claims. For each key, the cache says whether the
 // observation proves the margin. Margins up to the bonferroni margin of the observation need no search, so the cache
 // has no keys for them.
 type claim struct {

@@ -15,7 +15,7 @@ import (
 // (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
-	t             float64 // the t of the inequality above; t = 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
+	t             float64 // t in the inequality above; t = 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 
