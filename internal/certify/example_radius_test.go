@@ -68,8 +68,8 @@ func ExampleTally_Classes() {
 	// 1 2 0.5
 }
 
-// The summary holds 100 of 1,000 sampled examples. These 100 may include all failures of the 1,000, so the bound counts
-// the failures of all 1,000.
+// The summary covers 100 of 1,000 certificates. All false certificates of the 1,000 may be among these 100. So Among
+// returns the bound on the number of false certificates among all 1,000.
 func ExampleSummary_Among() {
 	certs := make([]certify.Certificate, 100)
 	for i := range certs {

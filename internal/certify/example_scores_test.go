@@ -149,7 +149,8 @@ func ExampleScoreAccumulator_Confidence() {
 	// within 0.25: 0.727 to 0.951, certified: true
 }
 
-// The example prints the names of the methods and of the bands, the default first.
+// The example prints the names of the confidence methods, then the names of the confidence bands. In each list the
+// default comes first.
 func ExampleConfidenceMethods() {
 	for _, m := range certify.ConfidenceMethods() {
 		fmt.Println(m.Name)
@@ -178,8 +179,8 @@ func ExampleCombines() {
 	// taylor false
 }
 
-// The method 'tangent' bounds the mean of a function that some samples choose. Without selection samples, a twentieth
-// of the estimation samples choose it. With selection samples, no estimation samples are needed for this.
+// The method 'tangent' bounds the mean of a function that it computes from some of the samples. If there are selection
+// samples, it computes the function from them. Otherwise it uses a twentieth of the estimation samples.
 func ExampleConfidenceParams_TangentSamples() {
 	p := certify.ConfidenceParams{Radii: []float64{0.25}, Method: certify.ConfidenceTangent, Bound: certify.Betting}
 	fmt.Println(p, p.TangentSamples(0, 1000), p.TangentSamples(100, 1000))

@@ -54,7 +54,8 @@ func ExampleVoteMethod_Sound() {
 	// moutaouakil: sound false, unbounded true
 }
 
-// The first margin is p_A − p_B itself. Votes, α and method are as in the example of VoteMethods.
+// The first margin is p_A − p_B itself. The votes and α are those of the example of VoteMethods. The method is the
+// default.
 func ExampleMarginKinds() {
 	for _, kind := range certify.MarginKinds() {
 		c, err := certify.NewVoteCertifier(certify.VoteParams{

@@ -61,8 +61,8 @@ func TestLawsCertify(t *testing.T) {
 
 // If the noise is uniform on W integers, the radius in steps is S = ⌈W·m/2⌉ − 1, where m is a lower bound on p_A − p_B.
 // The radius in units of the data must stay below (S+1)·g, where g is the step between neighbouring inputs. Two points
-// at the distance (S+1)·g share too few noisy inputs to prove that they get the same answer. A certificate has no steps
-// if it abstains, if the input was rounded, or under Gaussian noise.
+// at the distance (S+1)·g share too few noisy inputs to prove that they get the same answer. The field Steps of a
+// certificate is nil if the certificate abstains, if the input was rounded, or if the noise is Gaussian.
 func TestSteps(t *testing.T) {
 	votes := func(n, x1, x2 int64) Votes { return Votes{N: n, Counts: []int64{x1, x2, n - x1 - x2}} }
 	target := Target{Law: law.Of(law.Uniform), Alpha: 0.001, Sigma: 64. / 255, Class: Label, Step: big.NewRat(1, 255)}

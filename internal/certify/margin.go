@@ -33,8 +33,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// Some distribution with the margin 0 makes the event likely. For t = 1 this distribution is q1 = q2 = ½. So no
-		// margin above 0 can be certified.
+		// The rival has at least t times as many votes as the class. So the event is likely under some distribution
+		// with the margin 0. For t = 1 this distribution is q1 = q2 = ½. So no margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -63,15 +63,16 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	return o
 }
 
-// A frontier is the curve g(q) = margin > 0 in the simplex, q1 = F(margin + Q(q2)), parametrised by y = √q2 from 0 to
-// its end, where q3 = 0. On the frontier, q1 is a concave function of q2.
+// A frontier is the set of all distributions q with g(q) = margin, where margin > 0. This set is the curve q1 =
+// F(margin + Q(q2)). The parameter y = √q2 of the curve rises from 0 to the end of the curve, where q3 = 0. On the
+// frontier, q1 is a concave function of q2.
 type frontier struct {
 	scale  scale
 	margin float64
 }
 
-// lift is a factor that raises q1 by more than the rounding errors of q1. These errors arise in F and its argument, and
-// in Φ at |z| < 40. A larger q1 never lowers P_q(event).
+// lift is a factor that raises q1 by more than the rounding errors of q1. These errors come from F and from the
+// rounding of its argument z. They grow with |z|. If F is Φ, |z| is below 40. A larger q1 never lowers P_q(event).
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -163,17 +164,17 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The proof failed near y = at. The next call of 'locate' also tries this point.
+		// The proof failed near the point whose y is 'at'. The next call of 'locate' also tries this point.
 	}
 	return 0
 }
 
-// leastMargin is the least margin that the search tries. The search certifies no smaller margin.
+// leastMargin is a limit for the estimated margin. If the estimate is not above this limit, the search gives up.
 const leastMargin = 1e-6
 
 // Let P(L) be the largest probability of the event on the frontier of the margin L. The method 'locate' estimates the
 // margin L with P(L) = α, and the derivative d ln P/dL at this margin. The estimates have no guarantee. The search
-// starts at the argument L. If the argument 'at' is not 0, the search also tries the point with y = at.
+// starts at the argument L. If the argument 'at' is not 0, the search also tries the point whose y is 'at'.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // y of the point where the event is most probable, as a fraction of f.last()
 	width := 0.0
@@ -241,8 +242,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the points of the grid and the point with y = at. It returns the u with the largest probability. The
-// result 'width' is the distance from u that climb should search.
+// scan tries the points of the grid. If the argument 'at' is not 0, scan also tries the point whose y is 'at'. It
+// returns the u with the largest probability. The result 'width' is the distance from u that climb should search.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

@@ -178,7 +178,8 @@ func (s *search) bridge(A, B node) float64 {
 		if math.Abs(ratio[i]) < 0.5 {
 			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
 		}
-		// The two terms added to slack cover the roundings of Expm1 below and of q3 = 1−q1−q2.
+		// The next two lines add bounds on rounding errors to 'slack'. The errors come from Expm1 below and from q3 =
+		// 1−q1−q2.
 		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
 		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
 	}

@@ -153,7 +153,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 				if lo == 0 && got <= 0 {
 					continue
 				}
-				// The grid slightly misses the largest probability.
+				// The grid may miss the point with the largest probability, so 'lo' may be slightly too large.
 				if got > lo+1e-6 || got < lo-2e-3 {
 					t.Errorf("%v margin of (%d; %d, %d) at α = %v is %.6f; by summation %.6f", kind, n, a, b, alpha, got, lo)
 				}
@@ -463,8 +463,8 @@ func TestMarginOnRealVotes(t *testing.T) {
 	}
 }
 
-// BenchmarkMargin measures the time per example over all real votes. Examples with equal counts share one search. The
-// time includes the computation of the scores of the order.
+// BenchmarkMargin measures the time per example over all real votes. Examples with equal counts share one search. This
+// time includes computing the scores s(k) that the type 'order' uses.
 func BenchmarkMargin(b *testing.B) {
 	votes := realVotes(b)
 	for _, n := range []int64{1000, 100000} {

@@ -113,8 +113,8 @@ func failuresAllowed(trials int64, p float64) int64 {
 	return k
 }
 
-// Every bound fails with probability ≤ α on every distribution. One of the levels is α = 0.3. At this level, slack in a
-// proof would not hide a mistake.
+// Every bound fails with probability ≤ α on every distribution. One level is as large as α = 0.3, because at a small α
+// the slack of a bound could hide a mistake in the bound.
 func TestMeanBoundCoverage(t *testing.T) {
 	trials := int64(1000)
 	if testing.Short() {
@@ -298,8 +298,8 @@ func FuzzMeanBounds(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
 			}
-			// The other bounds use every prefix of the samples, and a prefix can have a larger mean. So the test
-			// compares only Hoeffding and Bernstein with the mean of all samples.
+			// Hoeffding and Bernstein are at most the mean of all samples. The other bounds may be larger, because they
+			// use every prefix of the samples, and a prefix can have a larger mean.
 			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}

@@ -3,7 +3,8 @@ package certify
 import "math"
 
 // This file holds two bounds on a mean, as Moutaouakil 2024 prints them. No proof covers the printed formulas, so the
-// bounds count as not sound. They are kept to reproduce the paper. The sound bounds are bernstein and prplEB.
+// bounds count as not sound. They are kept to reproduce the paper. Sound bounds of the same kinds are in the types
+// bernstein and prplEB.
 
 // startMoutaouakilBernstein starts the bound of Proposition 2,
 //

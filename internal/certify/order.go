@@ -85,8 +85,8 @@ func (e *event) holds(x1, x2 int64) bool {
 	}
 	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
-		// The tolerance 1e-12 covers rounding errors. So outcomes that tie with the observed outcome are not in the
-		// event.
+		// If an outcome ties with the observed outcome, a rounding error may make its T slightly larger. The tolerance
+		// 1e-12 keeps such outcomes out of the event.
 		t := s1.Lower + s2.Lower
 		return t > e.level+1e-12*math.Abs(e.level)
 	}

@@ -50,8 +50,8 @@ func (t Target) shift(radius float64) float64 {
 // that A is among the first k classes, the clearest votes are all for A. For such votes, the same argument applies to
 // the contest with the factor t = k. The radius is rounded up.
 //
-// For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. This is half the
-// width of the noise. The field Sigma holds this number in the units of the data.
+// For the law Splitting, the noise takes W values one step apart, and the radius is at most W/2 steps. The field Sigma
+// is the length of W/2 steps in the units of the data.
 func (t Target) LargestRadius(n int64) float64 {
 	if t.Law.Deterministic() {
 		return t.Sigma * (1 + 1e-9)

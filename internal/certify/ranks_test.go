@@ -71,8 +71,8 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 }
 
 // The proof of a bound needs four properties. The frontier is concave. The method 'point' returns the derivative of the
-// frontier as the slope. The frontier ends where q1 + q2 = 1. For an argument q1, the method 'reach' returns a point
-// whose q1 is at most this argument.
+// frontier as the slope. The frontier ends where q1 + q2 = 1. The method 'reach' takes a probability and returns the y
+// of a point on the frontier. The q1 of this point is at most the given probability.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -299,10 +299,10 @@ func worstFailure(t *testing.T, claim Claim, method VoteMethod, classes int, n0,
 	return worst
 }
 
-// A bound that ignores the samples without an answer and uses frequencies among the rest would be wrong. In this
-// example, the two classes have the probabilities .02 and .001, and silence has .979. The second class can overtake the
-// first at a distance of .5182σ, but the wrong bound is 1.6684σ. In the mode NoneIgnore, the radius of the certificate
-// must be at most .5182σ.
+// A bound that uses only the samples with an answer, and divides the votes by the number of these samples, would be
+// wrong. In this example, the two classes have the probabilities .02 and .001, and silence has .979. The second class
+// can overtake the first at a distance of .5182σ, but the wrong bound is 1.6684σ. In the mode NoneIgnore, the radius of
+// the certificate must be at most .5182σ.
 func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	flips := contestRadius(0.02, 0.001, 1)
 	conditional := normal.Quantile(0.02 / 0.021)
@@ -374,8 +374,8 @@ func TestRankContest(t *testing.T) {
 	v := Votes{N0: 100, Counts0: []int64{50, 25, 25, 0, 0}, N: 1000, Counts: []int64{500, 20, 300, 140, 40}}
 	claim := Claim{TopK: 3}
 	got, err := claim.contest(v, 0)
-	// The favourites 1 and 2 are left out, whatever their estimation votes are. Of the other classes, class 3 has the
-	// most estimation votes.
+	// Classes 1 and 2 have the most selection votes of all rivals. So the contest leaves them out, whatever their
+	// estimation votes are. Of the remaining rivals, class 3 has the most estimation votes.
 	if want := (contest{500, 140, 1, "t=1"}); err != nil || got != want {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}

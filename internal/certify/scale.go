@@ -26,8 +26,9 @@ type scale interface {
 
 	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On the frontier, q1 is
 	// concave in q2. The method 'end' returns the end of the frontier, where q1 + q2 = 1. The method 'point' returns a
-	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method 'reach' returns a
-	// number y. On the part of the frontier from 0 to y, no point has a larger q1 than the argument q1.
+	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method 'reach' takes a
+	// probability and returns a number y. From 0 to y, every point of the frontier has a q1 of at most this
+	// probability.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
 	reach(margin, q1 float64) float64

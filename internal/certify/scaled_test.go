@@ -3,8 +3,8 @@ package certify
 import "testing"
 
 // If a target has a scale for each column, its certificates have Scaled = true. The target refuses votes that were
-// sampled under noise with a single scale. It also refuses a Lipschitz constant, and every Sigma except 1. Both would
-// change the unit of the radius.
+// sampled under noise with a single scale. NewVoteCertifier refuses such a target if it has a Lipschitz constant, or a
+// Sigma other than 1. Each of these would change the unit of the radius.
 func TestScaledTarget(t *testing.T) {
 	target := Target{Alpha: .001, Sigma: 1, Class: Label, Scaled: true}
 	votes := Votes{N: 100, Counts: []int64{100, 0}, Scaled: true, Quantisation: .01}

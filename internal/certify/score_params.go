@@ -20,7 +20,8 @@ type ScoreParams struct {
 	Combine    Combine
 	Confidence ConfidenceParams
 	// If ClassByVotes is set, the votes of the selection samples choose the class, and a VoteCertifier for ClassTarget
-	// certifies it. The scores only bound the confidence in this class. Bound and Combine are then unused.
+	// certifies it. The scores then bound the confidence in this class and nothing else. The fields Bound and Combine
+	// are unused.
 	ClassByVotes bool
 }
 
@@ -78,8 +79,8 @@ func (t Target) ClassOnly() Target {
 	return t
 }
 
-// sideAlpha returns the part of α for one side of one interval. The intervals of the given number of classes share half
-// of α.
+// sideAlpha returns the failure probability of one side of one interval. Each of the given number of classes has an
+// interval with two sides. All these sides share half of α equally.
 func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
 // ConfidenceParams selects the bounds on the confidence under attack.

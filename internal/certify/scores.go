@@ -68,7 +68,8 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	case cert.Arithmetic != t.Arithmetic:
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
 	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+2.1e-8):
-		// The radius, the margin and the quantisation are rounded to nine digits each.
+		// The factor 1 + 2.1e-8 is needed because the radius, the margin and the quantisation are rounded to nine
+		// digits each.
 		return fmt.Errorf("its radius %v does not follow from its margin %v", cert.Radius, cert.Margin)
 	case cert.N < 1 || !(cert.Quantisation >= 0) || !(cert.Radius >= 0) || !(cert.Margin >= 0):
 		return fmt.Errorf("its n is %d, its quantisation %v, its radius %v and its margin %v", cert.N, cert.Quantisation, cert.Radius, cert.Margin)
@@ -156,7 +157,7 @@ type ScoreAccumulator struct {
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1 stands for all classes except A and the classes of the other rivals
+	class  int // −1 stands for all classes that are neither A nor the class of another rival
 	weight float64
 	stream lowerMean
 	taylor lowerMean
@@ -449,7 +450,7 @@ func (a *ScoreAccumulator) Certificate() (Certificate, error) {
 	return p.ClassTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, e.Quantisation, a.bound()), nil
 }
 
-// bound returns the least margin over all rivals.
+// The method 'bound' bounds the margin against each rival and returns the least of these bounds.
 func (a *ScoreAccumulator) bound() marginBound {
 	best := marginBound{margin: math.Inf(1)}
 	for _, r := range a.rivals {

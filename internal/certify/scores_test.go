@@ -190,8 +190,8 @@ func TestTaylorIsNotSound(t *testing.T) {
 	}
 }
 
-// The argument y of directedMargin is a lower bound on (μ1 − rμ2 + r)/(1 + r). The test computes the least margin of
-// all pairs (μ1, μ2) for which this number equals y. directedMargin must not be above this least margin, and not far
+// directedMargin takes a lower bound y on (μ1 − rμ2 + r)/(1 + r). The test computes the least margin of all pairs (μ1,
+// μ2) with (μ1 − rμ2 + r)/(1 + r) = y. The result of directedMargin must be at most this least margin, and not far
 // below it.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {

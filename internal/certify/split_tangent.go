@@ -25,9 +25,10 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 	}
 }
 
-// TangentSamples returns how many estimation samples choose the tangent if there are no selection samples (n0 = 0):
-// n/20, but at least 1 and at most 1,024. If there are selection samples, or if the method is not ConfidenceTangent, it
-// returns 0. The share n/20 is near the best share for n from 100 to 1,000 (docs/scores-tables.md).
+// TangentSamples returns the number of estimation samples from which the method 'tangent' computes its function if
+// there are no selection samples (n0 = 0). This number is n/20, but at least 1 and at most 1,024. TangentSamples
+// returns 0 if there are selection samples, if n is below 2, if no radii are given, or if the method is not
+// ConfidenceTangent. The share n/20 is near the best share for n from 100 to 1,000 (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {
 		return 0

@@ -99,8 +99,8 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 }
 
 // splitClass returns the class A to certify. If p.Class is Label, A is the label. Otherwise A is the class with the
-// most known evaluations. If the known evaluations already prove that the smoothed classifier answers some class, A is
-// this class.
+// most known evaluations. In the second case, if the known evaluations prove which class the smoothed classifier
+// answers, this class is A.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)

@@ -91,7 +91,7 @@ func TestSplittingReference(t *testing.T) {
 // model is a classifier that looks up the class of a lattice point in a table.
 type model map[string]int
 
-// splitExample returns the model's inputs at x, as text, for t = 0, …, W−1.
+// splitExample returns, as text, the W noisy inputs that the model gets for the example x.
 func splitExample(t testing.TB, noise *smoothing.SplitNoise, w int, x []int32) []string {
 	t.Helper()
 	identity := func(d int) int { return d }

@@ -102,13 +102,13 @@ type Stopping struct {
 }
 
 const (
-	// endShare is the share of α for the first checkpoint that can certify. The last checkpoint, at the budget, has the
-	// same share, if there are other checkpoints between these two. At the first of the two, the sampling of the
-	// clearest inputs ends. At the last, this share makes a certificate from the whole budget nearly as good as a
-	// certificate with a fixed n.
+	// endShare is the share of α for each of two checkpoints: the first checkpoint that can certify, and the checkpoint
+	// at the budget. If there are no checkpoints between these two, their shares are larger. The first of the two ends
+	// the sampling of the clearest inputs. The large share at the budget makes a certificate from the whole budget
+	// nearly as good as a certificate with a fixed n.
 	endShare = 0.25
-	// scoutShare is the share of α for all checkpoints together that come before the first checkpoint that can certify.
-	// At these early checkpoints, sampling of hopeless inputs ends.
+	// scoutShare is the share of α for all scouts together. Scouts are the checkpoints before the first checkpoint that
+	// can certify. They end the sampling of hopeless inputs.
 	scoutShare = 0.05
 	// checkpointRatio is the ratio ρ of successive checkpoints. On average, sampling draws (ρ−1)/ln ρ times the least
 	// number of samples that would be enough. About ln(budget/n)/ln ρ checkpoints share α, where n is the first

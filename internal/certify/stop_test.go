@@ -74,7 +74,8 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 		if method == BonferroniClasses {
 			classes = 2 // NewStopping assumes two classes
 		}
-		// The checkpoints before the first checkpoint with a quarter of α can only end the sampling of hopeless inputs.
+		// The first checkpoint with a share of at least endShare is the first that can certify. At the checkpoints
+		// before it, sampling must go on even if all votes are for the class.
 		for i, c := range s.Checkpoints() {
 			next, err := s.Next(Votes{N: c.N, Counts: []int64{c.N, 0, 0}[:classes]})
 			if c.Share < endShare {
