@@ -96,7 +96,8 @@ type CertifiedAccuracy struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// summaryDelta is the failure probability of a statement about all certificates together.
+// summaryDelta is the value of Summary.Delta. With probability at most summaryDelta, more than Summary.Failures
+// certificates are wrong.
 const summaryDelta = 0.05
 
 // allowFailures sets Delta and Failures for the given number of sampled examples.

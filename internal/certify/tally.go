@@ -25,7 +25,7 @@ type Tally struct {
 // A part counts the certificates of all examples, or of the examples of one label.
 type part struct {
 	examples, abstained, correct int
-	radii                        []float64 // of the correct certificates
+	radii                        []float64 // radii of the correct certificates
 }
 
 // Add adds certificates.
@@ -94,8 +94,8 @@ func (t *Tally) Summary(radii []float64) Summary {
 	return s
 }
 
-// In returns a summary in another norm. Each certificate counts with the radius in this norm that follows from its own
-// radius. If the argument 'radii' is empty, the method chooses round numbers.
+// In returns a summary in another norm. It converts the radius of each certificate to a radius that the certificate
+// implies in the other norm. If the argument 'radii' is empty, the method chooses round numbers.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part
 	most := 0.0

@@ -99,9 +99,9 @@ func survivalGuess(counts []float64, n, kappa float64) []float64 {
 	return s0
 }
 
-// guess assumes that the estimation samples are like the selection samples. It predicts the lower bound on the mean of
-// ψ/ψ(1) that betting would give (see the function 'weight'). If 'complement' is true, it predicts the bound on the
-// mean of 1 − ψ/ψ(1) instead.
+// guess predicts the lower bound on the mean of ψ/ψ(1) by the formula of the function 'weight'. The prediction assumes
+// that the estimation samples are like the selection samples. If 'complement' is true, guess predicts the lower bound
+// on the mean of 1 − ψ/ψ(1) instead. The argument 'log' is ln(1/α)/n.
 func (t *tangentSide) guess(counts []float64, complement bool, log float64) float64 {
 	var n, sum, squares float64
 	for j, c := range counts {

@@ -126,7 +126,8 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method holds the name of the method that bounded the margin of a certificate, and whether this method is sound.
+// The type 'method' identifies the method that bounded the margin of a certificate: its name in certificates, and
+// whether it is sound.
 type method struct {
 	name  string
 	sound bool
@@ -153,7 +154,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	}
 	cert.Prediction = a
 	cert.Correct = a == label
-	if b.unbounded { // happens only with the second margin
+	if b.unbounded { // only the second margin can be +∞
 		cert.Margin, cert.Radius, cert.Unbounded = math.MaxFloat64, math.MaxFloat64, true
 		return cert
 	}
@@ -180,8 +181,8 @@ func (t Target) steps(cert Certificate) *int64 {
 	return &steps
 }
 
-// lessQuantisation returns radius − quantisation, rounded down, or 0 if this is negative. Inputs are rounded to the
-// lattice, and this rounding can lengthen a perturbation by at most 'quantisation'.
+// lessQuantisation returns the difference radius − quantisation, rounded down, or 0 if the difference is negative.
+// Inputs are rounded to the lattice, and this rounding can lengthen a perturbation by at most 'quantisation'.
 func lessQuantisation(radius, quantisation float64) float64 {
 	if quantisation == 0 {
 		return radius

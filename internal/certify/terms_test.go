@@ -82,7 +82,8 @@ func TestConfidenceTerms(t *testing.T) {
 		t.Errorf("the certificate's α is %v", cert.Alpha)
 	}
 
-	// For the method 'cdf', each bound is a sum over the thresholds of a band for S(s) = P(f_A ≥ s).
+	// The method 'cdf' bounds S(s) = P(f_A ≥ s) at each threshold s. Each of its two bounds on the mean score under
+	// attack is a sum over the thresholds.
 	atLeast := func(s float64) (k int64) {
 		for _, v := range x {
 			if v >= s {
@@ -171,12 +172,12 @@ func TestTangentSide(t *testing.T) {
 // between the versions.
 type prplTerms struct {
 	lambda func(variance, i float64) float64        // λ_i from σ̂²_{i−1} and i
-	seen   int                                      // v_i contains μ̂_{i−1+seen}
+	seen   int                                      // the formula of v_i contains μ̂_{i−1+seen}
 	width  func(penalty, sumLambda float64) float64 // half width from Σv_iψ_E(λ_i) and Σλ_i
 }
 
-// The method 'bound' evaluates the formula as it is printed, and computes every sum separately. It uses the same t as
-// the package, and returns the largest value of the formula.
+// The method 'bound' evaluates the printed formula after t samples, and computes every sum separately. It uses the same
+// values of t as the package, and returns the largest value of the formula.
 func (p prplTerms) bound(x []float64) float64 {
 	// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
 	muHat := func(j int) float64 {
@@ -326,8 +327,8 @@ func TestVoteTerms(t *testing.T) {
 	}
 }
 
-// The selection samples may have another runner-up than the estimation samples. The certificate then bounds the smaller
-// of the margins against these two rivals.
+// The runner-up in the estimation samples may differ from the runner-up in the selection samples. The certificate then
+// bounds the smaller of the two margins: one margin for each of these two rivals of the class A.
 func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
 	repeat := func(row []float32, k int) (rows []float32) {
 		for range k {
@@ -365,7 +366,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The variable 'over' is the q1 of the polygon at the point whose q2 is the variable 'at'.
+						// The variable 'over' is the q1 of the polygon at q2 = 'at'.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -425,8 +426,8 @@ func TestBonferroniClassTerms(t *testing.T) {
 	}
 }
 
-// If confidence is to be certified, NewScoreCertifier must refuse an unsound bound on the mean. This holds for the
-// bound of the confidence and for the bound that certifies the class.
+// If confidence is to be certified, NewScoreCertifier must refuse every unsound MeanBound, both in
+// ConfidenceParams.Bound and in ScoreParams.Bound.
 func TestConfidenceNeedsASoundBound(t *testing.T) {
 	for _, bound := range names(MeanBounds()) {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0.1}, Bound: bound}}

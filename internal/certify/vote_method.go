@@ -6,8 +6,8 @@ import "github.com/rscert/rscert/internal/law"
 type VoteMethod string
 
 const (
-	// ExactMargin is the exact margin search: Buehler's bound, with outcomes ordered by their bonferroni margin
-	// (margin.go).
+	// ExactMargin is the exact margin search: Buehler's bound, with the outcomes ordered by the margin that the method
+	// Bonferroni gives (margin.go).
 	ExactMargin VoteMethod = "margin"
 	// Bonferroni uses Clopper–Pearson bounds for the class and for the runner-up, at α/2 each (bonferroni.go).
 	Bonferroni VoteMethod = "bonferroni"
@@ -38,7 +38,7 @@ func (m VoteMethod) String() string { return string(m) }
 // Sound reports whether the failure probability of m is at most α for every classifier.
 func (m VoteMethod) Sound() bool { return m == Splitting || voteMethods.sound(m) }
 
-// Ranks reports whether m supports certificates of ranks and the modes NoneIgnore and NoneSafe.
+// Ranks reports whether m supports certificates of ranks. The same methods support the modes NoneIgnore and NoneSafe.
 func (m VoteMethod) Ranks() bool { return m == ExactMargin || m == Bonferroni }
 
 // MarshalText returns the name, or empty text if no name is set.

@@ -147,7 +147,7 @@ type VoteCertifier struct {
 // An observation holds everything that a bound depends on, except the method and the kind of margin.
 type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
-	two     bool  // the claim is that the classifier answers A, and the model has two classes
+	two     bool  // the model has two classes, and the claim is just that the classifier answers A
 	alpha   float64
 	t       float64 // factor of the contest; 0 stands for the factor 1
 	classes int     // number of classes, for the method BonferroniClasses alone; 0 if it is unknown

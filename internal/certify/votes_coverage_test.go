@@ -55,8 +55,8 @@ func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (f
 }
 
 // leastFavourable searches for the probabilities (p_A, p_B, p_C) that make a method fail most often. For every margin
-// that the method can report, it tries distributions whose true margin is just below this margin. Then every outcome
-// with a reported margin of this size or above is a failure.
+// that the method can report, the search tries probabilities whose true margin is just below the reported margin. Then
+// every outcome whose reported margin is at least as large is a failure.
 func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels int) (worst float64, at []float64) {
 	seen := map[float64]bool{}
 	var margins []float64
@@ -288,9 +288,10 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Errorf("only %d images could be compared", compared)
 	}
 	for k, r := range radii {
-		// An image can make the two counts differ only if its true radius is within sampling error of r. Few of the 500
-		// images have such a radius. At r = 0 there is another reason: this test certifies the label, but Cohen et al.
-		// certify the class with the most votes of n0 = 100 samples. Near p_A = ½ they may choose a wrong class.
+		// The two counts can differ for two reasons. First, the true radius of an image may be within sampling error of
+		// r. Few of the 500 images have such a radius. Second, this test certifies the label, but Cohen et al. certify
+		// the class with the most votes of n0 = 100 samples. Near p_A = ½ they may choose a wrong class. This matters
+		// only at r = 0.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])
 		}

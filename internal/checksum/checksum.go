@@ -115,8 +115,8 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 
 // VerifyCSV undoes AppendCSV. It returns the row itself if the row has no checksum. The state is Bad if the checksum is
 // wrong, or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
-// checksum but the header's last column is not Column, the checksum follows a tab, or the checksum is alone on its
-// line. The state is Foreign if the checksum is right for another Seed.
+// checksum but the name of the header's last column is not "check", the checksum follows a tab, or the checksum is
+// alone on its line. The state is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

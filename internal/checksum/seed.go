@@ -43,8 +43,8 @@ func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
 // AppendCSV returns the row with an added last cell: a CRC that starts from s and covers the header, a newline and the
-// row. The argument 'header' is the first line of the file. Its last column must already be Column. Neither argument
-// ends with a newline.
+// row. The argument 'header' is the first line of the file. The name of its last column must already be "check".
+// Neither argument ends with a newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }

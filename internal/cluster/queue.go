@@ -38,8 +38,8 @@ func (t Task) String() string {
 // queueFormat is the argument of squeue --Format. It gives one line per task, with fields of any length.
 const queueFormat = "ArrayTaskID:|,State:|,Reason:|,exit_code:"
 
-// parseQueue parses the output of squeue --Format queueFormat --array. It returns the tasks of one job by their
-// numbers. Exit codes in this output have the form of wait(2).
+// parseQueue parses the output of squeue --Format queueFormat --array. It returns the tasks of one job. The keys
+// of the map are the numbers of the tasks. Exit codes in this output have the form of wait(2).
 func parseQueue(text string) (map[int]Task, error) {
 	tasks := map[int]Task{}
 	for line := range strings.Lines(text) {

@@ -1,7 +1,7 @@
 // Package cluster distributes the shards of a run over several machines. An Array is a job array of Slurm. Submit puts
 // an Array into a Queue, and Watch follows the Array to its end. An IndexedJob is a Job of Kubernetes. Manifest.YAML
 // writes this Job. TaskShard returns the shard of the current task. A shard is finished when its run folder is complete.
-// The package asks the scheduler only which tasks still run.
+// A folder on a network disk may be out of date, so Watch.Run also accepts Slurm's report that a task completed.
 package cluster
 
 import (

@@ -20,7 +20,8 @@ import (
 // Queue is a scheduler of job arrays.
 type Queue interface {
 	Submit(ctx context.Context, a *Array, shards []int) (Job, error)
-	// Tasks returns the tasks of a job by their numbers. The result may omit tasks that ended long ago.
+	// Tasks returns the tasks of a job. The keys of the map are the numbers of the tasks. The map may omit tasks that
+	// ended long ago.
 	Tasks(ctx context.Context, j Job) (map[int]Task, error)
 }
 
@@ -30,14 +31,14 @@ type Watch struct {
 	Retries int                                                 // maximum number of resubmissions of a failed shard
 	Every   time.Duration                                       // time between two queries
 	Note    func(format string, args ...any)                    // reports events
-	Warn    func(code warning.Code, format string, args ...any) // reports a problem that may pass
+	Warn    func(code warning.Code, format string, args ...any) // reports a problem that may go away by itself
 	Show    func(done, total int, note string)                  // shows progress of all shards; total = 0 if unknown
 	Extent  func(dir string) (runfolder.Extent, error)          // usually runfolder.ReadExtent
 	Sleep   func(ctx context.Context, d time.Duration) error    // usually Pause
 }
 
-// maxSilent is the number of consecutive queries that may fail. A restart of Slurm's controller takes less time than so
-// many queries.
+// maxSilent is the number of consecutive queries that may fail. It is so large that Watch survives a restart of Slurm's
+// controller.
 const maxSilent = 30
 
 // wrongInput is rscert's exit code for wrong usage or input. A shard with this exit code is not submitted again,
@@ -155,7 +156,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 		switch {
 		case !s.task.Ended():
 			over = false
-		// A folder on a network disk may be out of date for a while. The exit code of a task is always current.
+		// A folder on a network disk may be out of date for a while. The state that Slurm reports is up to date.
 		case s.task.State == "COMPLETED", s.task.State == "" && s.extent.Finished:
 			s.over = true
 		case s.retries < w.Retries && s.task.Exit != wrongInput:

@@ -85,8 +85,8 @@ func check(path string, info fs.FileInfo, write bool) error {
 	return nil
 }
 
-// rename replaces the file name in an error by the argument 'path'. The methods of os.Root put only the name of the
-// file in the root into their errors.
+// rename puts the argument 'path' into an error in place of the file's name. An error of a method of os.Root contains
+// only the name of the file inside the root, not the whole path.
 func rename(err error, path string) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

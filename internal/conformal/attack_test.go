@@ -19,7 +19,7 @@ func TestShift(t *testing.T) {
 			t.Errorf("%+v: rho %v, want %v", tt.attack, got, tt.want)
 		}
 	}
-	// The proofs must use a shift slightly above the quotient, because the quotient is rounded.
+	// The proofs must use a shift slightly above radius/scale, because the computed quotient is rounded.
 	if g := newTarget(law.Gaussian, 1.0/3, 1, 1, 1); !(g.shift > 1.0/3 && g.shift < 1.0/3+1e-14) {
 		t.Errorf("the proofs use rho %v", g.shift)
 	}

@@ -13,8 +13,8 @@ import (
 // probability 1 − a. Then the probability under attack is at least g(p). The probabilities are not known. So the rule
 // spends a tenth of the level a on Clopper–Pearson bounds, with a union bound over the n examples and the query:
 //
-//   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η. So the t-th largest score is above the exact
-//     number with probability at most η;
+//   - η = spent/(n+1), where spent = a/10, and t is the least count with P(Bin(m, p) ≥ t) ≤ η. So with probability at
+//     least 1 − η, the t-th largest of the m scores of an example is at most the largest τ with p_τ ≥ p;
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
 //   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, where j is the number of examples that an adversary may replace.
 //

@@ -17,7 +17,7 @@ import (
 type Point struct {
 	Scores []float64
 	Label  int
-	Group  string // for the guarantee Group
+	Group  string // the example's group; used only with the guarantee Group
 }
 
 // A Calibrator collects the scores of the calibration examples. The result does not depend on their order.
@@ -129,7 +129,7 @@ func (p *Predictor) parts(points []Point) []part {
 type thresholds struct {
 	*Design
 	credits     polynomial // w(0), …, w(m); nil if the Design has no weights
-	miss, delta *big.Rat   // what is left of a and δ for the thresholds
+	miss, delta *big.Rat   // the parts of a and δ that the thresholds may use
 }
 
 func (p *Predictor) newThresholds() (*thresholds, error) {
@@ -189,9 +189,9 @@ func (t *thresholds) rank(n int64) int64 {
 }
 
 // trainingRank returns the largest k with P(Bin(n, a) ≤ k−1) ≤ δ (Vovk 2012, Proposition 2a). Given the examples, the
-// probability that S_{n+1} < S_(k) is stochastically at most a Beta(k, n+1−k) variable. So this probability exceeds a
-// with probability at most P(Bin(n, a) ≤ k−1). This bound is valid only for independent and identically distributed
-// examples.
+// probability that S_{n+1} < S_(k) is stochastically at most a Beta(k, n+1−k) variable. So this probability
+// exceeds the level a with probability at most P(Bin(n, a) ≤ k−1). This bound is valid only for independent and
+// identically distributed examples.
 func (t *thresholds) trainingRank(n int64) int64 {
 	q, exact := new(big.Rat).Sub(big.NewRat(1, 1), t.miss).Float64()
 	if !exact {

@@ -191,7 +191,7 @@ func TestTrainingRank(t *testing.T) {
 	}
 }
 
-// Finite words lower the level by the factor 1 − Nη, with N = (n·m + Q·m′)·D.
+// For noise from random words of finite length, the level is a·(1 − Nη). The comment of FiniteWords defines N and η.
 func TestFiniteWords(t *testing.T) {
 	d := newDesign(t, Params{
 		Rule: Count, Draws: 12, CalibrationDraws: 20, Attack: Attack{Radius: 0.1, Scale: 0.5, Queries: 3},
