@@ -59,7 +59,7 @@ func (d *quadraticDual) minimise() dualPoint {
 	return atRight
 }
 
-// at returns the dual bound at μ.
+// The method 'at' returns the dual bound at μ.
 func (d *quadraticDual) at(mu float64) dualPoint {
 	price := mu / d.lambda
 	at := dualPoint{mu: mu, gap: mu*d.observed + price*d.x}
@@ -78,7 +78,7 @@ func (d *quadraticDual) at(mu float64) dualPoint {
 	return at
 }
 
-// scale returns (1−e^{−κR})/(κR), the factor from R to the bound of step 4 of BinnedQuadratic.
+// scale returns (1−e^{−κR})/(κR). Step 4 of BinnedQuadratic multiplies R by this factor to get the bound on CE.
 func (d *quadraticDual) scale(r float64) float64 {
 	x := d.kappa * r
 	if math.Abs(x) < 1e-12 {

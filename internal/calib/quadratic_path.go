@@ -15,9 +15,10 @@ import "math"
 //
 //	mean_b|d| ≤ |g| + min(f_b(η̄) − |g| + e_b·v_b, (r−|g|)₊²/(2r)).
 //
-// The first alternative is step 3. Proof of the second: |·| is convex. So, for an interval [a, a+r] with a ≤ 0 ≤ a+r,
-// mean_b|d| is largest if all d_i are at the ends of the interval. Then mean_b|d| = −a + (g−a)(2a+r)/r. This is largest
-// at a = (g−r)/2, where it is (g²+r²)/(2r) = |g| + (r−|g|)²/(2r). If |g| ≥ r, all d_i have one sign and mean_b|d| = |g|. ∎
+// The first argument of min comes from step 3. Proof for the second argument: |·| is convex. So, for an interval [a,
+// a+r] with a ≤ 0 ≤ a+r, mean_b|d| is largest if all d_i are at the ends of the interval. Then mean_b|d| = −a +
+// (g−a)(2a+r)/r. This is largest at a = (g−r)/2, where it is (g²+r²)/(2r) = |g| + (r−|g|)²/(2r). If |g| ≥ r, all d_i
+// have one sign and mean_b|d| = |g|. ∎
 //
 // For every μ ≥ 0 and ν ≥ 0, steps 1 to 4 and ΣTV_b ≤ V give
 //
@@ -60,8 +61,8 @@ type pathBin struct {
 	peak         []float64   // the largest F_b of a state, for the current price μ/λ
 }
 
-// In the normal approximation, let g be the |η̄−s̄| with the largest F_b. The step ε is g/pathSteps. The window reaches
-// from pathWindow·g below s̄ to pathWindow·g above s̄.
+// These constants set the size of the lattice. Let g be the |η̄−s̄| at which a normal approximation of F_b is largest.
+// The step ε is g/pathSteps. The window reaches from pathWindow·g below s̄ to pathWindow·g above s̄.
 const (
 	pathSteps  = 28.0
 	pathWindow = 5.0
@@ -117,8 +118,8 @@ func (b *quadraticBin) pathPoint(q float64) quadraticPoint {
 	return quadraticPoint{q, b.share * (math.Abs(d) + b.squares*(d*d+b.variance)), b.logMean(q)}
 }
 
-// beyond returns cells of growing width, starting at a point. The cells go down to 0 if the argument 'width' is
-// negative, and up to 1 otherwise.
+// The method 'beyond' returns neighbouring cells of growing width. The cells start at the point 'from'. They go down to
+// 0 if the argument 'width' is negative, and up to 1 otherwise.
 func (b *quadraticBin) beyond(from quadraticPoint, width float64) peakCells {
 	var cells peakCells
 	for from.q > 0 && width < 0 || from.q < 1 && width > 0 {
@@ -159,7 +160,7 @@ func (b *quadraticBin) steepest(price float64) float64 {
 	return s
 }
 
-// at returns the bound for μ.
+// The method 'at' returns the bound for μ.
 func (p *quadraticPath) at(mu float64) dualPoint {
 	d := p.dual
 	price, nu := mu/d.lambda, 0.0
@@ -216,7 +217,7 @@ func (p *pathBin) enter(value []float64, low int) []float64 {
 	return entered
 }
 
-// pathSearch holds the arrays of advance.
+// pathSearch holds the arrays that the method 'advance' uses in every call.
 type pathSearch struct {
 	gain, reach []float64
 	row         []float64
@@ -224,8 +225,9 @@ type pathSearch struct {
 	queue       []int
 }
 
-// advance extends all paths by one bin. The argument 'value' holds, for each state, the largest value of a path up to
-// the last score before the bin. advance replaces it by the largest value of a path up to the last score of the bin.
+// The method 'advance' extends all paths by one bin. Before the call, the slice 'value' holds, for each state, the
+// largest value of a path up to the last score before the bin. After the call, it holds the largest value of a path up
+// to the last score of the bin.
 func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float64) {
 	n := len(value)
 	s.gain, s.queue = append(s.gain[:0], value...), append(s.queue[:0], make([]int, n)...)
@@ -252,8 +254,9 @@ func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float6
 		}
 		s.rows = append(s.rows, row)
 	}
-	// A path in a range may end in any state of the range. So the value of the range is passed on to the two ranges
-	// that are shorter by one state, down to single states.
+	// A path in a range may end in any state of the range. So the loop passes the value of each range on to two shorter
+	// ranges: the range without the first state, and the range without the last state. At the end, the ranges are
+	// single states.
 	for length := n - 1; length >= 1; length-- {
 		longer, row := s.rows[length], s.rows[length-1]
 		for i, v := range longer {
@@ -263,7 +266,8 @@ func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float6
 	copy(value, s.rows[0])
 }
 
-// gains sets, for each state, the largest F_b plus the part of E_b that depends on q.
+// The method 'gains' computes two parts for each state, the largest F_b and the part of E_b that depends on q. It
+// writes the sum of the two parts to the slice 'gain'.
 func (p *pathBin) gains(gain []float64, v float64) {
 	r, share, e := p.width+v, p.bin.share, p.bin.spread
 	for k := range gain {

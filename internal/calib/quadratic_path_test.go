@@ -29,8 +29,8 @@ func scoresOf(s *Sample, d *quadraticDual) [][]float64 {
 	return out
 }
 
-// The test computes the maximum over paths of integers from the comment of quadraticPath, with plain sums. It tries
-// every range of integers and every state in each range, and it uses no windows.
+// The test computes the bound from the formulas in the comment of quadraticPath, with plain sums. To find the maximum
+// over paths of integers, it tries every range of integers and every state in each range. It uses no windows.
 func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	for name, law := range oddScores {
 		for _, variation := range []float64{0.3, 1} {
@@ -111,8 +111,8 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 }
 
 // slowPathStep adds a bin to all paths of integers. For each range of integers, it adds the largest gain in the range
-// to the largest earlier value in the range. The result for a state is the largest of these sums over all ranges that
-// contain the state.
+// to the largest earlier value in the range, and subtracts ν times the variation. The result for a state is the largest
+// of these sums over all ranges that contain the state.
 func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64) float64) []float64 {
 	next := make([]float64, len(value))
 	for k := range next {
@@ -132,8 +132,8 @@ func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64)
 	return next
 }
 
-// For given scores and labels, the dual objective at any η of variation at most V is at most the path bound. The test
-// tries random shifts of the scores, stairs, jumps and waves.
+// For given scores and labels, the dual objective at any η of variation at most V is at most the path bound. As η, the
+// test tries shifted scores, stairs, jumps and waves. All of them are random.
 func TestQuadraticPathIsAboveEveryPath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	nearest := 0.0

@@ -24,7 +24,7 @@ func slowStatistic(m, score, ones float64) float64 {
 	return x
 }
 
-// slowLogMean computes ln A_b(q) with a sum over all N.
+// slowLogMean computes ln A_b(q) as a sum over every possible number of ones.
 func slowLogMean(m, score, lambda, q float64) float64 {
 	var logs []float64
 	for ones := 0.0; ones <= m; ones++ {
@@ -50,7 +50,7 @@ func atomBin(m int, score, lambda float64) quadraticBin {
 	return newQuadraticBin(s, &b, lambda, 0.5)
 }
 
-// The expectation of X_b is m·g² − var(η)·m/(m−1). The test sums over all labels.
+// The expectation of X_b is m·g² − var(η)·m/(m−1). The test computes the expectation as a sum over all possible labels.
 func TestQuadraticStatisticIsUnbiased(t *testing.T) {
 	etas := []float64{0.1, 0.9, 0.4, 0.7, 0}
 	m := float64(len(etas))
@@ -95,7 +95,8 @@ func TestQuadraticLogMean(t *testing.T) {
 	}
 }
 
-// peak is at least the objective at every q of a fine grid, and at most slightly larger than the largest value there.
+// The method 'peak' returns the maximum of a function of q. The result is at least as large as every value of the
+// function on a fine grid, and at most slightly larger than the largest of these values.
 func TestQuadraticPeak(t *testing.T) {
 	for name, law := range oddScores {
 		for _, n := range []int{4, 30, 300} {
@@ -132,7 +133,8 @@ func TestQuadraticPeak(t *testing.T) {
 	}
 }
 
-// poissonBinomial returns the distribution of the number of ones.
+// poissonBinomial returns the distribution of the number of ones among independent labels. The argument 'etas' holds
+// the probabilities of a one.
 func poissonBinomial(etas []float64) []float64 {
 	p := []float64{1}
 	for _, e := range etas {
@@ -184,8 +186,8 @@ func TestQuadraticUnequalProbabilities(t *testing.T) {
 	}
 }
 
-// The test checks the inequality of step 4 of BinnedQuadratic, with equality at d = 1. It also compares κ with known
-// values.
+// The test checks the inequality of step 4 of BinnedQuadratic. At d = 1, both sides must be equal. The test also
+// compares κ with known values.
 func TestQuadraticPopulationStep(t *testing.T) {
 	for _, kappa := range []float64{0.01, 0.3, 0.75} {
 		w := squaresWeight(kappa) // ωκ
@@ -414,8 +416,8 @@ func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64)
 	return largest
 }
 
-// The test compares BinnedBest with slowBest. It also checks that BinnedBest is on average near the true error: the
-// limits are near the distances in docs/calibration-error.md.
+// The test compares BinnedBest with slowBest. It also checks that BinnedBest is on average near the true error. The
+// field 'most' limits the mean distance, and its values are close to the distances in docs/calibration-error.md.
 func TestBinnedBest(t *testing.T) {
 	square := func(x float64) float64 { return x * x }
 	near := func(x float64) float64 { return min(1, x+0.045) }
@@ -431,7 +433,7 @@ func TestBinnedBest(t *testing.T) {
 		{"calibrated", 10_000, 4, uniform01, 0, 0.0335},
 		{"calibrated", 100_000, 1, uniform01, 0, 0.0120},
 		{"square", 10_000, 2, square, 1. / 6, 0.0145},
-		{"shifted", 10_000, 2, near, 0.045 - 0.045*0.045/2, 0.024}, // in the lower of two ranges
+		{"shifted", 10_000, 2, near, 0.045 - 0.045*0.045/2, 0.024}, // the bound is in the lower range of slowBest
 	} {
 		if testing.Short() && c.n > 1000 {
 			continue

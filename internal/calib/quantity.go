@@ -27,7 +27,7 @@ func (q Quantity) String() string {
 	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
 }
 
-// scoreName returns the word for a value of Predictions.Confidence in error messages.
+// scoreName returns the word that error messages use for a value of Predictions.Confidence.
 func (q Quantity) scoreName() string {
 	if q == ClassOneQuantity {
 		return "score"

@@ -114,8 +114,8 @@ func (r *Ranked) AUROC() (float64, error) {
 }
 
 // AveragePrecision returns the area under the precision–recall curve as a sum of steps, Σ (recall_k −
-// recall_{k−1})·precision_k over the distinct thresholds. It does not interpolate (scikit-learn's
-// average_precision_score).
+// recall_{k−1})·precision_k over the distinct thresholds. The function average_precision_score of scikit-learn returns
+// the same area. Neither function interpolates.
 func (r *Ranked) AveragePrecision() (float64, error) {
 	var right, all float64 // weight at or above the current threshold
 	var groups []step

@@ -72,8 +72,9 @@ type RejectionCurve struct {
 	attacked bool
 
 	clean, wrongClean, rightClean ascending // confidences of the clean answers
-	// The next two fields are for equation (2). The field 'answers' has one value for each example. The field 'wrong'
-	// has a value for each example with a wrong clean answer or a wrong answer under attack.
+	// The next two fields are for equation (2). They count clean answers and answers under attack alike. The field
+	// 'answers' holds the highest confidence of any answer, for each example. The field 'wrong' holds the highest
+	// confidence of a wrong answer, for each example that has a wrong answer.
 	answers, wrong ascending
 	// An example is fooled if its clean answer is right and an answer under attack is wrong. For each fooled example,
 	// the field 'fooled' has the highest confidence of the wrong answers under attack.
@@ -136,8 +137,8 @@ type RejectionErrors struct {
 	// Listed is the same error by listing 2 of the article. The listing ignores the attacks on an example whose clean
 	// answer is wrong, and it ignores right answers under attack.
 	Listed float64
-	// FalsePositives is a share of the fooled examples. An example is fooled if its clean answer is right and an answer
-	// under attack is wrong. The share counts the fooled examples for which such a wrong answer reaches the threshold.
+	// An example is fooled if its clean answer is right and an answer under attack is wrong. FalsePositives is the
+	// share of the fooled examples that have a wrong answer under attack with a confidence of at least Threshold.
 	FalsePositives float64
 }
 

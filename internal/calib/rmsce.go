@@ -28,7 +28,7 @@ func RMSCE(bins []Bin) float64 {
 // because √(Σw_m g_m²) is the largest Σw_m u_m g_m over all u with Σw_m u_m² ≤ 1.
 //
 //   - above: θ = Σw_m u_m g_m for one fixed u, and Σw_m u_m ĝ_m ≤ RMSCE for every u. So θ ≤ RMSCE + d, where d is the
-//     bound of the function 'deviation' at α/2 for terms a_i u_m(correct_i − confidence_i). The size of such a term is
+//     bound of the function 'deviation' at α/2 for terms a_i u_m(correct_i − confidence_i). The size of each term is
 //     at most a_i/√w_m, and the sum of the squares of all terms is largest for a u that is 0 in all bins but one.
 //   - below: θ ≥ Σw_m u_m g_m/√(Σw_m u_m²) for each of the 3^M patterns u_m ∈ {−1, 0, 1}, where M is the number of bins
 //     that are not empty. If the function 'deviation' gets (α/2)/3^M for each pattern, all 3^M bounds hold at once. So

@@ -57,8 +57,8 @@ func TestWeightedCBS(t *testing.T) {
 	}
 }
 
-// The test compares WeightedCCE with the definition, over all assignments of samples to bins. It also compares
-// WeightedCCE with CCE for a dataset in which a sample of weight m occurs m times.
+// The test compares WeightedCCE with the largest weighted error over all assignments of samples to bins. It also
+// compares WeightedCCE with CCE for a dataset in which a sample of weight m occurs m times.
 func TestWeightedCCE(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 2))
 	for range 700 {
@@ -124,8 +124,8 @@ func TestEqualWeights(t *testing.T) {
 }
 
 // Let the intervals of up to k samples fail. Then the metrics stay below the bounds that WithFailures returns for the
-// share of the k largest weights. The test tries every choice of failed samples, with all confidences and a random
-// correctness.
+// share of the k largest weights. The test tries every choice of failed samples. A failed sample can have any
+// confidence from 0 to 1, and it is correct or wrong at random.
 func TestWeightedFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 4))
 	nearest := math.Inf(1)

@@ -7,9 +7,9 @@ import "math"
 //
 //	sech((s−s0)/h)/Z,  Z = h·[atan sinh((1−s0)/h) + atan sinh(s0/h)].
 //
-// The calibration function of the perturbed score has |η′| ≤ b1 and |η″| ≤ b2 (their Lemma 1) for every classifier and
-// every distribution of its scores. Only the perturbed score has this property, so the classifier must be used with the
-// perturbed score.
+// The calibration function of the perturbed score has |η′| ≤ b1 and |η″| ≤ b2 for every classifier and every
+// distribution of its scores. The function 'derivatives' returns b1 and b2. Only the perturbed score has this property,
+// so the classifier must be used with the perturbed score.
 type Sech struct {
 	Bandwidth float64
 	Seed      uint64

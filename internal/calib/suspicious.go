@@ -25,7 +25,7 @@ const (
 //
 // The AUROC counts as far below ½ if it is more than four standard errors below ½. If a classifier ranks at random, the
 // variance of the AUROC is (n₁+n₀+1)/(12n₁n₀) for n₁ and n₀ examples of the two kinds (Mann–Whitney). A label counts as
-// absent only if there are at least 20 examples for each class.
+// absent only if the number of examples is at least 20 times the number of classes.
 //
 // Scores of class 1 look like percentages if there are at least 40 examples, and if the mean score is between 30 and
 // 300 times the share of class 1. Probabilities of a rare class have such a mean if they are written in percent.
@@ -104,8 +104,9 @@ func SuspectLabels(label []int, classes int) []Suspicion {
 
 // Separated reports whether the probabilities tell the labels apart without error. For predictions of class 1, and for
 // two classes, this means that every example with label 1 has a higher probability of class 1 than every example with
-// label 0. For more classes, it means that in every example the label has the largest probability. Such examples let a
-// calibration map reach probabilities of 0 and 1. If all examples have the same label, Separated returns false.
+// label 0. For more classes, it means that in every example the label has the largest probability. If the labels are
+// separated in this way, a calibration map can reach probabilities of 0 and 1. If all examples have the same label,
+// Separated returns false.
 func Separated(p *Predictions) bool {
 	one, right := p.Confidence, p.Correct
 	switch {

@@ -10,12 +10,12 @@ package calib
 // Preparata 1984). The algorithm has two convex chains, one of points (W_j, A_j + λ) and one of points (W_j, A_j − λ).
 // Each point enters a chain once and leaves it at most once, so the time is linear.
 //
-// Between the ends, the vertices of the path are such points. So each value of the solution is a difference of heights
-// divided by a difference of widths. If the inputs are exact, only this division rounds.
+// Between the ends, each vertex of the path is a point (W_j, A_j + λ) or (W_j, A_j − λ). So each value of the solution
+// is a difference of heights divided by a difference of widths. If the inputs are exact, only this division rounds.
 type tautString struct {
 	lambda       float64
 	apex         knot
-	upper, lower chain // convex chains from the apex to the last points
+	upper, lower chain // convex chains from the apex, where both begin, to the last points
 	path         []piece
 }
 

@@ -188,7 +188,8 @@ type Sampled struct {
 // the indices, or fewer rows at some radii, show that examples are missing.
 var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
-// FewerError means that the stated number of sampled examples is smaller than the number in the rows.
+// FewerError means that the stated number of sampled examples is smaller than the number of examples in the rows, or
+// smaller than the number in the column Examples.
 type FewerError struct{ Stated, Known int }
 
 func (e *FewerError) Error() string {
@@ -283,9 +284,9 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' is an upper limit of the
-// share of the predictions with failed intervals in the total weight (RowWeights.LargestShare). See MeanWithFailures
-// and CCEWithFailures.
+// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' limits the weight of the
+// predictions with failed intervals, as a share of the total weight (RowWeights.LargestShare). See MeanWithFailures and
+// CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
 	if b.CCE != nil {

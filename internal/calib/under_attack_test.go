@@ -182,8 +182,8 @@ func TestCountSampled(t *testing.T) {
 	}
 }
 
-// The test checks a statement computed by hand. Of 1,000 examples with α = 0.001, at most 3 fail with probability ≥
-// 0.95, because P(Bin > 3) = 0.0189 and P(Bin > 2) = 0.0802. So for 100 rows CBS grows by 3/100, the calibration error
+// The test checks a statement computed by hand. With probability ≥ 0.95, at most 3 of 1,000 examples with α = 0.001
+// fail, because P(Bin > 3) = 0.0189 and P(Bin > 2) = 0.0802. So for 100 rows CBS grows by 3/100, the calibration error
 // by 6/100 and the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5

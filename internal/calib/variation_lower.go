@@ -27,13 +27,13 @@ import "math"
 //   - Zigzags. For m fixed groups, the right side of (1) is Σ c_b·η̄_b, where c_b is ±1 for the first and the last group
 //     and ±2 for the others, so Σ c_b²/n_b ≤ (4m−6)/n_min. By Hoeffding's inequality (1963, Theorem 2), Σ c_b·ȳ_b >
 //     Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are 2·binom(B, m) ways to choose m groups and
-//     to call the first one high or low. The number m gets the share 1/(m(m−1)) of δ', and these shares sum to 1 over
+//     to call the first one high or low. Each number m gets the share 1/(m(m−1)) of δ', and these shares sum to 1 over
 //     m ≥ 2. So with probability 1 − δ', for every m and every choice of m groups,
 //     V ≥ Σ c_b·ȳ_b − t_m,  t_m² = (4m−6)·ln(2·binom(B, m)·m(m−1)/δ')/(2·n_min).
 //
-// The bands are better if η is near 0 or 1. The zigzags are better if η turns often, because their errors add up as
-// independent errors. Both bounds use only the groups with at least half of the usual size n/2ᵏ. The scores determine
-// these groups, and (1) allows any choice of groups.
+// The bands are better if η is near 0 or 1. The zigzags are better if η turns often, because the errors of the ȳ_b are
+// independent and partly cancel. The usual size of a group in partition k is n/2ᵏ. Both bounds use only the groups with
+// at least half of this size. The scores determine these groups, and (1) allows any choice of groups.
 func VariationLower(s *Sample, delta float64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err

@@ -32,8 +32,8 @@ func slowVariation(s *Sample, delta float64) float64 {
 	return best
 }
 
-// slowBands computes the limits by a search over a grid. It finds the smallest sum by dynamic programming. The values
-// v_b are ends of bands, because there is a best v of this kind.
+// slowBands computes the limits of each band by a search with smaller and smaller steps. Then slowestVariation finds
+// the smallest sum.
 func slowBands(count, mean []float64, share float64) float64 {
 	var lower, upper []float64
 	for b, y := range mean {
@@ -52,7 +52,8 @@ func slowBands(count, mean []float64, share float64) float64 {
 	return slowestVariation(lower, upper)
 }
 
-// slowestVariation is the oracle of leastVariation.
+// slowestVariation is the oracle of leastVariation. It uses dynamic programming. As values v_b, it tries only limits of
+// bands, because these values are enough to reach the smallest sum.
 func slowestVariation(lower, upper []float64) float64 {
 	var values []float64
 	values = append(append(values, lower...), upper...)
@@ -157,7 +158,8 @@ func TestVariationLowerIsTheFormula(t *testing.T) {
 	}
 }
 
-// The greedy sum equals the minimum over all paths on the grid of multiples of 1/8, on which the ends of all bands lie.
+// leastVariation returns the smallest sum over all paths on a grid, the multiples of 1/8. The ends of all bands lie on
+// this grid.
 func TestLeastVariationOnAGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {

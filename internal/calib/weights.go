@@ -26,7 +26,7 @@ type Weighting struct {
 	Bound       float64 // W
 	Sensitivity float64 // Γ
 	// Estimated says that the weights were estimated from data. The bounds on a sample with estimated weights are sound
-	// only with a Γ > 1 for which the assumption above holds.
+	// only if Γ is above 1 and so large that ŵ/Γ ≤ w ≤ Γŵ holds.
 	Estimated bool
 }
 
@@ -87,8 +87,8 @@ func NewWeightedSample(score, label, weight []float64, known Weighting) (*Weight
 // top returns ΓW, an upper limit of w.
 func (s *WeightedSample) top() float64 { return s.bound * s.sensitivity }
 
-// The method 'each' calls the function 'visit' for the pairs at the positions from, …, to−1. The arguments of 'visit'
-// are ŵ/W and s−y.
+// The method 'each' calls the function 'visit' for each pair from the position 'from' up to, but not including, the
+// position 'to'. The arguments of 'visit' are ŵ/W and s−y.
 func (s *WeightedSample) each(from, to int, visit func(share, residual float64)) {
 	for i := from; i < to; i++ {
 		score, label := unpack(s.packed[i])
@@ -100,9 +100,9 @@ func (s *WeightedSample) each(from, to int, visit func(share, residual float64))
 var ErrNotRatios = errors.New("the weights are no density ratio")
 
 // checkRatios returns an error that wraps ErrNotRatios if the sample refutes E_P w = 1 beyond reasonable doubt. w/ΓW
-// lies in [0, 1] and has the mean 1/ΓW. Let m > 1/ΓW. By Hoeffding's Theorem 1, the mean of n such variables is at
-// least m with probability at most exp(−n·kl(m ‖ 1/ΓW)). For m < 1/ΓW, this is a bound on the probability of a mean of
-// at most m. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
+// lies in [0, 1] and has the mean 1/ΓW. Let m > 1/ΓW. By Hoeffding's Theorem 1, the mean of w/ΓW over n rows is at
+// least m with probability at most exp(−n·kl(m ‖ 1/ΓW)). For m < 1/ΓW, the mean is at most m with a probability that
+// has the same bound. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
 func (s *WeightedSample) checkRatios() error {
 	top := s.top()
 	if top < 1 {
@@ -147,8 +147,8 @@ func PoorOverlap(weight []float64) bool {
 	return sum < n/2 || sum > 2*n || EffectiveSize(weight) < n/20
 }
 
-// EffectiveSize returns (Σw)²/Σw². A weighted mean of independent values of equal variance has the same variance as a
-// plain mean of this number of values. The result is 0 if all weights are 0.
+// EffectiveSize returns (Σw)²/Σw². Take independent values of equal variance. Their weighted mean has the same variance
+// as a plain mean of EffectiveSize values. The result is 0 if all weights are 0.
 func EffectiveSize(weight []float64) float64 {
 	if len(weight) == 0 {
 		return 0
