@@ -27,8 +27,8 @@ func perturbed(n int) *calib.Sample {
 	return sample
 }
 
-// The example runs every method on the same 20,000 scores. Each method assumes either that η is monotone (V = 1), or
-// that η is smooth because the scores were perturbed.
+// The example runs every method on the same 20,000 scores. Each method assumes either that the calibration function is
+// monotone (V = 1), or that it is smooth because the scores were perturbed.
 func ExampleBoundMethods() {
 	sample := perturbed(20_000)
 	p := calib.BoundParams{CrossFit: calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}, Variation: 1, Bandwidth: 0.125}
@@ -75,8 +75,8 @@ func ExampleLipschitz() {
 	// Output: at most 0.115 with probability 0.95
 }
 
-// This example uses a kernel smoother to bound the calibration error. Its output is the repaired bound and the bound of
-// the paper.
+// This example uses a kernel smoother to bound the calibration error. The output has two bounds: the repaired bound,
+// which is sound, and the bound of the paper, which is not sound.
 func ExampleNadarayaWatson() {
 	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
 	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.Printed} {
@@ -194,7 +194,8 @@ func ExampleSech_Perturb() {
 	// Output: true true
 }
 
-// CheckPerturbed rejects scores with two decimals, because the kernel cannot have made them.
+// CheckPerturbed rejects scores with two decimals, because too many of them are equal. Scores perturbed by Sech are
+// hardly ever equal.
 func ExampleCheckPerturbed() {
 	score, label := make([]float64, 1000), make([]float64, 1000)
 	for i := range score {

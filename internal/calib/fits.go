@@ -32,8 +32,9 @@ func (s *Sample) fitGrid() []uint64 {
 	return grid
 }
 
-// chosenPartition calls visit with the bins of the partition that the bound b uses. Partitions with equal numbers of
-// bins are equal, because partition k+1 has all cuts of partition k.
+// chosenPartition finds the partition that the bound b uses, and passes its bins to the function 'visit'. The number of
+// bins is enough to find the partition: partition k+1 has all cuts of partition k, so two partitions with the same
+// number of bins are equal.
 func (s *Sample) chosenPartition(b Bound, visit func(bins []bin)) {
 	done := false
 	s.eachPartition(func(_ int, bins []bin) {
@@ -153,7 +154,7 @@ func foldMeans(
 	return points
 }
 
-// fitDenoised returns the mean of the denoised labels of TotalVariation.
+// fitDenoised returns the estimate of TotalVariation: the mean over the folds of the denoised labels.
 func fitDenoised(s *Sample, p BoundParams, _ Bound) []FitPoint {
 	return foldMeans(s, p.CrossFit, func(part split, grid []uint64, visit func(int, float64)) {
 		values := denoise(part.train, p.noiseLimit(len(part.train))).evaluator()

@@ -91,8 +91,7 @@ func foldOf(s *Sample, fold []uint8, k int) (train, valid []scored) {
 	return train, valid
 }
 
-// meanTerms divides the terms of a fold by the number of folds and adds them to the sums of the terms with the same
-// names.
+// meanTerms divides each term of a fold by the number of folds, and adds the result to the sum for the same term.
 func meanTerms(sum, fold Terms, folds int) Terms {
 	if sum == nil {
 		for _, term := range fold {
@@ -105,8 +104,8 @@ func meanTerms(sum, fold Terms, folds int) Terms {
 	return sum
 }
 
-// formulaSamples returns samples with ties, gaps in the scores, the scores 0 and 1, and points near an atom, where the
-// smoother has small weights but a large bias.
+// formulaSamples returns samples with ties, with gaps in the scores, with the scores 0 and 1, and with points just
+// above a score that most points share. At these points the smoother has small weights but a large bias.
 func formulaSamples() map[string]*Sample {
 	return map[string]*Sample{
 		"uniform": draw(150, 41, uniform, func(s float64) float64 { return s * s }),
@@ -147,8 +146,8 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 				t1 := math.Sqrt(0.5 * math.Log(4/delta))
 				t2 := math.Ceil(math.Sqrt(n/8*math.Log(4*(n-1)/delta))*1048576) / 1048576
 				fit := denoise(s.split(fold, uint8(k)).train, t2)
-				// The test first computes η̂ at every training point. At a validation point, η̂ is then equal to η̂ at
-				// the nearest training point below.
+				// The slice 'at' holds η̂ at every training point. At a validation point, η̂ has the value of the
+				// nearest training point below.
 				var at []float64
 				for _, p := range fit.path {
 					for float64(len(at)) < p.end {
@@ -245,7 +244,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // for other samples, partitions tie, and rounding decides which one is chosen
+			if name == "uniform" { // other samples have several best partitions, and rounding chooses one
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -543,8 +542,8 @@ func TestSplitMix(t *testing.T) {
 
 var goldenFolds = []uint8{2, 1, 2, 2, 1, 1, 0, 0, 2, 1, 0, 0}
 
-// The smoother ignores weights if the kernels sum to less than a hundredth of their possible sum. It clamps an estimate
-// that rounding moved out of [0, 1].
+// A window is usable only if its kernel values add up to at least a hundredth of the largest possible sum. An estimate
+// that rounding moved out of [0, 1] is moved back to the nearer limit.
 func TestWindow(t *testing.T) {
 	for _, tt := range []struct {
 		w    window

@@ -15,7 +15,7 @@ type Estimate struct {
 	Method              IntervalMethod
 }
 
-// IntervalMethod is the method by which an interval was computed. It tells how far to trust the interval.
+// IntervalMethod says how an interval was computed, and so how far to trust the interval.
 type IntervalMethod string
 
 const (
@@ -92,9 +92,9 @@ func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate returns the share of the examples i for which is(i) is true, and an interval for this share. guess(i)
-// is a guess of the probability that is(i) is true. If the examples have weights, a good guess makes the interval
-// shorter.
+// shareEstimate returns the share of the examples for which the function 'is' returns true, and an interval for this
+// share. The function 'guess' returns a guess of the probability that 'is' returns true for an example. If the examples
+// have weights, a good guess makes the interval shorter.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -128,8 +128,9 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// JointBands returns intervals like Bands. All intervals of JointBands hold simultaneously, with a probability of at
-// least the argument 'level' (Bonferroni). Each of the M bins that are not empty gets the level 1 − (1−level)/M.
+// JointBands returns an interval for the accuracy of each bin, as Bands does. But all intervals of JointBands hold
+// simultaneously, with a probability of at least the argument 'level' (Bonferroni). Each of the M bins that are not
+// empty gets the level 1 − (1−level)/M.
 func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	used := 0
 	for _, b := range bins {

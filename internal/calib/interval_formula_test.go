@@ -131,7 +131,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 				product *= 1 + sign*lambda*(x-m)
 			}
 			seen = append(seen, round...)
-			mean, squares := 0.0, 0.25 // 'seen' begins with an added example, which has mean ½ and variance ¼
+			mean, squares := 0.0, 0.25 // the first value of 'seen' counts as a variable with mean ½ and variance ¼
 			for _, x := range seen {
 				mean += x / float64(len(seen))
 			}
@@ -146,7 +146,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product is at least 2/α if m is the argument 'from'
+	root := func(sign, from, to float64) float64 { // the m at which the product is 2/α; at 'from' the product is larger
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -224,7 +224,8 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 				sameEstimate(t, what("Brier"), BrierEstimate(p, level, 1), Estimate{brier, low, high, Betting}, 2e-6)
 			}
 
-			// Most of the 400 bins are empty, so that the number of bins differs from the number of bins in use.
+			// Most of the 400 bins are empty. So a formula that uses the number of all bins in place of the number of
+			// nonempty bins gives another result.
 			bins, err := EqualWidth(p, 400, UpperClosed)
 			if err != nil {
 				t.Fatal(err)

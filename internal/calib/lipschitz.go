@@ -72,8 +72,7 @@ func bucketCounts() []int {
 	return counts
 }
 
-// bucket holds sums over the points of a bucket. Buckets merge with their right
-// neighbours.
+// bucket holds sums over the points of a bucket. The method 'merge' adds the points of the next bucket to the right.
 type bucket struct {
 	first           int // first fine cell of the bucket
 	n, score, label float64

@@ -47,7 +47,7 @@ type Test struct {
 	MonteCarlo     float64 // MonteCarloTest: also valid for any number of independent examples, with more power than P
 	Draws          int     // number of simulations of MonteCarloTest
 	Spiegelhalter  float64 // Z
-	SpiegelhalterP float64 // p-value of Z: nearly valid for many examples
+	SpiegelhalterP float64 // p-value of Z: approximately valid if there are many examples
 }
 
 // Measure computes every metric that the predictions allow. It returns an error if o.Bins is not a valid number of

@@ -183,7 +183,7 @@ func TestTemperatureFarOut(t *testing.T) {
 			t.Errorf("scale %v: %+v, %v; want T %v", scale, got, err, scale*fit.Temperature)
 		}
 	}
-	// A class with probability 0 in every row does not change the result.
+	// The result stays the same if a class with probability 0 in every row is added.
 	var wide []float64
 	for i := range label {
 		wide = append(append(wide, logits[i*m:(i+1)*m]...), math.Inf(-1))

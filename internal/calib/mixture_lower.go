@@ -5,24 +5,24 @@ import "math"
 // MixtureLower returns a lower bound on the calibration error: CE ≥ Value with probability ≥ 1−δ. It needs no
 // assumption. It averages the wealth of BettingLower and the wealth of signMixture. If CE ≤ m, both wealths have an
 // expectation of at most 1, and so has their mean. By Markov's inequality the mean reaches 1/δ with probability ≤ δ.
-// The mean decreases in m. The logarithm of the mean is at most ln 2 below the logarithm of the larger wealth.
-// signMixture is much better for scores that crowd together, for example scores of rare events, which BettingLower puts
-// into one bin.
+// The mean decreases in m. The logarithm of the mean is at most ln 2 below the logarithm of the larger wealth. If the
+// scores crowd together, as scores of rare events do, BettingLower puts them into one bin, and signMixture is much
+// better.
 func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
 	}
 	bets, lambdas := placeBets(s.collectEpochs(seed)), betSizes(s.N(), delta)
 	mixture := s.mixSigns(delta)
-	// The limits of the rounding errors of logWealth are the same as in refutedByBets.
+	// The term 1e-9 and the variable 'rounding' cover rounding errors, as in refutedByBets.
 	target, rounding := math.Log(1/delta)+1e-9, float64(s.N())*0x1p-36
 	return LowerBound{Value: largestRefuted(func(m float64) bool {
 		return logMean([]float64{logWealth(bets, lambdas, m) - rounding, mixture.logWealth(m)}) >= target
 	}), Delta: delta, Sound: true}, nil
 }
 
-// largestRefuted returns an m ∈ [0, 1) for which reached(m) is true. The result is at most 2⁻²⁶ below the largest such
-// m, or 0 if reached(0) is false. The function 'reached' must be true up to some m and false beyond this m.
+// largestRefuted returns the largest m ∈ [0, 1) for which reached(m) is true, rounded down by at most 2⁻²⁶. If
+// reached(0) is false, it returns 0. The function 'reached' must be true up to some m and false beyond this m.
 func largestRefuted(reached func(m float64) bool) float64 {
 	if !reached(0) {
 		return 0
@@ -38,9 +38,9 @@ func largestRefuted(reached func(m float64) bool) float64 {
 	return lo
 }
 
-// signMixture is a wealth that needs no order of the pairs and no seed. Let ε_i = ±1 be signs that may depend on all
-// scores, but not on the labels, and r_i = s_i − y_i. Given the scores the r_i are independent with means d_i =
-// s_i − η(s_i). For 0 ≤ ν < 1,
+// signMixture computes a wealth that depends neither on the order of the pairs nor on a seed. Let ε_i = ±1 be signs
+// that may depend on all scores, but not on the labels, and r_i = s_i − y_i. Given the scores the r_i are independent
+// with means d_i = s_i − η(s_i). For 0 ≤ ν < 1,
 //
 //	E Π(1+ν·ε_i·r_i) = E Π(1+ν·ε_i·d_i) ≤ E Π(1+ν|d_i|) = (1+ν·CE)ⁿ.
 //
@@ -65,7 +65,8 @@ const (
 	mostMixtureNu = 0.95 // largest ν; with it each factor 1+ν·ε·r is at least 0.05
 )
 
-// mixtureSizes returns the values of ν: √(2 ln(1/δ)/n)·2^j for j = 0, 1, … up to mostMixtureNu.
+// mixtureSizes returns the values of ν: the numbers √(2 ln(1/δ)/n)·2^j, j = 0, 1, …, that are below mostMixtureNu, and
+// mostMixtureNu itself.
 func mixtureSizes(n int, delta float64) []float64 {
 	var sizes []float64
 	for nu := math.Sqrt(2 * math.Log(1/delta) / float64(n)); nu < mostMixtureNu; nu *= 2 {

@@ -77,7 +77,7 @@ func TestSignMixtureOfLargeBins(t *testing.T) {
 	same(t, "plus", bins[0].plus, plus, 1e-12)
 }
 
-// Value is the largest m at which the mean of the two wealths reaches 1/δ.
+// The bound is the largest m at which the mean of the wealths of BettingLower and signMixture reaches 1/δ.
 func TestMixtureLower(t *testing.T) {
 	const delta, n = 0.2, 30
 	for name, law := range oddScores {

@@ -33,9 +33,9 @@ import (
 // Each statistic ranks all data sets, simulated and observed; the data set with the largest value has rank 1. The data
 // sets are ordered by their smallest rank. Suppose that two data sets have the same smallest rank. For each of them,
 // take the statistic that lies the most standard deviations above its mean. The data set for which this distance is
-// larger comes first. The p-value is the share of data sets that come before the observed data set or tie with it. This
-// p-value is valid, although the most extreme statistic of each data set counts, because under the hypothesis the data
-// sets are exchangeable.
+// larger comes first. The p-value is the share of data sets that come before the observed data set or tie with it. Each
+// data set is thus judged by its most extreme statistic. The p-value is valid nevertheless, because under the
+// hypothesis the data sets are exchangeable.
 //
 // The argument 'wanted' is the number of simulations. If it is 0, the number depends on the number of examples. More
 // simulations allow smaller p-values: the smallest one is 1/(draws+1).
@@ -66,7 +66,8 @@ func MonteCarloTest(p *Predictions, seed uint64, wanted int) (pValue float64, dr
 	return jointRank(statistics), draws
 }
 
-// The default number of simulations is drawnLabels divided by the number of examples, within two limits.
+// The default number of simulations is drawnLabels divided by the number of examples, but at least leastDraws and at
+// most mostDraws.
 const (
 	leastDraws  = 99
 	mostDraws   = 999
@@ -145,8 +146,8 @@ func (m *nullModel) addWaves(functions int) {
 	}
 }
 
-// The method 'observed' returns the statistics of the data. They are infinite if an outcome has probability 0, because
-// the sums of a bin can hide such an outcome. No simulation contains such an outcome.
+// The method 'observed' returns the statistics of the data. If an outcome has probability 0, all statistics are
+// infinite. Without this rule the sums of a bin could hide the outcome. Simulated outcomes never have probability 0.
 func (m *nullModel) observed() nullStatistics {
 	sums, slopes := make([]float64, len(m.expected)), 0.0
 	for i, x := range m.sample.packed {

@@ -146,7 +146,8 @@ func TestJointRankOfOverwhelmingEvidence(t *testing.T) {
 	same(t, "p of an impossible outcome", jointRank(all), 0.01, 1e-12)
 }
 
-// rejections counts the samples of n predictions for which MonteCarloTest rejects the hypothesis at the level alpha.
+// The function 'rejections' draws samples of n predictions. It returns how often MonteCarloTest rejects the hypothesis
+// at the level alpha.
 func rejections(t *testing.T, n, trials int, law func(*rand.Rand) float64, eta func(float64) float64, alpha float64) int {
 	t.Helper()
 	rejected := 0

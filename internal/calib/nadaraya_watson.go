@@ -12,7 +12,7 @@ type NadarayaWatsonKind int
 const (
 	// Repaired is Proposition 2 of Ciosek et al. 2025 with its wrong step repaired.
 	Repaired NadarayaWatsonKind = iota
-	// SecondOrder is Repaired with a tighter bound on the bias.
+	// SecondOrder is the same bound as Repaired, except that it uses a tighter bound on the bias of the smoother.
 	SecondOrder
 	// Printed is Proposition 2 as printed in the paper. It is not sound.
 	Printed
@@ -184,7 +184,7 @@ func (m *powerSums) addTo(w *window, z float64, below bool) {
 // blockSize + n/blockSize, not with n.
 const blockSize = 1024
 
-// accumulator adds points one at a time.
+// accumulator computes powerSums. It takes the points one at a time and adds them up in blocks.
 type accumulator struct {
 	total, block powerSums
 	inBlock      int
@@ -386,8 +386,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point stands for a score s at which the method uses the smoother if W ≤ κ. The field 'squares' is W, and the
-	// field 'saving' is max(s, 1−s) − g(s).
+	// A point belongs to a score s. The field 'squares' is W(s), and the field 'saving' is max(s, 1−s) − g(s). The
+	// method uses the smoother at s if 'squares' is at most κ and 'saving' is positive.
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {
@@ -413,8 +413,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	return best
 }
 
-// nearest returns the mean label at the training score nearest to s, the distance to this score, and the number of
-// points there.
+// The method 'nearest' finds the training score nearest to s. It returns the mean label at this score, its distance
+// from s, and the number of training points with this score.
 func (sm smoother) nearest(s float64) (estimate, distance, ties float64) {
 	above := sort.Search(len(sm.train), func(i int) bool { t, _ := unpack(sm.train[i]); return t >= s })
 	at := above

@@ -18,7 +18,7 @@ func NormAbove(ce, q float64) (float64, error) {
 	return min(1, math.Pow(ce, 1/q)*(1+powRounding)), nil
 }
 
-// powRounding is above the relative rounding error of the functions of package math that norms.go uses.
+// powRounding exceeds the relative rounding error of every function of package math that this file calls.
 const powRounding = 1e-14
 
 // Divergence bounds the mean Kullback–Leibler divergence between η(s) and the score,

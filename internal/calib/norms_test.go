@@ -111,7 +111,7 @@ func TestNormErrors(t *testing.T) {
 	if err != nil || s.CheckMargin(epsilon) != nil {
 		t.Fatal(err)
 	}
-	margin := 1 - (1 - epsilon) // exact, and below ε
+	margin := 1 - (1 - epsilon) // 1 − score: exact, and below ε
 	if _, high, err := Divergence(0, 1, epsilon); err != nil || margin >= epsilon || high < -math.Log(margin) {
 		t.Errorf("bound %v: %v", high, err)
 	}

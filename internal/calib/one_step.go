@@ -67,8 +67,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population returns an upper bound on CE for A = a: c⁺, the largest value of CE that the data do not refute. If the
-// argument 'means' is true, the projection gives bin means, so |h_i| ≤ 1.
+// The method 'population' returns an upper bound on CE for A = a: c⁺, the largest value of CE that the data do not
+// refute. If the argument 'means' is true, the projection gives bin means, so |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -79,7 +79,7 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample returns an upper bound on c for A = a. Here c is the mean of |s_i − η(s_i)| over the scores of the sample.
+// The method 'sample' returns an upper bound on c, the mean of |s_i − η(s_i)| over the scores of the sample, for A = a.
 // Given the scores, c is fixed and only the labels are random. For bin means, the variables h_i(y_i−η_i) are at least
 // −1, and the average of their variances is at most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3
 // and the bound on β do not require identically distributed variables. Hoeffding's inequality for the labels gives the
@@ -157,8 +157,9 @@ func klBernoulli(q, p float64) float64 {
 	return sum
 }
 
-// klAbove returns the largest p with kl(mean‖p) ≤ budget. For budget = ln(1/δ)/n, p is an upper bound at level 1−δ on
-// the mean of the expectations of n independent variables in [0, 1] (Hoeffding 1963, Theorem 1).
+// klAbove returns the largest p with kl(mean‖p) ≤ budget. Let the argument 'mean' be the mean of n independent
+// variables in [0, 1], and let the budget be ln(1/δ)/n. Then p is an upper bound at level 1−δ on the mean of the
+// variables' expectations (Hoeffding 1963, Theorem 1).
 func klAbove(mean, budget float64) float64 {
 	if mean >= 1 {
 		return 1

@@ -27,8 +27,9 @@ const clippedProbability = 0.01
 // independent and identically distributed, the differences are too, so the betting interval of MeanInterval holds for
 // every number of examples. Variation that is common to both classifiers cancels. The clipped NLL is −ln max(p, 0.01),
 // where p is the probability that the classifier gave to the actual outcome. The plain NLL has no bound and therefore
-// no valid interval. Each interval by itself holds with a probability of at least the argument 'level'. There is no
-// such interval for the difference of two ECEs, because an ECE is not a mean over examples; CompareECE has a wider one.
+// no valid interval. Each interval by itself holds with a probability of at least the argument 'level'. An ECE is not a
+// mean over examples, so the betting interval cannot bound the difference of two ECEs. CompareECE bounds it with a
+// wider interval.
 //
 // An error about a row is a *RowError.
 func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]PairedDifference, error) {
@@ -56,7 +57,7 @@ func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]Pa
 		unit := func(i int) float64 {
 			return clamp01((loss.of(first, i)-loss.of(second, i))/(2*loss.most) + 0.5)
 		}
-		const rounding = 1e-12 // rounding error of the mean of 'unit'
+		const rounding = 1e-12 // rounding error of the mean of unit(i) over the examples
 		low, high := MeanInterval(n, unit, 1-level, seed)
 		d.Low = loss.most * (2*max(0, low-rounding) - 1)
 		d.High = loss.most * (2*min(1, high+rounding) - 1)

@@ -53,7 +53,7 @@ func CheckPerturbed(s *Sample, bandwidth float64) error {
 	return nil
 }
 
-// crowd returns the largest share of the scores that lie in an interval of length w.
+// The method 'crowd' returns the largest share of the scores that lie in an interval of length w.
 func (s *Sample) crowd(w float64) float64 {
 	most, from := 0, 0
 	for i, p := range s.packed {

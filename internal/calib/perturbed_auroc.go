@@ -20,7 +20,8 @@ type PerturbedAUROC struct {
 }
 
 // AUROCAfter perturbs scores with the bandwidth several times and measures the AUROC. Repeat 0 uses the random numbers
-// that Sech uses with this seed. Every other repeat uses different random numbers. The row numbers start at firstRow.
+// that Sech uses with this seed. Every other repeat uses different random numbers. The random numbers depend on the row
+// number, and the first score has the row number firstRow.
 //
 // The interval: the AUROC is the mean of k(i, j) over the positives i and the negatives j, where k is 1, ½ or 0 if the
 // score of i is above, at or below the score of j. Match the positives and the negatives at random into as many

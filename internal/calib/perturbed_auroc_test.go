@@ -17,7 +17,8 @@ func rocLaw(n int, seed uint64) (score, label []float64) {
 	return score, label
 }
 
-// The mean and the standard deviation are those of the repeats, and repeat 0 uses the given seed.
+// The fields 'After' and 'SD' are the mean and the standard deviation of the AUROCs of the repeats. Repeat 0 uses the
+// given seed.
 func TestAUROCAfterRepeats(t *testing.T) {
 	score, label := rocLaw(300, 1)
 	k := Sech{Bandwidth: 0.25, Seed: 5}

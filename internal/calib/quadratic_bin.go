@@ -40,9 +40,9 @@ func newQuadraticBin(s *Sample, from *bin, lambda, kappa float64) quadraticBin {
 			b.distance[k] += math.Abs(score-q) / from.n
 		}
 	}
-	// N is the number of labels 1. The points are about evenly spaced near the values of N/m that are likely for a
-	// calibrated classifier, and wider apart elsewhere. In the variable arcsin √q the standard deviation of N/m is
-	// 1/(2√m) for all q.
+	// N is the number of labels that are 1. The points are about evenly spaced near the values of N/m that are likely
+	// for a calibrated classifier, and wider apart elsewhere. In the variable arcsin √q the standard deviation of N/m
+	// is 1/(2√m) for all q.
 	centre, unit := math.Asin(math.Sqrt(b.score)), 0.5/math.Sqrt(b.m)
 	angles := []float64{centre}
 	for z := 0.5; z*unit < math.Pi/2; z = max(z+0.5, 1.4*z) {
@@ -170,13 +170,13 @@ func (b *quadraticBin) curvature() float64 {
 	return 2 * math.Expm1(b.lambda/(b.m-1)) * math.Exp(math.Acosh(inverse))
 }
 
-// value returns u_b(q), or an upper bound on it that is convex in q.
+// The method 'value' returns u_b(q), or an upper bound on u_b(q) that is convex in q.
 func (b *quadraticBin) value(q float64) float64 {
 	d := q - b.score
 	return b.share * (b.distanceFrom(q) + b.squares*(d*d+b.variance))
 }
 
-// peak returns an upper bound on the maximum over q of u_b(q) + price·ln A_b(q), see peakOf.
+// The method 'peak' returns an upper bound on the maximum over q of u_b(q) + price·ln A_b(q) (see peakOf).
 func (b *quadraticBin) peak(price, tolerance float64) float64 {
 	return b.peakOf(&b.cells, b.point, price, tolerance)
 }
@@ -256,18 +256,20 @@ func (b *quadraticBin) cell(from, to quadraticPoint) peakCell {
 		ones, zeros := math.Log(to.q/from.q), math.Log1p((from.q-to.q)/(1-from.q))
 		c.beta = min(b.m, max(0, (to.logA-from.logA-b.m*zeros)/(ones-zeros)))
 		c.base = from.q
-		// c.beta is clipped and rounded. This level keeps the line from falling below ln A at the two ends.
+		// Because c.beta is clipped and rounded, the code takes the larger of two levels. So the bound on ln A_b holds
+		// at both ends of the cell.
 		c.level = max(from.logA, to.logA-c.beta*ones-(b.m-c.beta)*zeros)
 	}
 	return c
 }
 
-// low and high return u_b + price·ln A_b at the ends of the cell.
+// The methods 'low' and 'high' return u_b + price·ln A_b at the lower and at the upper end of the cell.
 func (c *peakCell) low(price float64) float64  { return c.from.value + price*c.from.logA }
 func (c *peakCell) high(price float64) float64 { return c.to.value + price*c.to.logA }
 
-// peak returns an upper bound on u_b(q) + price·ln A_b(q) in the cell, and a q near the peak of the bound. The sum of
-// the two bounds of the cell is concave in q, and therefore below each of its tangents.
+// The method 'peak' returns an upper bound on u_b(q) + price·ln A_b(q) in the cell, and a q near the peak of this
+// bound. The bound on u_b plus price times the bound on ln A_b is concave in q, and therefore below each of its
+// tangents.
 func (c *peakCell) peak(price, m float64) (most, at float64) {
 	at = min(c.to.q, max(c.from.q, concavePeak(c.slope, price, c.beta, m)))
 	h, tilt := c.from.value+(at-c.from.q)*c.slope+price*c.level, c.slope
