@@ -110,7 +110,7 @@ func hasSuffix(name string, suffixes []string) bool {
 	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// error returns the error for a file or folder that needs the remedy.
+// The method 'error' returns the error for a file or folder that needs the remedy.
 func (r *remedy) error(path string) error {
 	return param.Errorf("%s: not read by rscert: %s", path, r.text)
 }
@@ -212,11 +212,13 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // any folder may hold JSON files
+		// Other JSON files than zarr.json tell nothing about the format, because any folder may hold JSON files.
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" {
 			continue
 		}
 		for _, r := range remedies {
-			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // a folder may hold images
+			// A single image needs a remedy, but images in a folder need none.
+			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") {
 				return &r
 			}
 		}
@@ -229,8 +231,8 @@ func remedyInFolder(dir string) *remedy {
 
 // splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test" if there is
 // one, otherwise the split "validation" ("val", "valid") if there is one, and otherwise the only split there is. The
-// name of a file begins with its split, up to "-", "_" or ".". An example is test-00000-of-00003.parquet (Hugging
-// Face).
+// split of a file is the part of its name before the first "-", "_" or ".". For example, test-00000-of-00003.parquet
+// (Hugging Face) belongs to the split "test".
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

@@ -13,8 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// fuzz opens arbitrary bytes under a name. Either Open must refuse these bytes with a one-line error that names the
-// file, or every example must be valid.
+// fuzz writes arbitrary bytes to a file with the given name, and opens this file. Either Open must refuse these bytes
+// with a one-line error that names the file, or every example must be valid.
 func fuzz(f *testing.F, name string, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -59,7 +59,7 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 		for i := range d.Len() {
 			e, err := d.Example(i)
 			if err != nil {
-				if !d.cropped { // images are decoded only here, so decoding may fail
+				if !d.cropped { // Open does not decode image files, so decoding may fail here
 					t.Error(err)
 				}
 				continue

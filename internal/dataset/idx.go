@@ -158,7 +158,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	return labels, func(i int) string { return fmt.Sprintf("%s: byte %d", path, f.header+int64(i)) }, nil
 }
 
-// idxFile is an IDX file of bytes whose length is the length that its header implies.
+// idxFile is an open IDX file. Its elements are bytes, and the file is as long as the header implies.
 type idxFile struct {
 	contents
 	idxHeader
@@ -184,7 +184,7 @@ func openIDXFile(ctx context.Context, path string) (*idxFile, error) {
 	return &idxFile{data, h, path}, nil
 }
 
-// read reads len(dst) bytes of the data, beginning at offset. Offset 0 is the first byte after the header.
+// The method 'read' fills dst with bytes of the data, beginning at offset. Offset 0 is the first byte after the header.
 func (f *idxFile) read(dst []byte, offset int64) error {
 	if _, err := f.ReadAt(dst, f.header+offset); err != nil {
 		return fmt.Errorf("%s: byte %d: %w", f.path, f.header+offset, err)

@@ -21,9 +21,9 @@ import (
 // openImages reads a folder with one subfolder of images for every class, or a folder of images with a file of labels.
 // If Options.Labels is NoLabels, openImages also reads a folder of images without a file of labels.
 //
-// If Options.ClassNames is set, this file gives each class its number. Without ClassNames, the names of the folders are
-// the labels if all these names are numbers. Otherwise the folders are numbered in the order of their names (bytewise,
-// like Python's sorted).
+// If Options.ClassNames names a file, the order of the names in this file gives each class its number. Without
+// ClassNames, the names of the folders are the labels if all these names are numbers. Otherwise the folders are
+// numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" && !opt.unlabelled() {
 		return openFlatImages(ctx, root, opt)

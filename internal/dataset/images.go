@@ -140,7 +140,7 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 			oriented, len(images)))
 	}
 	d.sum = hex.EncodeToString(hash.Sum(nil))
-	channels := d.shape[0] // FitChannels may change d.shape
+	channels := d.shape[0] // a copy, because FitChannels may change d.shape later
 	d.values = func(i int, dst []float32) error {
 		if err := images[i].decode(dst, channels, opt); err != nil {
 			return fmt.Errorf("%s: %w", images[i].name, err)

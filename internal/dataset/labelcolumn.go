@@ -16,8 +16,8 @@ import (
 )
 
 // The header or Options.LabelColumn determines the column of labels. Without a header and without LabelColumn, the
-// labels are in the first column, provided that this column looks like labels and the last column does not. All other
-// tables are errors, because the user would not notice a wrong guess.
+// labels are in the first column, provided that this column looks like labels and the last column does not. Open
+// refuses all other tables, because the user would not notice a wrong guess.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
@@ -29,9 +29,9 @@ func named(header string, names []string) bool {
 	return slices.Contains(names, strings.ToLower(header))
 }
 
-// isHeader reports whether the first line names the columns. In a header either no field is a number, or the numbers
-// count the columns, as in headers that pandas writes. So an example does not count as a header, even if its label is
-// damaged or is a name.
+// isHeader reports whether the first line names the columns. In a header, either no field is a number, or the numbers
+// are consecutive from 0 or 1, as in headers that pandas writes. So the line of an example is not taken for a header,
+// even if its label is damaged or is a name.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -270,9 +270,9 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && t.rows() > 1
 }
 
-// If the first column of a table without a header counts the rows, and there are more than fewRows rows, guess takes
-// the column for an index and returns an error. In a smaller table, the column may hold labels, because the table may
-// hold one example of each class, labelled 0, 1, 2, … in order.
+// fewRows is a limit for tables without a header whose first column is 0, 1, 2, … or 1, 2, 3, …. If such a table has
+// more than fewRows rows, the method 'guess' takes this column for an index and returns an error. In a smaller table,
+// the column may hold the labels, because the table may hold one example of each class, in order.
 const fewRows = 10
 
 // guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last column.
@@ -291,7 +291,7 @@ func (t *csvTable) guess(index int) (int, error) {
 		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
 			t.path, t.lines[first.row], first.damaged, param.LabelColumn)
 	case first.named:
-		return 0, nil // setLabels handles labels that are names
+		return 0, nil // not an error, because setLabels accepts names
 	case last.named:
 		return 0, param.Errorf("%s: the last column holds names, and the first column holds numbers%s", t.path, settle)
 	case t.header == nil && t.rows() > fewRows && t.counts(0):
@@ -318,7 +318,9 @@ type candidate struct {
 // pixel. Labels have no gaps (the field 'dense'), and labels take few values, but a pixel may take all values of a
 // byte.
 func (c candidate) rivals(first candidate) bool {
-	const pixels = 20 // a byte has 256 values, about 20 times as many as there are labels of 10 classes
+	// If c.top is more than 'pixels' times first.top, the last column is a pixel. For example, a pixel may be 255, and
+	// the largest label of 10 classes is 9.
+	const pixels = 20
 	if !c.whole || c.distinct < 2 {
 		return false
 	}

@@ -29,8 +29,8 @@ const (
 // On the lattices k/255 and k/65535, the values in the file are rounded lattice points, and each value determines its
 // k. The certificate concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model
 // receives values computed from k, never the values in the file. So the rounding in the file does not reduce the
-// radius. A certificate can also concern the distance between two float32 vectors as such files store them. The radius
-// must then be reduced by FileRounding, which covers the rounding of both vectors.
+// radius. A certificate can also concern the distance between two float32 vectors, each as a file stores it. The radius
+// of this certificate must be reduced by FileRounding, which covers the rounding of both vectors.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
@@ -136,8 +136,8 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 //   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0, and the numbers in the file are float32 numbers
 //     or usual spellings of them.
 //
-// Zeros and ones are on all three lattices. For such data k/255 is right, because it allows the strongest adversary,
-// who may set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
+// Data that consist of zeros and ones are on all three lattices. Lattice takes k/255 for them, because it allows the
+// strongest adversary, who may set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	r, err := d.recognise(ctx)
 	return r.lattice(), err
@@ -154,9 +154,10 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 // LatticeChanges is an upper limit on the number of examples that change the lattice of a dataset. An example changes
 // the lattice if the lattice of the other examples differs from the lattice of all examples. This happens in four
 // cases. In a given dataset, each case applies to at most one example. First, all other examples lie on k/255, but this
-// example does not. Second, all other examples lie on k/65535, but this example does not. Third, on k/2ᵉ, only this
-// example needs the finest step or has odd spellings. Fourth, only this example has a value that is too many steps from
-// 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two examples changes the lattice.
+// example does not. Second, all other examples lie on k/65535, but this example does not. Third, all other examples lie
+// on k/2ᵉ, but this example needs a finer step, or it has a number that is not a usual spelling of its float32. Fourth,
+// only this example has a value that is too many steps from 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and
+// 100/255, each of the last two examples changes the lattice.
 const LatticeChanges = 4
 
 // recognise adds all values to a recogniser and returns this recogniser. For bytes it reads no values, because their

@@ -105,8 +105,8 @@ func (a *array) labelAt(i int) string {
 	return a.elementAt(i)
 }
 
-// dataset returns the dataset of the inputs x and the labels. The function labelAt describes the location of label i,
-// for errors.
+// The method 'dataset' returns the dataset that consists of the inputs x and the labels. The function labelAt describes
+// the location of label i, for errors.
 func (x *array) dataset(format string, labels []int, labelAt func(int) string) (*Dataset, error) {
 	if x.Kind != 'f' && !(x.Kind == 'u' && x.Width == 1) {
 		return nil, fmt.Errorf("%s: inputs of NumPy type %c%d: save bytes as uint8, which are scaled to [0,1], or values as float32, which are taken as they are",
@@ -357,8 +357,8 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 }
 
 // Each entry of arrayNames is the name of the inputs and the name of the labels. The entries are tried in this order:
-// rscert's own names, names of test data, names of data without parts, and names of validation data. The names are
-// usual in Keras, MedMNIST, scikit-learn, Hugging Face and elsewhere.
+// rscert's own names, names of test data, names of data that are not split into parts, and names of validation data.
+// The names are usual in Keras, MedMNIST, scikit-learn, Hugging Face and elsewhere.
 var arrayNames = [][2]string{
 	{"x", "y"}, {"x_test", "y_test"}, {"X_test", "y_test"}, {"test_images", "test_labels"}, {"test_data", "test_labels"},
 	{"images_test", "labels_test"}, {"X", "y"}, {"X", "Y"}, {"images", "labels"}, {"data", "target"}, {"data", "labels"}, {"data", "label"},

@@ -50,8 +50,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Size is the size of an image in pixels. If W is 0, the user gave only one number, H. For Resize, H is then the
-// shorter side. For Crop, H is both sides.
+// Size is the size of an image in pixels. If W is 0, the user gave only one number, H. For Resize, H is then the length
+// of the shorter side. For Crop, H is the length of both sides.
 type Size struct{ H, W int }
 
 // IsZero reports whether no size is given.

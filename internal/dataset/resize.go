@@ -64,7 +64,7 @@ func (o Options) finalSize(h, w int) (int, int, error) {
 	return crop.H, crop.W, nil
 }
 
-// apply resizes and crops values k/255, [C,h,w], into dst.
+// apply resizes and crops an image of values k/255, [C,h,w]. It writes the result to dst.
 func (o Options) apply(dst, values []float32, channels, h, w int) error {
 	finalH, finalW, err := o.finalSize(h, w)
 	if err != nil {
@@ -158,8 +158,9 @@ func (d *Dataset) FitChannels(channels int) bool {
 }
 
 // resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). To
-// shrink an image, resizePlane stretches the filter by the scale. It rounds the weights of the filter to 22 bits. First
-// it resizes the lines, then the columns. After each of these two steps, it rounds to bytes.
+// shrink an image, resizePlane stretches the filter by the ratio of the old size to the new size. It rounds the weights
+// of the filter to 22 bits. First it resizes the lines, then the columns. After each of these two steps, it rounds to
+// bytes.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })

@@ -152,7 +152,7 @@ func (s *tarSamples) join(archive string, keys []string, samples map[string]*tar
 	return nil
 }
 
-// add adds a member to an example. The argument 'at' is the offset of the member's data in the archive.
+// The method 'add' adds a member to an example. The argument 'at' is the offset of the member's data in the archive.
 func (s *tarSample) add(archive string, header *tar.Header, at int64, suffix string, file contents, data io.Reader) error {
 	isImg, err := isImage(header.Name)
 	if err != nil {

@@ -3,9 +3,9 @@ package dataset
 import "image"
 
 // webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, exactly like libwebp (src/dsp/yuv.h and
-// upsampling.c), which Pillow and OpenCV use. The colours of WebP have the studio range of BT.601, not the full range
-// of JPEG that image.YCbCr assumes. webpRGB enlarges colour planes with the weights 9/16, 3/16, 3/16 and 1/16, and
-// rounds twice.
+// upsampling.c), which Pillow and OpenCV use. The colours of WebP have the studio range of BT.601. The type image.YCbCr
+// assumes another range, the full range of JPEG. webpRGB enlarges colour planes with the weights 9/16, 3/16, 3/16 and
+// 1/16, and rounds twice.
 func webpRGB(dst []float32, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	clip := func(v int) float32 { return unit[clamp(v>>6)] }
@@ -21,8 +21,8 @@ func webpRGB(dst []float32, img *image.YCbCr) {
 	}
 }
 
-// webpColour returns the colour of the image's pixel x, y. It interpolates a plane of half the image's width and
-// height.
+// webpColour returns the value of a colour plane at the image's pixel x, y. The plane has half the image's width and
+// height, so webpColour interpolates.
 func webpColour(plane []uint8, stride, w, h, x, y int) int {
 	column, line := x/2, y/2
 	nextLine := line + 2*(y%2) - 1

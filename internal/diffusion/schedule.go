@@ -60,7 +60,7 @@ func Open(name string) (Schedule, error) {
 	return read(name)
 }
 
-// maxSteps is larger than the number of timesteps of any model.
+// maxSteps is the largest accepted number of timesteps in a file. Models have far fewer timesteps.
 const maxSteps = 1 << 20
 
 func read(path string) (s Schedule, err error) {

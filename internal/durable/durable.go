@@ -48,7 +48,7 @@ func WriteFile(path string, data []byte) error {
 
 // Resolve follows the links at path and returns the path of the file that they lead to. The file may be missing.
 func Resolve(path string) (string, error) {
-	const most = 40 // the limit of Linux
+	const most = 40 // Linux also follows at most 40 links
 	for range most {
 		to, err := os.Readlink(path)
 		if err != nil { // path is missing or is no link

@@ -29,7 +29,7 @@ func TestAllowanceIsTheWorstPair(t *testing.T) {
 		for d := range dimensions {
 			border := float32((float64(3*d) + 0.5) * step)
 			x[d], y[d] = math.Nextafter32(border, -1), math.Nextafter32(border, 2)
-			for range 3 { // the border itself is rounded to float32
+			for range 3 { // a small distance from the border, because float32 rounds the border
 				x[d], y[d] = math.Nextafter32(x[d], -1), math.Nextafter32(y[d], 2)
 			}
 		}

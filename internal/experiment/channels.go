@@ -7,7 +7,7 @@ import "github.com/rscert/rscert/internal/graph"
 func imageChannels(model *graph.File) int {
 	info, err := model.Info()
 	if err != nil || len(info.Inputs) != 1 {
-		return 0 // rscert refuses to load this model
+		return 0 // the result has no effect, because rscert refuses to load this model
 	}
 	shape := info.Inputs[0].Shape
 	if len(shape) < 3 || len(shape) > 4 {

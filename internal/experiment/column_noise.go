@@ -117,8 +117,8 @@ func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.
 	return nil
 }
 
-// columnInput returns the noisy inputs of an example if the noise has a scale for each column. It also returns the
-// amount by which rounding reduces every radius.
+// columnInput returns the noisy inputs of an example if the noise has a scale for each column. It also returns how much
+// rounding reduces every radius.
 func (n *noise) columnInput(example []float32) (smoothing.Input, float64, error) {
 	values := make([]float32, len(example))
 	n.Arrange(values, example)

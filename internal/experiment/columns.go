@@ -286,7 +286,7 @@ func (s columnStats) deviation() float64 {
 	return math.Sqrt(s.m2 / s.n)
 }
 
-// add adds a value (Welford 1962).
+// The method 'add' adds a value to the statistics (Welford 1962).
 func (s *columnStats) add(x float32, row int) {
 	if s.n == 0 {
 		*s = columnStats{low: x, high: x, whole: true, binary: true}

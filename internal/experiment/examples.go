@@ -21,7 +21,7 @@ import (
 type Example struct {
 	Index, Label int
 	Input        smoothing.Input
-	// Quantisation is the amount by which rounding the input reduces every radius, in units of the data.
+	// Quantisation is subtracted from every radius, because the input is rounded. It is in units of the data.
 	Quantisation float64
 }
 
@@ -96,8 +96,8 @@ func (e *Experiment) Data() Data {
 	}
 }
 
-// Record returns the content of run.json for the experiment, without the parameters of the command and the version of
-// rscert.
+// Record returns the content of run.json for the experiment. The caller adds the parameters of the command and the
+// version of rscert.
 func (e *Experiment) Record() runfolder.Run {
 	settings := e.model.Settings()
 	r := runfolder.Run{

@@ -59,7 +59,7 @@ type Experiment struct {
 	replicas  []*onnx.Model // copies of the model on further devices
 	data      *dataset.Dataset
 	noise     *noise
-	other     *graph.Arrangement // arrangement of the values in the other layout; nil: the layout does not matter
+	other     *graph.Arrangement // arrangement for the other layout, CHW or HWC; nil: the layout does not matter
 	onHost    error              // reason why a device cannot make the noise, so that the host makes it; or nil
 	threads   int
 	positions []int // positions of the examples in the data
@@ -143,9 +143,10 @@ func (e *Experiment) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// openData opens the data, or the requests. The model's file may list the labels of its classes in order. If the user
-// names no classes, openData numbers the classes in this order. If openData does not use this order, it removes the
-// list from the spec, so that run.json does not record the list.
+// openData opens the data. If the inputs come in requests, it makes a dataset that describes these inputs. The model's
+// file may list the labels of its classes in order. If the user names no classes, openData numbers the classes in this
+// order. If openData does not use this order, it removes the list from the spec, so that run.json does not record the
+// list.
 func (e *Experiment) openData(ctx context.Context) (err error) {
 	if e.Spec.Requests != nil {
 		e.data, err = e.requests()

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// This file feeds the model for attacks, without noise or with the experiment's noise.
+// The functions in this file compute the model's inputs for attacks, without noise or with the experiment's noise.
 
 // Feed computes the model's input for an example: (x − mean)/std for each value x, in the model's order. It writes the
 // input to the argument 'in'.
@@ -42,9 +42,10 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	return input, err
 }
 
-// DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on this
-// lattice. It returns false if the classifier accepts any numbers. The classifier accepts any numbers if the noise is
-// in floats, or if the classifier itself rounds its inputs to a lattice.
+// DataLattice returns the lattice of the data if the inputs of the classifier must be on this lattice. The step of this
+// lattice is the step of the data, even if the noise has a finer step. DataLattice returns false if the classifier
+// accepts any numbers. The classifier accepts any numbers if the noise is in floats, or if the classifier itself rounds
+// its inputs to a lattice.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

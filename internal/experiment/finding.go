@@ -74,7 +74,7 @@ func (o Outcome) Sentence() string {
 	}
 }
 
-// judge judges the set-up from the model's answers without noise.
+// judge returns the findings about the set-up. It derives them from the model's answers without noise.
 func (e *Experiment) judge(ctx context.Context, x looked) ([]Finding, error) {
 	n := len(x.predicted)
 	x.labels, x.positions = x.labels[:n], x.positions[:n]

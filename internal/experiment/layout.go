@@ -8,7 +8,8 @@ import (
 )
 
 // chooseLayout maps the examples onto the model's input. If the data are flat rows and Spec.ModelLayout is set, it
-// first sets Spec.Layout to the layout of the model's input. chooseLayout also sets e.other.
+// first sets Spec.Layout to the layout of the model's input. chooseLayout also sets e.other, the arrangement for the
+// other of the layouts CHW and HWC.
 func (e *Experiment) chooseLayout() (graph.Arrangement, error) {
 	shape := e.data.Shape()
 	if own, ok := e.model.Layout(); ok && e.Spec.ModelLayout && len(shape) == 1 {

@@ -28,8 +28,8 @@ type noise struct {
 	split    *split                  // for the law Splitting, otherwise nil
 	table    *smoothing.Table
 	step     *big.Rat
-	refined  int                  // lattice steps per step of the data
-	quantise *smoothing.Quantiser // nil if the data are on a lattice
+	refined  int                  // steps of the noise's lattice per step of the data's lattice
+	quantise *smoothing.Quantiser // nil if the noise is on the lattice of the data or a refined one
 	low      float64              // lowest value of quantised data
 	high     float64
 	rounds   bool // inputs off the lattice are rounded to lattice points
@@ -51,7 +51,7 @@ type noise struct {
 // newNoise prepares the noise of an experiment. The experiment's model and data must be open.
 func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise, error) {
 	p, n := e.Spec, &noise{Arrangement: a}
-	if p.Denoiser != "" { // the denoiser takes the data's values; the graph normalises its outputs
+	if p.Denoiser != "" { // the denoiser takes the data's values, and the graph normalises the denoiser's outputs
 		p.Mean, p.Std = nil, nil
 	}
 	var err error
@@ -128,7 +128,7 @@ func (n *noise) prepare(noise law.Law, sigma float64, mean, std []float64) (err 
 	return nil
 }
 
-// input returns the noisy inputs of an example. It also returns the amount by which rounding reduces every radius.
+// input returns the noisy inputs of an example. It also returns how much rounding reduces every radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.columns != nil {
 		return n.columnInput(example)
@@ -169,8 +169,8 @@ func (n *noise) moved(example dataset.Example) float64 {
 	return example.Rounding
 }
 
-// The method 'integers' rounds values to lattice points, and returns the amount by which this reduces every radius. If
-// the field 'rounds' is set, the amount is the distance that the values moved.
+// The method 'integers' rounds values to lattice points. It also returns how much this rounding reduces every radius.
+// If the field 'rounds' is set, this reduction is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -189,11 +189,12 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 // lattice.
 func toInt32(k int) int32 { return int32(min(max(k, math.MinInt32), math.MaxInt32)) }
 
-// The method 'largest' returns the largest absolute value at the model's input without noise.
+// The method 'largest' returns the largest absolute value at the model's input without noise, or 0 if the model
+// receives bytes.
 func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
-		return 0 // the model takes bytes
+		return 0 // bytes have a known range, so the caller need not check it
 	}
 	if len(mean) == 0 {
 		mean = []float64{0}

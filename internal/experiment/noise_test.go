@@ -54,7 +54,7 @@ func TestInputIsTheExample(t *testing.T) {
 				t.Fatal(err)
 			}
 			step, _ := n.step.Float64()
-			// The step must divide the data's step, and it must be at most σ/30.
+			// The step must be at most σ/30.
 			if step > tt.sigma/30 {
 				t.Errorf("the step is %v for σ = %v", step, tt.sigma)
 			}
