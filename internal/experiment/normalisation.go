@@ -13,8 +13,8 @@ import (
 // float32. Above maxScale, the noise may become infinite.
 const minScale, maxScale = 1e-30, 1e30
 
-// normalisation computes (x − mean)/std for each value of the model's input, for noise in floats. Noise on a
-// lattice uses a table of values instead.
+// normalisation computes (x − mean)/std for each value of the model's input. It is for noise in floats; for noise on a
+// lattice, rscert uses a table of values instead.
 type normalisation struct {
 	graph.Arrangement
 	mean, std []float32
@@ -42,7 +42,8 @@ func noiseless(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation,
 	return n, err
 }
 
-// spread expands a parameter from channels to all values of the model's input.
+// spread returns a parameter's number for each value of the model's input. The argument 'values' holds one number for
+// all channels or one per channel; if it is empty, the number is the argument 'absent'.
 func spread(of param.Name, values []float64, absent float64, a graph.Arrangement, inputLen int) ([]float32, error) {
 	values, err := channels(of, values, absent, a)
 	if err != nil {
@@ -59,14 +60,14 @@ func spread(of param.Name, values []float64, absent float64, a graph.Arrangement
 	return to, nil
 }
 
-// The method 'clean' returns the model's input for an example without noise.
+// The method 'clean' returns the model's input for an example, and adds no noise.
 func (n normalisation) clean(example []float32) []float32 {
 	in := make([]float32, len(n.mean))
 	n.feed(in, example)
 	return in
 }
 
-// feed writes the model's input for an example without noise.
+// feed writes the model's input for an example to the argument 'in', and adds no noise.
 func (n normalisation) feed(in, example []float32) {
 	n.Arrange(in, example)
 	for j, v := range in {

@@ -24,7 +24,7 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 			}
 		}
 		if !e.Spec.KeepSource {
-			m.SealSource() // frees the source, which holds the weights; nothing else needs it
+			m.SealSource() // frees the parsed file of the model, which no later code needs
 		}
 	}
 	if why != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The function 'placed' loads one model per device into an experiment for which placeNoise has not run yet.
+// The function 'placed' opens an experiment and gives it one model per file, as if each ran on its own device. It does
+// not call placeNoise.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())

@@ -12,8 +12,7 @@ import (
 // Perturbed returns the noisy inputs for the values of a perturbed example. It also returns an upper bound on the
 // distance between these values and the unperturbed example x, in the norm of the run's radii. If the lattice of the
 // noise contains the data, Perturbed first rounds the values and x to this lattice. Otherwise it measures the distance
-// from the numbers in the data file, before their conversion to float32. The noise of the experiment must be on a
-// lattice.
+// from the numbers in the data file, not from their float32 values. The noise of the experiment must be on a lattice.
 func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
 	if !e.noise.onLattice() {
 		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")

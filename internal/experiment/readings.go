@@ -18,13 +18,14 @@ type reading struct {
 	feed normalisation
 }
 
-// readingLevel is the level of the test whether a reading is better. The p-value of each reading is first multiplied by
-// the number of readings (Bonferroni's correction).
+// readingLevel is the significance level of the test in the function 'better'. The p-value of each reading is first
+// multiplied by the number of readings (Bonferroni's correction).
 const readingLevel = 0.001
 
-// judgeReadings tries the other layout. If more than a twentieth of the answers are wrong, it also tries other scales
-// and orders of the values. The set-up is suspect if clearly more answers are right under one of these readings (see
-// the function 'better').
+// judgeReadings runs the model on the examples in the other layout (CHW in place of HWC, or HWC in place of CHW),
+// unless the layout does not matter. If more than a twentieth of the answers are wrong, it also tries other scales and
+// orders of the values. The set-up is suspect if clearly more answers are right under one of these readings (see the
+// function 'better').
 func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale Finding, err error) {
 	text, matters := e.layoutText()
 	layout, scale = Finding{AspectLayout, Fine, text}, e.judgeRange(x)
@@ -62,8 +63,8 @@ func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale
 }
 
 // judgeBytes runs the model on values in [0,1] and on whole numbers from 0 to 255, and compares how many answers are
-// right. If neither kind of values is clearly better, the set-up is suspect if most answers to values in [0,1] are
-// wrong.
+// right. If neither kind of values is clearly better, and most answers to values in [0,1] are wrong, the set-up is
+// suspect.
 func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Time) (Finding, error) {
 	asBytes := reading{feed: e.normalised(e.noise.Arrangement, e.noise.mean, []float64{1 / 255.})}
 	answers, err := e.answers(ctx, x, asBytes, deadline)
@@ -86,8 +87,9 @@ func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Tim
 	return Finding{AspectScale, Unsure, param.Textf("%s; %s", said, fittedToBytes())}, nil
 }
 
-// bestReading tries the readings of e.readings. It returns a finding about the best reading that is clearly better, or
-// nil if no reading is clearly better.
+// bestReading tries the readings of e.readings. Of the readings with clearly more right answers than the data as given,
+// it takes the one with the most right answers, and returns a finding about it. If there is no such reading, it returns
+// nil.
 func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Time) (*Finding, error) {
 	var found *Finding
 	best := 0
@@ -115,8 +117,8 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// The function 'better' reports whether clearly more answers are right under a reading, by McNemar's exact test. The
-// argument 'readings' is the number of readings that are tested.
+// The function 'better' reports whether clearly more answers are right under a reading than for the data as given. It
+// uses McNemar's exact test. The argument 'readings' is the number of readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
 	for i, k := range answers {

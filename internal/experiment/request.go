@@ -13,9 +13,9 @@ import (
 // Request returns an example with the values of a request. The values are in the order of the data. Request returns an
 // InputError for a value that is not finite. If the lattice of the noise contains the run's data, the argument 'round'
 // says what happens to values off the lattice of the data. If 'round' is false, Request returns an InputError for such
-// values. If 'round' is true, Request moves them to the nearest lattice points as far as mayRound allows it, and the
-// example's Quantisation bounds the distance. If values are then still outside the range of the noise, Request returns
-// an InputError.
+// values. If 'round' is true, Request moves them to the nearest lattice points as far as mayRound allows it. The
+// example's field 'Quantisation' is then an upper bound on the distance that they move. If values are then still
+// outside the range of the noise, Request returns an InputError.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise
 	for d, x := range values {

@@ -33,7 +33,7 @@ func (t timed) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// counting is an experiment that draws n samples of an input.
+// The type 'counting' is a smoothing.Experiment that draws n samples of an input.
 type counting struct {
 	input smoothing.Input
 	n     int64
@@ -155,8 +155,9 @@ func BenchmarkSampling(b *testing.B) {
 
 // BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone. Both variants run the model on the
 // same number of inputs, and make the same number of single-threaded calls in parallel. In each op, each variant runs
-// once, for a second or more. The metric 'ratio' is the time of ONNX Runtime alone, divided by the time of sampling. It
-// is the median over all ops, because other programs on the machine disturb the median less than the mean.
+// once, for a second or more. The ratio of an op is the time of ONNX Runtime alone, divided by the time of sampling.
+// The metric 'ratio' is the median of these ratios over all ops: other programs on the machine disturb a median less
+// than a mean.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {
@@ -167,7 +168,7 @@ func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 				b.Fatal(err)
 			}
 			batches := max(8, int(time.Second/time.Since(started)))
-			n := int64(batches*workers*model.Batch()) - 1 // the input without noise fills the last batch
+			n := int64(batches*workers*model.Batch()) - 1 // − 1 because the model also runs on the input without noise
 			var ratios []float64
 			fastest := time.Duration(1 << 62)
 			b.ResetTimer()

@@ -175,7 +175,7 @@ func lookAt(t *testing.T, model, data string, changes ...func(*spec.Spec)) ([]Fi
 	return l.Findings, l.Clean
 }
 
-// suspects returns the aspects of suspect findings.
+// suspects returns the aspect of each finding whose outcome is Suspect.
 func suspects(findings []Finding) (aspects []Aspect) {
 	for _, f := range findings {
 		if f.Outcome == Suspect {

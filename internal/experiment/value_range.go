@@ -43,7 +43,7 @@ func (e *Experiment) maybeFittedToBytes() bool {
 	return e.noise.data.Kind == dataset.ByteLattice && e.file.Learned() && len(e.Spec.Std) == 0 && e.Spec.Noise != spec.Float && !e.Spec.Scaled()
 }
 
-// fittedToBytes returns the question whether the model was fitted to whole numbers from 0 to 255.
+// fittedToBytes returns a text that asks the user whether the model was fitted to whole numbers from 0 to 255.
 func fittedToBytes() param.Text {
 	return param.Textf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
 }

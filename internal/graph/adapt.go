@@ -29,14 +29,14 @@ type Adaptation struct {
 	Input   string // the input's element type and shape, as the file declares them
 	Output  string // the element type and shape of the output with the scores
 	Intake  Intake
-	Changes []string // one line per edit, for the record
+	Changes []string // one line per edit; run.json lists these lines
 	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph, and notes the labels of its classes. It removes ZipMap nodes, so that the output is a
-// tensor and not a list of maps. If each input is one column of a table, adapt joins the inputs into one. If an input
-// takes integers, adapt adds nodes that round the values. The argument 'info' describes the file. The argument
-// 'columns' lists the names of the data's columns; it is nil if the columns are unnamed.
+// adapt edits the model's graph, and adds a note that lists the labels of the model's classes. It removes ZipMap nodes,
+// so that the output is a tensor and not a list of maps. If each input is one column of a table, adapt joins the inputs
+// into one. If an input takes integers, adapt adds nodes that round the values. The argument 'info' describes the file.
+// The argument 'columns' lists the names of the data's columns; it is nil if the columns are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.noteLabels(classLabels(m.Graph))
@@ -58,7 +58,7 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 // this form. It also refuses a model that draws random numbers or has unknown operators.
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	m := editable(f.Model)
-	sortNodes(m.Graph) // if the graph has a cycle, ONNX Runtime reports the error
+	sortNodes(m.Graph) // sorting fails if the graph has a cycle; ONNX Runtime reports this later
 	info, err := describe(m)
 	if err != nil {
 		return nil, err

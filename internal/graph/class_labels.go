@@ -67,7 +67,8 @@ func labelsBehind(g *onnxpb.GraphProto, producers map[string]*onnxpb.NodeProto, 
 	return nil
 }
 
-// nodeLabels returns the class labels stored in one of scikit-learn's nodes.
+// nodeLabels returns the class labels in the attributes of a node. Nodes that were exported from scikit-learn have such
+// attributes.
 func nodeLabels(n *onnxpb.NodeProto) (labels []string) {
 	for _, a := range n.Attribute {
 		switch a.GetName() {

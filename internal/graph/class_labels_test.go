@@ -11,14 +11,15 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// The labels come from real exports of scikit-learn. scikit-learn sorts the labels of the training data.
+// The labels come from real exports of scikit-learn. scikit-learn sorts the labels of the training data. The comments
+// name the operators that give the labels.
 func TestClassLabels(t *testing.T) {
 	for name, want := range map[string][]string{
 		"sklearn_logistic_strings_zipmap": {"setosa", "versicolor", "virginica"}, // ZipMap and LinearClassifier
 		"sklearn_logistic_species_tensor": {"blue", "tall", "wild"},              // LinearClassifier
 		"sklearn_mlp_tens_tensor":         {"10", "20", "30"},                    // ArrayFeatureExtractor
 		"sklearn_logistic_from1_zipmap":   {"1", "2", "3"},
-		"sklearn_forest_multi_tensor":     nil, // 0, 1, 2
+		"sklearn_forest_multi_tensor":     nil, // the labels are 0, 1, 2, so ClassLabels returns nil
 		"torch_logit_legacy":              nil,
 	} {
 		if got := exportedFile(t, name).ClassLabels(); !slices.Equal(got, want) {

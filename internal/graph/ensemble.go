@@ -85,7 +85,7 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //
 // The members must take the same input and have the same number of classes. The argument 'names' holds the names of the
 // members' files. If a member does not fit, the error gives the name of its file and the reason. For each member, Join
-// also returns the digest and the kind of the outputs.
+// also returns its digest and the kind of its scores.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {
 	j := &joint{Ensemble: e, names: names}
 	j.prefix = "ensemble."
@@ -129,7 +129,7 @@ type joint struct {
 	names     []string
 	contracts []Contract
 	sums      []EnsembleMember
-	prefix    string // prefix of all names, except the output name that the user gave
+	prefix    string // all names in the joined graph begin with this prefix, except an output name from the user
 	opset     int64  // version of ONNX's operators
 }
 

@@ -107,7 +107,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	if err != nil {
 		return err
 	}
-	key := "rscert-" + rand.Text() // no real file has such a name
+	key := "rscert-" + rand.Text() // the key is random, so it differs from the name of every file
 	r.weights[key] = w
 	point(e.tensor, key)
 	return nil

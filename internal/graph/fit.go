@@ -140,8 +140,8 @@ func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) 
 	return nil, false
 }
 
-// LayoutOf returns the layout of an input with the given sizes. The result ok reports whether the input is an image of
-// several channels.
+// LayoutOf returns the layout of an input with the given sizes. The result 'ok' reports whether the input is an image
+// of several channels.
 func LayoutOf(sizes []int) (l Layout, ok bool) {
 	if len(sizes) != 3 || len(WithoutOnes(sizes)) < 2 {
 		return CHW, false

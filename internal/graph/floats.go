@@ -35,7 +35,7 @@ func (f *File) Floats(t *onnxpb.TensorProto) (values []float64, ok bool) {
 	case Float64:
 		width, element = 8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }
 	case Float16:
-		if len(data) == 0 { // int32_data holds the bit patterns
+		if len(data) == 0 { // the field int32_data holds the bits of each number
 			for _, x := range t.Int32Data {
 				values = append(values, float64(float16.Frombits(uint16(x)).Float32()))
 			}

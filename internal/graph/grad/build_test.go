@@ -258,8 +258,8 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 }
 
 // The function 'spaced' returns n different numbers in [low, high] in random order. After sorting, neighbouring numbers
-// are (high−low)/n apart. Equal numbers are avoided because a maximum of two equal numbers has a kink, at which finite
-// differences are wrong.
+// are (high−low)/n apart. Tests of a maximum need different numbers: where two numbers are equal, their maximum has a
+// kink, and finite differences are wrong.
 func spaced(n int, low, high float64, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	x := make([]float64, n)

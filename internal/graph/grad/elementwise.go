@@ -9,8 +9,8 @@ import (
 // This file holds the rules of operators that apply a function to each element of their input. It also holds the rules
 // of operators that combine several inputs element by element, such as Add, Mul, Max and Where.
 
-// The function 'unary' returns the rule of a function of one input. The function 'gradient' adds the nodes that compute
-// the gradient in this input.
+// The function 'unary' returns the rule of an operator with one input. The argument 'gradient' is a function that adds
+// the nodes for the gradient in this input.
 func unary(gradient func(t *tape, n *node, d string) string) rule {
 	return func(t *tape, n *node) error {
 		t.give(n, 0, func() string { return gradient(t, n, n.d[0]) })
@@ -87,7 +87,7 @@ func clip(t *tape, n *node) error {
 	return nil
 }
 
-// arithmetic is the rule of functions of two numbers. The operators broadcast their inputs.
+// arithmetic is the rule of Add, Sub, Mul, Div and Pow. These operators broadcast their inputs.
 func arithmetic(t *tape, n *node) error {
 	for k := range n.Input {
 		t.give(n, k, func() string {

@@ -189,7 +189,7 @@ func (t *tape) unbroadcast(d string, have, want []int64) string {
 // true, it uses the transpose of b.
 func (t *tape) gemm(v, a, b string, transA, transB bool, alpha float64) string {
 	in := []string{a, b}
-	if t.opset < 11 { // before operator set 11, the summand is not optional
+	if t.opset < 11 { // before operator set 11, Gemm requires the matrix C that it adds to the product
 		in = append(in, t.numberFor(v, 0))
 	}
 	flag := func(name string, on bool) *onnxpb.AttributeProto {

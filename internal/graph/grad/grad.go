@@ -189,9 +189,9 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// The method 'give' calls the function 'gradient' and adds the result to the gradient in the node's input k. It does
-// nothing if input k does not depend on the model's input or holds truth values. So the result of a comparison counts
-// as constant, as in PyTorch.
+// The method 'give' calls the function 'gradient' and adds the result to the gradient in the node's input k. It adds
+// nothing if input k is independent of the model's input. It also adds nothing if input k holds truth values: the
+// result of a comparison counts as constant, as in PyTorch.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
 	if v := n.input(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
@@ -217,7 +217,7 @@ func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 type node struct {
 	*onnxpb.NodeProto
 	d     []string // for each output, the name of the gradient in it; "" if there is none
-	given []int    // the numbers of the inputs for which the rule called the method 'give'
+	given []int    // the rule called the method 'give' for the inputs with these numbers
 }
 
 // input returns the name of input k, or "" if the node has no such input.

@@ -85,7 +85,7 @@ type Objective struct {
 type Attached struct {
 	Input  string // shape [Examples, …]
 	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
-	Labels string // int64 [Examples], the classes; for TargetedDLR and Difference [Examples, 2], label and target
+	Labels string // int64 [Examples], a class each; if Loss.Pairs is true, [Examples, 2], label and other class
 	Loss   string // shape [Examples]
 }
 

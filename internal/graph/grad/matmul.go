@@ -75,8 +75,8 @@ func gemm(t *tape, n *node) error {
 }
 
 // einsum is the rule of Einsum, for equations in which no term has a letter twice. The gradient in an input is again an
-// Einsum. In it, the gradient in the result takes the place of the input. In the equation, the input's letters and the
-// result's letters change places.
+// Einsum: its operands are the gradient in the result and the other inputs. In the equation, the letters of the input
+// and the letters of the result change places.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -91,7 +91,7 @@ func einsum(t *tape, n *node) error {
 				in, values = append(in, other), append(values, n.input(j))
 			}
 		}
-		if strings.Trim(term, strings.Join(in, "")) != "" { // a letter that occurs only in this term
+		if strings.Trim(term, strings.Join(in, "")) != "" { // a letter that occurs nowhere else in the equation
 			return n.refuse("no gradient is known for the equation '%s'", equation)
 		}
 		t.give(n, k, func() string {
@@ -111,8 +111,8 @@ func repeats(term string) bool {
 	return false
 }
 
-// selection adds nodes for an operator that selects elements of x by their indices along an axis. The axis has the
-// given size, and d is the gradient in the result of the operator. The added nodes compute the gradient in x. If the
+// selection adds nodes for an operator that selects elements of v by their indices along an axis. The axis of v has the
+// given size, and d is the gradient in the result of the operator. The added nodes compute the gradient in v. If the
 // indices are consecutive, the nodes pad d with zeros. Otherwise the nodes multiply d by a matrix of zeros and ones.
 func (t *tape) selection(v, d string, shape []int64, along int, indices []int64, size int64) string {
 	consecutive := len(indices) > 0

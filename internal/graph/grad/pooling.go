@@ -79,7 +79,7 @@ func maxPool(t *tape, n *node) error {
 			return t.spreadChosen(n, w)
 		}
 		d, half := n.d[0], t.floatType(x) == graph.Float16
-		if half { // ONNX Runtime's CPU provider cannot add float16 at indices
+		if half { // ScatterElements cannot add float16 numbers in ONNX Runtime's CPU provider
 			d = t.Cast(d, graph.Float32)
 		}
 		of := t.floatType(x)
