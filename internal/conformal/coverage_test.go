@@ -73,8 +73,8 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// The method 'reaches' returns the probability that the sum of the theorem is at most (n+1)a. The argument 'counts' is
-// the distribution of an example's count.
+// The method 'reaches' returns the probability that the sum in the definition of τ̂ (package comment) is at most
+// (n+1)a. The argument 'counts' is the distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
 	if len(p.Weights) == 0 {
@@ -85,7 +85,7 @@ func (p *Predictor) reaches(counts []float64) float64 {
 		k := int(p.Cells[0].K)
 		return 1 - atLeast(n, k, below)
 	}
-	w := p.Weights // degree m
+	w := p.Weights // w(0), …, w(m): the degree is m
 	total := 0.0
 	limit := float64(n+1)*p.Miss - (1 - w[0]) + 1e-12
 	for i := range n + 1 {
@@ -198,8 +198,8 @@ func TestExactCoverage(t *testing.T) {
 	}
 }
 
-// If a rule is wrong by one step, its exact coverage under the worst attack is below 1 − a. So TestExactCoverage
-// detects such errors.
+// If t, t′, the rank, the weights or the radius of a rule are slightly wrong, its exact coverage under the worst attack
+// is below 1 − a. So TestExactCoverage detects such errors.
 func TestExactCoverageDetectsErrors(t *testing.T) {
 	tight := []int{0, 2} // the laws with the least coverage
 	worst := func(d *Predictor, rho float64) float64 {
@@ -233,9 +233,10 @@ func TestExactCoverageDetectsErrors(t *testing.T) {
 	}
 }
 
-// Simulations run the rules from scores to sets under the worst attack. The score is the noisy input itself, which the
-// attack lowers by the radius. The sets of each rule must cover the true class with a probability of at least 1 − a.
-// The count of misses may exceed its mean by four standard deviations.
+// The test simulates each rule under the worst attack: it draws scores, calibrates and computes the set of a query. The
+// score is the noisy input itself, which the attack lowers by the radius. The sets of each rule must cover the true
+// class with a probability of at least 1 − a. The number of misses may be at most four standard deviations above its
+// expected value for the coverage 1 − a.
 func TestSimulatedCoverage(t *testing.T) {
 	const queries, sigma, radius, miss = 1200, 0.5, 0.5, 0.1
 	r := rand.New(rand.NewPCG(5, 6))
@@ -266,7 +267,8 @@ func TestSimulatedCoverage(t *testing.T) {
 	}
 }
 
-// simulate calibrates with n examples and reports whether all submissions of an attacked query are covered.
+// simulate calibrates with n examples and reports whether the sets of all submissions of an attacked query contain the
+// true class.
 func (d *Design) simulate(t *testing.T, r *rand.Rand, n int, radius float64) bool {
 	t.Helper()
 	example := func(label int) float64 { return r.NormFloat64() * (0.2 + 0.5*float64(label)) }

@@ -80,7 +80,7 @@ func (g target) missCeiling(z float64) float64 {
 	return math.Min(up(float64(g.queries)*h), up(1-powerDown(down(1-h), g.queries)))
 }
 
-// powerDown returns a lower bound on x^q for 0 ≤ x ≤ 1, q ≥ 1. It multiplies by repeated squaring. Each product adds
+// powerDown returns a lower bound on x^q for 0 ≤ x ≤ 1, q ≥ 1. It computes x^q by repeated squaring. Each product adds
 // one rounding to the relative errors of its factors, so the relative error of x^q is at most 2q·unit.
 func powerDown(x float64, q int64) float64 {
 	if q == 1 {

@@ -160,7 +160,7 @@ func (p Params) check() error {
 	return p.checkLevels()
 }
 
-// checkSymmetry refuses combinations for which the theorem does not hold.
+// checkSymmetry refuses combinations of parameters for which the theorem does not hold.
 func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
@@ -198,10 +198,11 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// Auto tries the rule Count only with at least 'fewest' draws per query. With fewer draws, the sets of Count are
-	// larger than the sets of the rule Weights. If the caller gives the number of calibration draws, Auto tries Count
-	// only if this number is max(draws per query, DefaultDraws). If calibration takes far more draws than a query, the
-	// tails of the two counts differ so much that a proved pair is far from ideal.
+	// The constant 'fewest' is the smallest number of draws per query with which Auto tries the rule Count. With fewer
+	// draws, the sets of Count are larger than the sets of the rule Weights. If the caller gives the number of
+	// calibration draws, Auto tries Count only if this number is max(draws per query, DefaultDraws). If calibration
+	// takes far more draws than a query, the counts of an example and of a query have such different tails that a
+	// proved pair is far from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {
@@ -311,8 +312,8 @@ func (d *Design) prove() error {
 	return nil
 }
 
-// level returns a·(1−Nη), the level for the calibration of n examples, and δ·(1−Nη). The comment on FiniteWords defines
-// N and η. The method reads a and δ as decimals, and computes both results without rounding.
+// level returns a·(1−Nη) and δ·(1−Nη) for n calibration examples. The comment on FiniteWords defines N and η. The
+// method reads a and δ as decimals, and computes both results without rounding.
 func (d *Design) level(n int64) (miss, delta *big.Rat) {
 	coordinates := new(big.Int).Mul(big.NewInt(n), big.NewInt(d.M))
 	coordinates.Add(coordinates, new(big.Int).Mul(big.NewInt(d.Attack.queries()), big.NewInt(d.QueryM)))

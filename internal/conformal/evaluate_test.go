@@ -30,7 +30,8 @@ func TestEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The coverage must have the Clopper–Pearson interval for 3 of 5, each side at 0.05.
+	// The coverage must have the Clopper–Pearson interval for 3 covered queries of 5. Each side of the interval fails
+	// with probability 0.05.
 	if v.N != 5 || v.Covered != 3 || v.Coverage.Coverage != 0.6 || math.Abs(v.Lower-mathext.InvRegIncBeta(3, 3, 0.05)) > 1e-8 ||
 		math.Abs(v.Upper-mathext.InvRegIncBeta(4, 2, 0.95)) > 1e-8 {
 		t.Errorf("coverage %+v", v.Coverage)

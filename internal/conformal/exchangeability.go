@@ -11,11 +11,12 @@ import (
 // if its own number S is below the threshold. Then the number of misses of N queries is BetaBin(N; k, n+1−k), or
 // stochastically smaller if scores are tied. This follows from the beta distribution of the coverage (Vovk 2012).
 //
-// With Design.OwnRange the number of misses is at most BetaBin(N; k+2, n−1−k), even if every query outside the range of
-// the calibration data misses. Proof: given the calibration data, a query is inside the range with a probability that
-// is a Beta(n−1, 2) variable. A query inside the range competes with the n − 2 examples that are not at an end of the
-// range. Its probability of being covered is at least a Beta(n−1−k, k) variable, which is independent of the first
-// variable. The product of the two variables is a Beta(n−1−k, k+2) variable.
+// With Design.OwnRange the number of misses is stochastically at most BetaBin(N; k+2, n−1−k), even if every query
+// outside the range of the calibration data misses. Proof: the probability that a query is inside the range depends on
+// the calibration data. This probability is a Beta(n−1, 2) variable. A query inside the range is exchangeable with the
+// n − 2 examples that are not at an end of the range. The probability that such a query is covered is at least a
+// Beta(n−1−k, k) variable, which is independent of the first variable. The product of the two variables is a
+// Beta(n−1−k, k+2) variable.
 //
 // A rule that defends against attacks gives larger sets, and therefore fewer misses. With such a rule, only TooMany is
 // the p-value of a valid test.

@@ -54,7 +54,7 @@ func (c pairClaim) upper() end {
 // prove attempts to prove the claim.
 func (c pairClaim) prove() verdict {
 	if c.shift == 0 && c.queries == 1 && c.m == c.draws {
-		// The two sides are the tails of the same binomial distribution.
+		// The two sides are P(Bin(m, p) ≥ t) and P(Bin(m, p) ≥ t′).
 		if c.t >= c.need {
 			return proved
 		}
@@ -82,7 +82,8 @@ func (c pairClaim) span() (from, to float64, ok bool) {
 func (c pairClaim) refutedCoarsely() bool {
 	const reach = 5
 	from, to := -reach-c.shift/2, reach+1.5*c.shift
-	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws)))) // a tail rises within a width of a few 1/√m
+	// Each side of the claim rises from almost 0 to almost 1 over a few 1/√m or 1/√m′. The points are closer than that.
+	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws))))
 	for i := range points + 1 {
 		if c.fails(from + (to-from)*float64(i)/float64(points)) {
 			return true

@@ -27,8 +27,8 @@ func TestBestPairs(t *testing.T) {
 	}
 }
 
-// holdsOnGrid compares the logarithms of the two sides of the claim's inequality at many points, including the far
-// ends. It computes tails by gonum's incomplete beta function, and replaces a tiny tail by its first term.
+// holdsOnGrid compares the logarithms of the two sides of the claim's inequality at many points z from −25 to 25. It
+// computes tails by gonum's incomplete beta function, and replaces a tiny tail by its first term.
 func holdsOnGrid(c pairClaim) bool {
 	for z := -25.0; z <= 25; z += 0.01 {
 		p, _ := c.law.CDF(z)
@@ -153,8 +153,8 @@ func TestEnds(t *testing.T) {
 }
 
 // A cell may count as proved only if the inequality in the comment on the type 'pairClaim' holds in the whole cell. The
-// pairs in this test violate the inequality at moderate z. So many cells contain points where the inequality holds, and
-// points where it fails.
+// pairs in this test violate the inequality at moderate z. Therefore the inequality holds in one part of many cells,
+// and fails in another part.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}

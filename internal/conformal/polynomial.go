@@ -100,7 +100,8 @@ func (b polynomial) elevated(m int64) polynomial {
 }
 
 // excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. Apart from rounding, the bound exceeds the
-// maximum by at most the tolerance. If the search reaches maxSearch first, the bound may be larger.
+// maximum by at most the tolerance. If the search halves maxSearch cells before it reaches this accuracy, the bound may
+// be larger.
 func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
@@ -159,7 +160,7 @@ type cell struct{ l, r, bound float64 }
 type search struct {
 	polynomial
 	target
-	seen    float64 // largest difference found at a point; apart from rounding, the maximum is not smaller
+	seen    float64 // largest difference found at a point: a lower bound on the maximum, apart from rounding
 	scratch []float64
 	cells   cells
 }

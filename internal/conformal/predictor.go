@@ -32,7 +32,7 @@ type Cell struct {
 	Label *int   `json:"label,omitempty"` // for the guarantee Label
 	Group string `json:"group,omitempty"` // for the guarantee Group
 	N     int64  `json:"n"`               // calibration examples
-	K     int64  `json:"k"`               // τ̂ is the k-th smallest S_i; 0 if τ̂ has no rank
+	K     int64  `json:"k"`               // rank: τ̂ is the k-th smallest S_i (thresholds.rank); 0 if τ̂ has no rank
 	Tau   Hex    `json:"tau"`             // τ̂; −∞ includes every class
 }
 

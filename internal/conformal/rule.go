@@ -6,8 +6,8 @@ import "github.com/rscert/rscert/internal/choice"
 type Rule string
 
 const (
-	// Auto is Clean if there is no noise. Otherwise it is Count if the numbers of draws suit Count and have a proved
-	// pair, or else Weights (see chooseAuto).
+	// Auto is Clean if there is no noise. Otherwise it is Count if the numbers of draws suit Count and a pair of counts
+	// is proved for them. In all other cases it is Weights (see chooseAuto).
 	Auto Rule = "auto"
 	// Count uses the weights w = 1{N ≥ t}. Then each example has one number, and the threshold is an order statistic of
 	// these numbers (count.go).

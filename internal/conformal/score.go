@@ -19,7 +19,7 @@ const (
 	// the sum of the probabilities of all classes ranked above y, plus u times the probability of y. The number u in
 	// [0, 1] is random (see Scorer.Score).
 	APS ScoreKind = "aps"
-	// RAPS is APS with a penalty for ranks above a limit (Angelopoulos et al. 2021).
+	// RAPS is APS with a penalty for each rank beyond a limit (Angelopoulos et al. 2021).
 	RAPS ScoreKind = "raps"
 )
 
@@ -52,7 +52,7 @@ const (
 // A Scorer computes scores of one kind. Calibration and queries must use the same Scorer.
 type Scorer struct {
 	Kind    ScoreKind `json:"score"`
-	Penalty float64   `json:"penalty,omitempty"` // RAPS: λ, added for each rank above Free
+	Penalty float64   `json:"penalty,omitempty"` // RAPS: λ, subtracted from the score for each rank beyond Free
 	Free    int       `json:"free,omitempty"`    // RAPS: number of ranks without a penalty
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// leastWeight limits the absolute value of weights.
+// leastWeight is the largest accepted absolute value of a weight. Because weights are at most 1, it limits only
+// negative weights.
 const leastWeight = 1 << 20
 
 // slackTolerance is the tolerance that bestWeights passes to the function 'slackened'.
@@ -20,8 +21,8 @@ const slackTolerance = 1e-7
 
 // A population is a simple model of the examples: their probability p has the distribution π = (1−2c)δ₁ + 2c·Unif. For
 // small c, most examples have p = 1. The linear program maximises ∫B_w dπ, the mean of B_w over the examples. At the
-// threshold, this mean is 1−a. So if the field 'goal' is 1−a, proposeWeights chooses c so that the maximum equals 1−a.
-// With a larger c, the mean could not reach 1−a. If 'goal' is 0, c does not change.
+// threshold τ̂ of the theorem, this mean is about 1−a. So if the field 'goal' is 1−a, proposeWeights chooses c so that
+// the maximum equals 1−a. With a larger c, the mean could not reach 1−a. If 'goal' is 0, c does not change.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
@@ -86,9 +87,9 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// The function 'slackened' subtracts a slack from the weights b, which makes them valid. It returns the new weights and
-// the slack. The slack exceeds the least possible slack by about twice the tolerance. Because of this margin, the
-// method 'valid' can later prove the result more easily. The slack is never negative.
+// The function 'slackened' makes the weights b valid: it subtracts a slack from each weight. It returns the new weights
+// and the slack. The slack exceeds the least possible slack by about twice the tolerance. Because of this margin, the
+// method 'valid' can later prove more easily that the new weights are valid. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*unitWeight {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/unitWeight, -leastWeight)
@@ -193,8 +194,9 @@ func (p *program) row(z float64) row {
 	return r
 }
 
-// solve returns x. Each constraint gets a slack variable, and the slack variables are the first basis. solve raises the
-// right sides by different small numbers, because the simplex method can cycle at degenerate vertices.
+// solve returns the variables x of the program that minimise costs·x under the current constraints. Each constraint
+// gets a slack variable, and the slack variables are the first basis. solve raises the right sides by different small
+// numbers, because the simplex method can cycle at degenerate vertices.
 func (p *program) solve(costs []float64) ([]float64, error) {
 	n := p.degree + 1
 	slices.SortStableFunc(p.rows, func(a, b row) int { return cmp.Compare(a.most, b.most) })

@@ -218,7 +218,8 @@ func TestTangent(t *testing.T) {
 	}
 }
 
-// Without an attack, the weights 1{k ≥ t′} and lower weights are valid. Other weights are not proved.
+// If there is no attack, Q = 1 and the degree is m′, the method 'valid' must accept the weights 1{k ≥ t′} and lower
+// weights. It must reject the other cases of the table.
 func TestTrivialWeights(t *testing.T) {
 	g := newTarget(law.Gaussian, 0, 5, 3, 1)
 	for _, tt := range []struct {

@@ -369,7 +369,7 @@ func TestArchivesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, ok := d.closer.(closers); ok {
-			c[0].(*checkedFile).in = -1 // drops the block in memory, which would hold the whole of this small file
+			c[0].(*checkedFile).in = -1 // drops the block in memory, so that Example reads the file again
 		}
 		if _, err := d.Example(0); err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
 			t.Errorf("%s: error %v", name, err)

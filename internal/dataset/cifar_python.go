@@ -18,7 +18,7 @@ import (
 
 // pickledLabels lists the keys of the labels in CIFAR's pickled batches (Krizhevsky's page). Each entry also gives the
 // number of classes, and the key of the class names in another file of the same folder. Without Options.LabelColumn,
-// rscert uses the first key of labels that a batch has.
+// rscert uses the first of these keys that the batch has.
 var pickledLabels = []struct {
 	key, format string
 	classes     int

@@ -69,7 +69,7 @@ type csvTable struct {
 	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
-	odd    []bool    // odd[i]: for some number of row i, isNamed is false
+	odd    []bool    // odd[i] is true if isNamed is false for at least one number of row i
 	cells  []cells   // cells of each watched column
 }
 
@@ -213,7 +213,7 @@ func (t *csvTable) addValue(value, miss float32) {
 }
 
 // The function 'narrow' returns the float32 nearest to the decimal in the argument 'field'. The argument v is the
-// float64 nearest to this decimal. If the decimal is a short integer, v equals this integer.
+// float64 nearest to this decimal. If v is an integer with |v| < 2²⁴, this float32 equals v.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)

@@ -59,8 +59,9 @@ type Dataset struct {
 	// The function 'values' fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// The function 'roundings' fills dst with bounds on |number in the file − value|, one for each value of example i.
-	// The order of these bounds does not matter. The result 'named' says whether every number is a usual spelling of
-	// its float32 (isNamed). The field roundings is nil if the file holds float32 or bytes.
+	// The order of these bounds does not matter. The result 'named' is true if every number in the file is a usual
+	// spelling of its float32 in Example.Values (isNamed). The field 'roundings' is nil if the file holds float32 or
+	// bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
 	labelAt func(i int) string
@@ -307,8 +308,8 @@ func (d *Dataset) SortedByLabel() bool {
 	return len(begun) > 1
 }
 
-// Example returns example i, 0 ≤ i < Len. The caller owns the values. It returns an error if the file has changed since
-// SHA256 was computed.
+// Example returns example i, 0 ≤ i < Len. The caller owns the values. Example returns an error if the file has changed
+// since SHA256 was computed.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
 	if err := d.values(i, e.Values); err != nil {

@@ -116,7 +116,7 @@ func tiffOrientation(tiff []byte) int {
 // upright.
 func turned(orientation int) bool { return orientation >= 5 }
 
-// turn writes an image [C,H,W] of this orientation to dst, turned upright.
+// turn turns an image [C,H,W] of this orientation upright, and writes the result to dst.
 func turn(dst, src []float32, channels, height, width, orientation int) {
 	h, w := height, width
 	if turned(orientation) {
