@@ -109,8 +109,8 @@ func TestTheorems(t *testing.T) {
 // If the input moves in a direction whose length is 1 in the law's norm, the probability p of an event must not change
 // faster than f(Q(p)). The test moves the input in the direction (1, 1) and uses the events {ε₁ + ε₂ ≥ c}. The
 // direction has the length √2 in L2 and the length 2 in L1. So p may change at most √2 times as fast as f(Q(p)) if the
-// law's norm is L2, and at most twice as fast if the norm is L1. The law's norm must be L2 if the test finds no event
-// with a factor above √2. Otherwise the norm must be L1.
+// law's norm is L2, and at most twice as fast if the norm is L1. If no p in the test changes more than √2 times as
+// fast, the law's norm must be L2. Otherwise it must be L1.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -199,8 +199,8 @@ func TestLaplaceMassesAreJustBelow(t *testing.T) {
 }
 
 // If W = 2λ/step is whole, each of the W integers must have the mass 1/W, rounded down to 128 binary places. The mass
-// must be exact if W is a power of two. Let λ be the float64 nearest to W·step/2, so that λ/step is only almost equal
-// to W/2. Ratios.Round must replace this ratio by W/2.
+// must be exact if W is a power of two. To test Ratios.Round, λ is the float64 nearest to W·step/2. The ratio λ/step is
+// then only almost equal to W/2, and Round must replace it by W/2.
 func TestUniformIntegers(t *testing.T) {
 	for _, c := range []struct {
 		width int64
@@ -237,8 +237,8 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// The radius theorems of each law are tight. If the regions of the two classes are half spaces, the probabilities of
-// the two regions are equal at the distance R along a coordinate.
+// The radius theorems of each law are tight. If the regions of the two classes are half spaces, their probabilities
+// become equal when the input moves by the distance R along a coordinate.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {

@@ -2,7 +2,7 @@ package law
 
 import "math"
 
-// unit is the unit round-off of float64. The errors below are multiples of unit.
+// unit is the unit round-off of float64. The laws give their rounding errors as multiples of unit.
 const unit = 0x1p-53
 
 // minTail is the smallest probability for which Low and High evaluate the law's functions. For smaller probabilities,

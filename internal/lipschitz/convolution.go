@@ -35,8 +35,8 @@ type Convolution struct {
 // convolution on all integer positions. By Parseval's theorem, the convolution on all positions has the norm sup_ω
 // ‖Ŵ(ω)‖₂ with Ŵ(ω) = Σ_q W_q e^{iω·q}. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an
 // axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥
-// M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of ω₀. Each axis gives
-// such a factor, so
+// M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of ω₀. So each axis
+// contributes one factor cos(π(Q−1)/N):
 //
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
@@ -73,8 +73,8 @@ func (c Convolution) overlap() float64 {
 	return r
 }
 
-// dilation returns the dilation with which the second bound is computed on an axis. If the stride is 1, the result is
-// 1: at stride 1, a dilation only stretches the frequencies and does not change the norm.
+// dilation returns the dilation that the second bound uses on an axis. If the stride is 1, the result is 1: at stride
+// 1, a dilation only stretches the frequencies and does not change the norm.
 func (c Convolution) dilation(axis int) int {
 	if c.Strides[axis] == 1 {
 		return 1
@@ -92,8 +92,9 @@ const (
 	symbolBudget = 1 << 26 // limits the elements of Ŵ(ω)
 )
 
-// grid returns the number of points on each axis: 16, 8 or 4 times the degree. It returns nil if all these numbers are
-// too large or if Ŵ(ω) is too large.
+// grid returns the number of grid points on each axis: 16, 8 or 4 times the degree Q−1 (see Norm), but at least 1. It
+// takes the finest of these three grids that gridBudget allows. It returns nil if no grid is allowed or if Ŵ(ω) has
+// more than symbolBudget elements.
 func (c Convolution) grid() []int {
 	cols := float64(c.In)
 	for _, s := range c.Strides {

@@ -158,7 +158,7 @@ func TestConvolutionNorm(t *testing.T) {
 			c.Weights = make([]float64, c.Groups*c.Out*c.In*product(c.Kernel))
 			for k := range c.Weights {
 				c.Weights[k] = r.NormFloat64()
-				if trial == 0 { // equal weights attain the norm at frequency 0
+				if trial == 0 { // with equal weights, ‖Ŵ(ω)‖₂ is largest at ω = 0
 					c.Weights[k] = 1
 				}
 			}

@@ -16,14 +16,14 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Layer is a node of a model with its Lipschitz constant.
+// Layer holds a node of a model and two bounds on Lipschitz constants.
 type Layer struct {
 	Name string `json:"name"`
 	Op   string `json:"op"`
 	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, Factor is the
 	// bound of the result divided by the largest of the inputs' bounds.
 	Factor float64 `json:"factor"`
-	Bound  float64 `json:"bound"` // Lipschitz constant of the result as a function of the model's input
+	Bound  float64 `json:"bound"` // bounds the Lipschitz constant of the result as a function of the model's input
 }
 
 // Model is a bound on the Lipschitz constant of a model, from L2 to L2.
@@ -37,11 +37,11 @@ type Model struct {
 
 // Of returns a bound on the Lipschitz constant of an output of a model, as a function of the model's only input. If
 // 'output' is empty, the model must have a single output. The function visits the nodes in their order and computes a
-// bound for each result from the bounds of the node's inputs. In a chain of layers, this multiplies the spectral norms,
-// as in Moutaouakil et al. 2024. The function refuses an operator for which it has no rule. The argument 'shape' may
-// fix sizes of the input that the model leaves open. If 'shape' is nil and the first size is open, the function assumes
-// that the first size is the size of a batch. It computes the bound for a batch of 1, and refuses the model if the
-// bound for a batch of 2 is larger.
+// bound for each result from the bounds of the node's inputs. For a chain of layers, the bound is the product of the
+// layers' spectral norms, as in Moutaouakil et al. 2024. The function refuses an operator for which it has no rule. The
+// argument 'shape' may fix sizes of the input that the model leaves open. If 'shape' is nil and the first size is open,
+// the function assumes that the first size is the size of a batch. It computes the bound for a batch of 1, and refuses
+// the model if the bound for a batch of 2 is larger.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {
@@ -108,7 +108,8 @@ func along(f *graph.File, input, output string, shape []int64) (Model, error) {
 	return m, nil
 }
 
-// ends returns the only input of the model, and the output with this name or the only output.
+// ends returns the model's only input and the name of one output. The argument 'output' gives this name. If the
+// argument is empty, the model must have only one output.
 func ends(info *graph.Info, output string) (input graph.TensorInfo, name string, err error) {
 	if len(info.Inputs) != 1 {
 		return input, "", fmt.Errorf("the model has %d inputs: want one", len(info.Inputs))
@@ -177,7 +178,7 @@ type walk struct {
 	values map[string]value
 }
 
-// node is a node with its inputs.
+// node holds a node of the graph and the values of the node's inputs.
 type node struct {
 	*onnxpb.NodeProto
 	in   []value // absent inputs are constants without a tensor
@@ -224,9 +225,9 @@ func (w *walk) visit(raw *onnxpb.NodeProto) error {
 }
 
 // The method 'visit' raises each bound above 0 to at least smallestBound. The method 'floats' refuses a finite stored
-// number unless it is 0 or its absolute value is between smallestWeight and largestWeight. So all factors of the rules
-// are 0 or at least 2⁻⁶⁰⁰, even reciprocals of stored numbers. With these limits, the product of a bound and a factor
-// never underflows to 0, which would be a false bound.
+// number unless it is 0 or its absolute value is between smallestWeight and largestWeight. So every factor in a rule is
+// 0 or at least 2⁻⁶⁰⁰, also if it is the reciprocal of a stored number. With these limits, the product of a bound and a
+// factor never underflows to 0, which would be a false bound.
 const (
 	smallestBound  = 0x1p-400
 	smallestWeight = 0x1p-250
@@ -333,8 +334,8 @@ func (n node) constantResult() (value, error) {
 	return n.shapeResult(), nil
 }
 
-// shapeResult computes the integer result of an operator from which exporters build the target shape of a Reshape. For
-// other operators, it returns an empty value.
+// shapeResult computes the integer results of the operators that exporters use to build the target shape of a Reshape.
+// For other operators, it returns an empty value.
 func (n node) shapeResult() value {
 	switch op := n.GetOpType(); {
 	case op == "Gather" && n.axis(0) == 0:

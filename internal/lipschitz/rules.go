@@ -53,7 +53,7 @@ func moved(n node) (value, error) {
 	return value{bound: n.in[0].bound}, nil
 }
 
-// constants refuses a node if an input from the k-th on depends on the model's input.
+// constants refuses a node if input k or a later input depends on the model's input.
 func (n node) constants(k int) error {
 	for i := k; i < len(n.in); i++ {
 		if n.in[i].bound > 0 {
@@ -151,7 +151,8 @@ func flatten(n node) (value, error) {
 	return out, nil
 }
 
-// reshape computes the shape of the result if the target is known.
+// reshape is the rule of Reshape. It computes the shape of the result only if the shape of the input and the target
+// shape are known.
 func reshape(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err
@@ -257,9 +258,9 @@ func divide(n node) (value, error) {
 	return n.scaleBy(1, 1, func(x float64) float64 { return 1 / x })
 }
 
-// scaleBy bounds the product of an input with a constant's factors. The function 'factor' computes a factor from each
-// element of the constant. The bound of the input is multiplied by the largest absolute factor. Only the inputs from
-// 'first' to 'last' may be the constant.
+// scaleBy is for nodes that multiply one input by factors, element by element. The other input must be a constant, and
+// the function 'factor' turns each element of this constant into a factor. The bound of the result is the bound of the
+// multiplied input times the largest absolute factor. The constant must be one of the inputs from 'first' to 'last'.
 func (n node) scaleBy(first, last int, factor func(float64) float64) (value, error) {
 	for k := first; k <= last; k++ {
 		if n.in[k].bound > 0 || n.in[1-k].bound == 0 {
@@ -372,8 +373,8 @@ func (n node) matrixNorm(k int) (float64, error) {
 	return 0, n.refuse("input %d has more than two dimensions", k)
 }
 
-// conv is the rule of Conv and ConvTranspose. In both operators, the weights consist of one block for each index of the
-// weights' first dimension.
+// conv is the rule of Conv and ConvTranspose. A ConvTranspose is the adjoint of the Conv with the same weights, so it
+// has the same norm (see Convolution.Norm).
 func conv(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err

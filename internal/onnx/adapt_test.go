@@ -129,8 +129,8 @@ func TestSplitLone(t *testing.T) {
 	}
 }
 
-// TestLone checks that a model with one number per sample gets two scores. The models declare various shapes, types and
-// batch dimensions.
+// TestLone checks models that return one number per sample. rscert must turn this number into two scores. The models
+// declare various shapes, types and batch dimensions.
 func TestLone(t *testing.T) {
 	linear := func(dims ...any) *modelBuilder {
 		return newModel("x", graph.Float32, dims...).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z")

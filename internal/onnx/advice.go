@@ -26,7 +26,7 @@ const leastGain = 1.2
 type Gain struct {
 	Device    Device
 	Precision Precision
-	Against   Device  // the device that is fastest in float32 on this hardware, for example cpu for openvino:CPU
+	Against   Device  // the fastest device in float32 on this hardware; may be "cpu" if Device is "openvino:CPU"
 	Ratio     float64 // the speed of Device in Precision, divided by the speed of Against in float32
 }
 

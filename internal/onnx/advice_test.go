@@ -16,9 +16,9 @@ func TestHasPrecisions(t *testing.T) {
 	}
 }
 
-// The advice follows the measured speeds in both directions, whatever instructions the processor has. The rates of the
-// first two tests are speeds of ResNet-20 in docs/benchmarks.md, measured on an EPYC and a Xeon. Both processors have
-// AVX512-BF16, but not AMX.
+// The advice must depend only on the measured speeds, not on the processor's instructions. The rates of the first two
+// tests are speeds of ResNet-20 in docs/benchmarks.md, measured on an EPYC and a Xeon. Both processors have
+// AVX512-BF16, but not AMX, and only the EPYC is faster in bfloat16.
 func TestGainsFollowTheMeasurement(t *testing.T) {
 	cpu, openvino, gpu := CPU, device(t, "openvino"), device(t, "openvino:GPU")
 	f32 := func(d Device, rate float64) Speed { return Speed{Device: d, Precision: F32, Rate: rate} }

@@ -22,8 +22,8 @@ typedef struct {
 } ApiBase;
 
 // OrtApi is a struct of function pointers. New versions only append entries, so the index of an entry is part of the
-// ABI. The indices are the positions in onnxruntime_c_api.h. Version 7 of the API is the first version that has all
-// entries in the first two lines below.
+// ABI. The indices are the positions in onnxruntime_c_api.h. The value of 'apiVersion' is the first version of the API
+// that has all entries in the first two lines of this enum.
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,
@@ -218,7 +218,7 @@ func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 
 var errBinding = errors.New("the Go binding of ONNX Runtime keeps its values otherwise")
 
-// A boundValue is a tensor together with the name of the input to which it is bound.
+// A boundValue is a tensor that is bound to an input, together with the input's name.
 type boundValue struct {
 	tensor ort.Value
 	value  unsafe.Pointer // OrtValue*

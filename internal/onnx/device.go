@@ -63,8 +63,8 @@ func parseIndices(list string) (string, bool) {
 }
 
 // singles returns one Device for each single device that d covers. If the result 'named' is true, all of these devices
-// must work. The result is false only if d stands for all devices of a provider that numbers its devices. Then the
-// devices that do not work may be left out.
+// must work. The result 'named' is false only if d stands for all devices of a provider that numbers its devices. Then
+// the devices that do not work may be left out.
 func (d Device) singles() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {

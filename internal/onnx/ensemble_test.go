@@ -149,8 +149,8 @@ func TestEnsembleLone(t *testing.T) {
 	compareMean(t, m, samples, softmaxOf(a), softmaxOf(b))
 }
 
-// TestEnsembleNames joins models whose names clash. Values, nodes and functions have the same name in two models, or
-// they have names of the form that Join adds.
+// TestEnsembleNames joins models whose names clash. Either values, nodes and functions have the same names in both
+// models, or one model uses names that Join adds.
 func TestEnsembleNames(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()
@@ -259,8 +259,8 @@ func TestEnsembleRefused(t *testing.T) {
 	}
 }
 
-// TestEnsembleLies joins a model whose file declares more classes than it returns. Broadcasting would spread the one
-// score over all classes, so the ensemble must fail.
+// TestEnsembleLies joins a model that declares four scores but returns only one. Broadcasting would copy this score to
+// all classes, so LoadFile must refuse the ensemble.
 func TestEnsembleLies(t *testing.T) {
 	liar := newModel("x", graph.Float32, "N", 3, 4, 4).node("Flatten", "x", "f").weights("w", graph.Float32, 48, 1).
 		node("MatMul", "f w", "z").node("Relu", "z", "r").node("Neg", "r", "s").int64s("shape", -1, 1).node("Reshape", "s shape", "q").

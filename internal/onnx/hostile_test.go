@@ -187,8 +187,8 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// The function 'endless' returns a model with a loop that never ends. The nodes are the loop's body, which may be
-// empty.
+// The function 'endless' returns a model with a loop that never ends. The argument 'nodes' holds the nodes of the
+// loop's body and may be empty.
 func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	out, more := "v", "go"
 	if len(nodes) > 0 {

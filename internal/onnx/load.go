@@ -166,7 +166,7 @@ type loader struct {
 	ctx      context.Context // context passed to Load; the loader does not outlive that call
 	sessions map[sessionKey]*session
 	halved   int              // how often the reference size was halved for lack of memory
-	tried    bool             // set once prove was called
+	tried    bool             // the proof was run for the current form of the model
 	unproved error            // error of the proof; nil if it succeeded
 	lone     graph.OutputKind // kind of the number if the model gives one number per sample; otherwise OutputsAuto
 }
@@ -501,9 +501,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of a given number of samples, the argument 'want'. The model runs in calls of
-// the reference size instead if any bit of the scores would change, or if the device has too little memory for larger
-// calls.
+// runBatched makes the model run in calls of 'want' samples. If such calls would change any bit of the scores, or need
+// more memory than the device has, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -537,8 +536,8 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 }
 
 // The method 'batchable' returns a session that runs the model in batches of the reference size. In this session, a
-// sample in a batch gets the same scores as a sample that is run alone, up to rounding errors. The method also returns
-// the session's scores for the samples in the argument 'pool'. If there is no such session, the error says why.
+// sample gets the same scores in a batch as alone, up to rounding errors. The method also returns the session's scores
+// for the samples in the argument 'pool'. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")

@@ -70,7 +70,7 @@ func (l logistic) Masses(ratio *big.Rat) (first int, masses []law.Mass) {
 	r, _ := ratio.Float64()
 	last := int(46 * r)
 	for j := -last; j <= last; j++ {
-		// With c = cosh and z = |j|·t, the difference is sinh(t/2)/(c(t/2) + c(z)).
+		// F((j+½)t) − F((j−½)t) is equal to sinh(t/2)/(cosh(t/2) + cosh(j·t)).
 		half, z := 1/(2*r), math.Abs(float64(j))/r
 		p := math.Sinh(half) / (math.Cosh(half) + math.Cosh(z))
 		masses = append(masses, law.Mass{Hi: uint64(math.Ldexp(p*(1-0x1p-44), 64))})
