@@ -14,8 +14,8 @@ type Evaluated struct {
 	Labelled int    `json:"labelled"` // number of sets whose input has a label
 	Unsound  int    `json:"unsound"`  // number of sets without a guarantee
 	Classes  int64  `json:"classes"`  // number of classes in all sets together
-	// Conditions are the conditions that the guarantees of all sets share. The radius is the least radius of all sets.
-	// Sound is true only if all sets are sound.
+	// Conditions holds the conditions of the first set, with three changes: Radius is the least radius of all sets,
+	// Sound is true only if all sets are sound, and Seed is set if the noise of any set was repeated.
 	Conditions
 	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // of the labelled sets, if there are any
 }
@@ -91,10 +91,10 @@ func (c Conditions) design() conformal.Design {
 	}
 }
 
-// predictorOf returns the Predictor that made the sets, but its thresholds and weights are missing. If an input was
-// moved by rounding to the lattice of the calibration examples, the thresholds get no ranks. The reason is that only a
-// query can be off this lattice. So even if queries and examples are exchangeable, the sets may miss the class more
-// often than the ranks say.
+// predictorOf returns the Predictor that made the sets, but its thresholds and weights are missing. If rounding moved
+// an input to the lattice of the calibration examples, the thresholds get no ranks. The reason is that only a query can
+// lie off this lattice. So even if queries and examples are exchangeable, the sets may miss the class more often than
+// the ranks say.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
 	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}
@@ -119,7 +119,7 @@ func predictorOf(sets []Set) *conformal.Predictor {
 }
 
 // A cell identifies a threshold of a predictor: by the class for the guarantee 'label', or by the group for the
-// guarantee 'group'.
+// guarantee 'group'. The other guarantees have only one threshold, whose cell is the zero value.
 type cell struct {
 	label int
 	group string

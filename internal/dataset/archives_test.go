@@ -230,8 +230,8 @@ func TestParquetDamagedLZ4(t *testing.T) {
 	}
 }
 
-// TestParquetCodecs checks that files are refused if their row groups use different codecs or Hadoop's LZ4. The library
-// unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
+// TestParquetCodecs checks that Open refuses a file whose row groups use different codecs, and a file that uses
+// Hadoop's LZ4. The library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
 func TestParquetCodecs(t *testing.T) {
 	for want, codecs := range map[string][2]meta.CompressionCodec{
 		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},
