@@ -202,7 +202,7 @@ func tensorInfo(v *onnxpb.ValueInfoProto) (TensorInfo, error) {
 	return info, nil
 }
 
-// otherFormat refuses files of some other formats, with advice.
+// otherFormat recognises files of some formats other than ONNX. For such a file it returns an error with advice.
 func otherFormat(file []byte) error {
 	for _, f := range []struct{ magic, what, advice string }{
 		{"\x1f\x8b", "a gzip file", "unpack it first: gunzip FILE"},

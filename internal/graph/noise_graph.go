@@ -13,10 +13,11 @@ import (
 
 // This file adds noise in front of a model's graph and votes behind it. Noise and votes become nodes of the graph.
 //
-// The nodes in front of the model use only integers and look-ups, so every provider with these operators computes the
-// same bits as smoothing.LatticeInput. All these operators exist from operator set 7 on, except Mod, which exists from
-// operator set 10 on. ONNX Runtime's CUDA provider has kernels for the types below, according to ONNX Runtime's table
-// docs/OperatorKernels.md (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
+// The nodes in front of the model use only integers and look-ups, so every provider that supports their operators
+// computes the same bits as smoothing.LatticeInput. The table below lists all operators of the added nodes. These
+// operators exist from operator set 7 on, except Mod, which exists from operator set 10 on. ONNX Runtime's CUDA
+// provider has kernels for the types in the table, according to ONNX Runtime's file docs/OperatorKernels.md (looked up
+// on 22 November 2026). TestNoiseGraphKernels lists the same types.
 //
 //	Add, Mul, Div, Mod     uint64; Add and Mul also int32; Mul also float
 //	Gather                 uint64, int32 and float, with int32 indices
@@ -134,10 +135,11 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.uint64s(scalar, n)), e.uint64s(scalar, -n)))
 }
 
-// AddVotes adds nodes behind the graph that turn its float32 output into votes, as smoothing.Vote defines them. The
-// output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k. A row's vote
-// is the highest rank among the classes with the row's largest score, so the first of these classes wins. The vote is 0
-// if a score is NaN or +∞, because such a score is not below +∞. The vote is also 0 if the largest score is −∞.
+// AddVotes adds nodes behind the graph. The nodes turn the graph's float32 output into votes, as smoothing.Vote defines
+// them. The output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k. A
+// row's vote is the highest rank among the classes with the row's largest score, so the first of these classes wins.
+// The vote is 0 if a score is NaN or +∞, because such a score is not below +∞. The vote is also 0 if the largest score
+// is −∞.
 func (a Around) AddVotes(output string) (votes string) {
 	g, m := a.graph, a.classes
 	e := newEditor(g)

@@ -22,10 +22,11 @@ import (
 // one sample, or the batch size that the file fixes. The values of a tensor, in memory order, form a row. If the tensor
 // depends on the input, its sizes are
 //
-//	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
+//	sizes[0] × … × (outer · batch · inner) × …
 //
-// where the outer indices run slowest. So the batch may share a dimension with other indices. For example, exported
-// graphs contain tensors of shape [197, 3, 64], where 3 is the product of the batch size and the number of heads.
+// The product in parentheses is the size of dimension dim. In this dimension the outer indices run slowest, and the
+// inner indices run fastest. So the batch may share a dimension with other indices. For example, exported graphs
+// contain tensors of shape [197, 3, 64], where 3 is the product of the batch size and the number of heads.
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
 // position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no

@@ -133,7 +133,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	// A node with a second output is refused: in MaxPool, this output numbers the elements of the whole batch.
+	// A node with a second output is refused: in MaxPool, this output holds indices into the whole batch.
 	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 {
 		return nil
 	}
@@ -456,7 +456,7 @@ func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 }
 
 // The method 'sliced' returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
-// even if the axis gets another size.
+// whatever the size of the axis is.
 func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
 	starts, ok1 := r.parameter(n, 1, "starts")
 	ends, ok2 := r.parameter(n, 2, "ends")
@@ -686,7 +686,7 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 			return nil
 		case k == mask && n.Input[k] != "" && (fed || !r.sameForAll(n, k, 0, 4)):
 			return nil
-		case k > mask && n.Input[k] != "": // past keys and values are refused
+		case k > mask && n.Input[k] != "": // the inputs after the mask, for example keys of earlier tokens, are refused
 			return nil
 		}
 	}

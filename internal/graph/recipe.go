@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 )
 
-// recipeKey is the key of a model's recipe in the metadata of its file. The Python function rscert.export writes the
-// recipe under this key.
+// recipeKey is a key in the metadata of a model's file. Under this key, the Python function rscert.export stores the
+// model's recipe, a text that says how the model was trained.
 const recipeKey = "rscert.recipe"
 
-// RecipeSHA256 returns the SHA-256, in hex, of the text that says how the model was trained. The result is empty if the
-// file has no such text.
+// RecipeSHA256 returns the SHA-256, in hex, of the model's recipe, the text that says how the model was trained. The
+// result is empty if the file has no recipe.
 func (f *File) RecipeSHA256() string {
 	for _, p := range f.Model.MetadataProps {
 		if p.GetKey() == recipeKey {

@@ -22,9 +22,9 @@ import (
 // The check follows the shapes of constants through the operators that exporters usually apply to constants. It also
 // follows integers that later become shapes. The check does not bound shapes that are computed by other operators.
 
-// maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. It also limits
-// the size of every other single result, as far as the check knows this size. It equals the largest size of a model's
-// file, because a file could not store a larger constant.
+// maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. The same limit
+// applies to every result that is not a constant, if the check knows a lower bound of its size. The limit equals the
+// largest size of a model's file, because a file could not store a larger constant.
 const maxConstants = maxModel
 
 // The check computes the elements of a value only if the value has at most maxFollowed elements.

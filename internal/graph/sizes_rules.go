@@ -293,8 +293,8 @@ func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// The function 'elementwise' returns the rule of a broadcasting operator on constants. If f is not nil, the rule
-// computes the resulting numbers by f.
+// The function 'elementwise' returns the rule of a broadcasting operator on constants. If f is not nil, the rule also
+// computes the elements of the result from the elements of both inputs, with f.
 func elementwise(f func(a, b float64) float64) sizeRule {
 	return func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 		v := knownValue{whole: true, width: 1}

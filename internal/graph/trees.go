@@ -41,7 +41,8 @@ func checkTrees(m *onnxpb.ModelProto) error {
 	})
 }
 
-// branching lists the two children of each node. Both children of a leaf are noChild.
+// branching lists the two children of each node. In a leaf, both are noChild. TreeEnsemble's leaves are not nodes, so
+// noChild also stands for a leaf of TreeEnsemble.
 type branching [][2]int32
 
 const noChild = -1
@@ -178,7 +179,7 @@ func (b branching) check() error {
 	return nil
 }
 
-// childHeight returns the larger of the heights of a node's two children. It returns 0 for a leaf.
+// childHeight returns the larger of the heights of a node's two children. It returns 0 if both children are noChild.
 func (b branching) childHeight(at int32, height []int32) (most int32) {
 	for _, child := range b[at] {
 		if child != noChild {

@@ -32,8 +32,8 @@ func (e *Error) SpellHint(s param.Spelling) string { return e.hint.Spell(s) }
 // New returns an error with a hint.
 func New(problem, hint string) error { return Add(errors.New(problem), "%s", hint) }
 
-// Add adds a hint to err. The new hint takes precedence over a hint that err already has. The arguments may name
-// parameters.
+// Add adds a hint to err. The new hint takes precedence over a hint that err already has. The arguments may include
+// names of parameters. SpellHint spells these names.
 func Add(err error, format string, args ...any) error {
 	return &Error{err, param.Textf(format, args...)}
 }

@@ -74,5 +74,5 @@ const sqrtHalfPi = 1.2533141373155002512
 const cut = 9
 
 // Ratios returns the limits of σ/g, where g is the lattice's step. At the ratio 3640, Masses returns 2·9·3640 + 1
-// masses. For σ ≥ 30g, rounding to the lattice increases the variance by at most the share (g/σ)²/12 = 9e-5.
+// masses. For σ ≥ 30g, rounding to the lattice adds at most (g/σ)²/12 ≤ 9.3e-5 times σ² to the variance.
 func (gaussian) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 3640} }

@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// Laplace is noise with the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm: F is the Laplace
+// Laplace is noise with the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm. F is the Laplace
 // distribution function. Along a unit direction of L1, the probability p of an event changes at most at the rate
 // f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below the radius of Teng et al. 2020, Theorem 2. For
 // two classes both radii are equal.
@@ -44,8 +44,8 @@ func (laplace) Slope(z, shift float64) float64 { return math.Exp(math.Abs(z) - m
 
 // Peak finds the maximum of F(z+L) − r·F(z) by calculus, where L is the margin. For −L ≤ z ≤ 0 the value is 1 −
 // e^{−(z+L)}/2 − r·e^z/2. This value is largest at z = −(L + ln r)/2, where it is 1 − √r·e^{−L/2}. For r ≥ e^L this z
-// is at most −L. For z ≤ −L the value is (e^L − r)·e^z/2 ≤ 0, so the supremum is 0. The roundings of √r·e^{−L/2} ≤ 1
-// are below 2⁻⁴⁸.
+// is at most −L. For z ≤ −L the value is (e^L − r)·e^z/2 ≤ 0, so the supremum is 0. If √r·e^{−L/2} ≤ 1, the rounding
+// errors of this product are below 2⁻⁴⁸ in total.
 func (laplace) Peak(margin, r float64) float64 {
 	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
 }

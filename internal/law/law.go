@@ -56,7 +56,7 @@ type Additive interface {
 	Second() Theorem
 	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
-	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are ⌊ratio·ε +
+	// Masses returns lower bounds on the probabilities of the values first, first+1, … of the random integer ⌊ratio·ε +
 	// ½⌋, where ε follows the law. A law may add a constant to ε. Such a constant shifts the inputs of the smoothed
 	// function, but it does not affect the certificates. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the
 	// same masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this ratio.
@@ -94,7 +94,7 @@ type Theorem interface {
 }
 
 // Linear returns the theorem radius = factor·scale·margin. The factor is ½ for Additive.Second, and 1/(2·max f) for
-// Additive.First. Both factors follow from the property of additive laws that the comment of Additive states.
+// Additive.First. Both factors follow from the property that the comment of Additive states.
 func Linear(factor float64, formula string) Theorem { return linear{factor, formula} }
 
 type linear struct {
@@ -116,9 +116,10 @@ type Ratios struct {
 	Halves   bool  // Round replaces a ratio by the nearest multiple of ½ if the two are almost equal
 }
 
-// Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³ of
-// the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the ratio
-// k/2. Certified radii allow for four roundings (see Theorem). One of them is the rounding of the scale to float64.
+// Round returns the ratio that the method Masses gets. If r.Halves is set and a multiple of ½ is within a factor 1 ±
+// 2⁻⁵³ of the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the
+// ratio k/2. Certified radii allow for four roundings (see Theorem). One of them is the rounding of the scale to
+// float64.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio
@@ -138,8 +139,8 @@ func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }
 
-// Refine returns the smallest divisor of the step that makes the ratio at least Fine. The divisor is a whole number.
-// The result 'ok' is false if the ratio is outside (0, Greatest + 1), or if the divisor would exceed math.MaxInt16.
+// Refine returns the smallest whole number n for which the step divided by n gives a ratio of at least Fine. The result
+// 'ok' is false if the ratio is outside (0, Greatest + 1), or if n would exceed math.MaxInt16.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false

@@ -14,16 +14,17 @@ import (
 // turn.
 
 // quantisedLayer describes an operator on quantised values. The field 'function' names the operator f. Each argument of
-// f comes from three consecutive inputs of the node: a quantised value, its scale and its zero point. The field
-// 'arguments' holds the indices of the inputs that are such values. The field 'result' holds the index of the input
-// that is the scale of the node's result. The input after it is the zero point of the result.
+// f comes from three consecutive inputs of the node: a quantised value, its scale and its zero point. For each argument
+// of f, the field 'arguments' holds the index of the quantised value. The field 'result' holds the index of the scale
+// of the node's result. The next input is the zero point of the result.
 type quantisedLayer struct {
 	function  string
 	arguments []int
 	result    int
 }
 
-// quantisedLayers lists the operators whose inputs begin with the arguments of f.
+// quantisedLayers describes the operators of this file except QLinearConcat, whose number of arguments varies (see
+// layerOf).
 var quantisedLayers = map[string]quantisedLayer{
 	"QLinearConv": {"Conv", []int{0, 3}, 6}, "QLinearMatMul": {"MatMul", []int{0, 3}, 6}, "QGemm": {"Gemm", []int{0, 3}, 7},
 	"QLinearAdd": {"Add", []int{0, 3}, 6}, "QLinearMul": {"Mul", []int{0, 3}, 6},
@@ -32,7 +33,7 @@ var quantisedLayers = map[string]quantisedLayer{
 	"QLinearGlobalAveragePool": {"GlobalAveragePool", []int{0}, 3},
 }
 
-// layerOf returns the description of a node.
+// layerOf describes the operator of a node. If the operator does not work on quantised values, the result is empty.
 func layerOf(n *node) quantisedLayer {
 	if n.GetOpType() != "QLinearConcat" { // in QLinearConcat the result's scale and zero point come first
 		return quantisedLayers[n.GetOpType()]

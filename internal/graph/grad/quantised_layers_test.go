@@ -19,7 +19,7 @@ type quantisedCase struct {
 	along          int64   // axis of the weights; each index along this axis has its own scale
 	domain         string
 	attributes     []*onnxpb.AttributeProto
-	loose          bool // the two forms round a nonlinear function differently
+	loose          bool // the tolerance is larger, because the two forms round a nonlinear function differently
 }
 
 const microsoft = "com.microsoft"

@@ -36,8 +36,9 @@ const (
 )
 
 // The function 'recurrent' returns the rule of a recurrent layer. The function 'slopes' differentiates one direction of
-// the layer. Its first result is the gradient in the arguments of the gates' activations, of shape [T, B, gates·H]. The
-// other two results are the gradients in the initial state [B, H] and in the initial cell [1, B, H].
+// the layer. The first result of 'slopes' is the gradient in the arguments of the gates' activations. This gradient has
+// the shape [T, B, gates·H]. The other two results of 'slopes' are the gradients in the initial state [B, H] and in the
+// initial cell [1, B, H].
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
 		directions := t.shape(n.input(recurrentW))[0]
@@ -313,9 +314,11 @@ func gruSlopes(c *recurrence) (sums, first, _ string) {
 	keep := c.bySteps(z, c.hidden)
 	toZ := c.bySteps(c.mul(c.Op("Sub", c.before, n), c.bell(z)), c.hidden)
 	toN := c.bySteps(c.mul(c.oneMinus(z), c.tanhSlope(n)), c.hidden)
-	toR := c.mul(out[2], c.bell(r)) // dr is this factor times dn, the gradient in the argument of n's tanh
+	// The gradient in the argument of r's σ is dn·toR, where dn is the gradient in the argument of n's tanh.
+	toR := c.mul(out[2], c.bell(r))
 	if !linear {
-		toR = c.mul(c.before, c.bell(r)) // dr is this factor times the gradient in r·h₋
+		// Here this gradient is toR times the gradient in r·h₋.
+		toR = c.mul(c.before, c.bell(r))
 	}
 	slopeR, gate := c.bySteps(toR, c.hidden), c.bySteps(r, c.hidden)
 	zr := c.tape.slice(c.r, []int64{0}, []int64{2 * c.hidden}, []int64{0})

@@ -93,8 +93,8 @@ func (t *tape) prodSlope(x, d string, axes []int64) string {
 	return t.masked(x, t.Op("Less", others, t.numberFor(x, .5)), t.mul(d, product))
 }
 
-// shareExtremes adds nodes for a maximum or minimum y over the axes. The nodes divide d evenly among the elements that
-// equal y, as PyTorch's amax does.
+// shareExtremes adds nodes that compute the gradient in x, where y is the maximum or minimum of x over the axes, and d
+// is the gradient in y. The nodes divide d evenly among the elements of x that equal y, as PyTorch's amax does.
 func (t *tape) shareExtremes(x, y, d string, axes []int64) string {
 	mask := t.Cast(t.equal(x, y), t.floatType(x))
 	return t.mul(mask, t.Op("Div", d, t.sum(mask, axes...)))

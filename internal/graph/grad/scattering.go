@@ -114,12 +114,13 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 	return t.Cast(scatter(t.zeros(graph.Float32, t.shape(x)), t.Cast(d, graph.Float32)), graph.Float16)
 }
 
-// addAt is for operators that copy elements of x. Element i of d is the gradient in a copy of element from[i] of x. The
-// nodes that addAt adds compute, for each element of x, the sum of the gradients in its copies. If the most frequently
-// copied element has k copies, the nodes add k terms.
+// addAt adds nodes that compute the gradient in x, if an operator copies elements of x. Element i of d is the gradient
+// in a copy of x[from[i]]. For each element of x, the nodes sum the gradients in the copies of this element. If the
+// most frequently copied element has k copies, the nodes sum k tensors.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
-	var terms [][]int64 // terms[k][j] is the index in d of copy k of element j of x; len(from) if there is no such copy
+	// Copy k of element x[j] has the index terms[k][j] in d. If this copy does not exist, terms[k][j] is len(from).
+	var terms [][]int64
 	count := make([]int, size)
 	for i, at := range from {
 		if count[at] == len(terms) {

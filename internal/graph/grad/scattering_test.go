@@ -1,6 +1,7 @@
 package grad_test
 
-// The function 'shaped' returns a function that adds constant indices of the given shape.
+// The function 'shaped' returns a function that adds a constant. The constant holds the indices v and has the given
+// shape.
 func shaped(shape []int64, v ...int64) func(*function) string {
 	return func(f *function) string {
 		name := f.ints(v...)

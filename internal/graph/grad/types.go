@@ -38,7 +38,8 @@ func typesOf(g *onnxpb.GraphProto) map[string]graph.ElemType {
 		for k, v := range n.Output {
 			types[v] = first
 			if n.GetDomain() == learned {
-				types[v] = graph.Float32 // wrong for outputs that hold labels, but these have no gradient
+				// For outputs that hold labels this type is wrong, but these outputs have no gradient.
+				types[v] = graph.Float32
 			}
 			if k == 1 && (n.GetOpType() == "TopK" || n.GetOpType() == "MaxPool") {
 				types[v] = graph.Int64
@@ -72,7 +73,7 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		return graph.Float32
 	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
-		return 0 // the first input may have another type, for example If's condition; 'sweep' refuses the node
+		return 0 // the result may have another type than the first input, as in If; 'sweep' refuses the node
 	}
 	return types[n.input(typeInputs[op])]
 }

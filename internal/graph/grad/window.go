@@ -138,10 +138,10 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 		graph.IntsAttribute("strides", w.strides), graph.IntsAttribute("dilations", w.dilations))
 }
 
-// spreadByPhase does the work of spread for images with stride s along both axes. For the element s·a + r of the padded
-// input, with 0 ≤ r < s, the gradient along one axis is
+// spreadByPhase does the work of spread for images if the stride is s along both axes. For the element s·a + r of the
+// padded input, with 0 ≤ r < s, the gradient along one axis is
 //
-//	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
+//	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t].
 //
 // For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
 // the channels. interleave then moves the values from the channels to their pixels. The method insertZeros, which puts
