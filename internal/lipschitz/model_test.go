@@ -159,7 +159,7 @@ func TestUnderflow(t *testing.T) {
 	}
 }
 
-// A convolution with huge strides needs no memory for its Fourier transform.
+// A convolution with huge strides must get a bound without its Fourier transform, which would need too much memory.
 func TestHugeStrides(t *testing.T) {
 	got, err := bound([]int64{1, 1, 4, 4}, op("Conv", "x k > y", ints("strides", 1<<16, 1<<16)))
 	if err != nil || got.Bound < 5 || got.Bound > 5.01 {

@@ -236,9 +236,9 @@ func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
 // bytes takes 2 bits).
 const deflateRatio = 1032
 
-// CheckMember returns an error if the sizes that the archive's directory states for a member are impossible. Stored
-// data have the same size packed and unpacked. Deflated data unpack to at most 1032 times their size. After this check,
-// later code may reserve the stated size.
+// CheckMember returns an error if the sizes that the archive's directory states for a member are impossible. A member
+// without compression has the same size packed and unpacked. A deflated member unpacks to at most 1032 times its packed
+// size. After this check, later code may reserve memory for the stated size.
 func CheckMember(f *zip.File) error {
 	packed, size := f.CompressedSize64, f.UncompressedSize64
 	switch {

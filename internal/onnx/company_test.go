@@ -93,7 +93,7 @@ var mixingModels = map[string]struct {
 		b := companyOf().node("Relu", "x", "z").scored("z")
 		f := &onnxpb.FunctionProto{Name: proto.String("Relu"), Domain: proto.String(""), OpsetImport: b.OpsetImport,
 			Node: []*onnxpb.NodeProto{graph.Node("ReduceMax", []string{"a"}, "m"), graph.Node("Div", []string{"a", "m"}, "b")}}
-		f.ProtoReflect().SetUnknown([]byte("\x22\x01a\x2a\x01b")) // the function's input "a" and output "b", as fields 4 and 5
+		f.ProtoReflect().SetUnknown([]byte("\x22\x01a\x2a\x01b")) // fields 4 and 5: input "a", output "b"
 		b.Functions = []*onnxpb.FunctionProto{f}
 		return b
 	}},

@@ -254,7 +254,7 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(file, "\x22\x01a\x2a\x01b"...) // the function's input "a" and output "b", as fields 4 and 5
+	return append(file, "\x22\x01a\x2a\x01b"...) // fields 4 and 5: input "a", output "b"
 }
 
 // rename replaces the names of all values of a graph. The graph must not contain subgraphs.
