@@ -9,7 +9,8 @@ import (
 )
 
 // A function is one of the Python functions that the pickle of an image batch may name. The machine does not run the
-// Python function. Instead, it makes a value of this package.
+// Python function. Instead, the method 'reduce' makes the array, the type or the text that a call of the function
+// returns.
 type function int
 
 const (

@@ -166,7 +166,7 @@ func (m *machine) skip(n uint64) (at int64) {
 	return at
 }
 
-// read returns n ≤ maxKey + 1 bytes at an offset. The bytes are valid until the next call of read.
+// The method 'read' returns n ≤ maxKey + 1 bytes at an offset. The bytes are valid until the next call of 'read'.
 func (m *machine) read(at int64, n int) []byte {
 	b := m.buffer[:n]
 	if m.err == nil {
@@ -257,7 +257,7 @@ func (m *machine) append(items []any) {
 	list.Items = append(list.Items, items...)
 }
 
-// set adds items to the dictionary on top of the stack. The items are alternately keys and values.
+// The method 'set' adds items to the dictionary on top of the stack. The items are alternately keys and values.
 func (m *machine) set(items []any) {
 	dict, ok := m.top().(*Dict)
 	if !ok || len(items)%2 != 0 {

@@ -73,7 +73,8 @@ const (
 	bytesType     = "cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
 )
 
-// TestArray makes arrays as NumPy writes them, and checks that other arrays are refused.
+// TestArray reads pickles of arrays as NumPy writes them. It then changes one part of such a pickle, and checks that
+// Read refuses the result.
 func TestArray(t *testing.T) {
 	whole := reconstructed + "(K\x01K\x02K\x03\x86" + bytesType + "\x89U\x06abcdeftb."
 	v, err := read(t, "\x80\x02"+whole)
@@ -217,7 +218,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// broken is a file that cannot be read after a certain byte.
+// The type 'broken' is a file that cannot be read after a certain byte.
 type broken int
 
 func (b broken) ReadAt(p []byte, at int64) (int, error) {
@@ -297,7 +298,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// check checks a few levels of a value, which may contain itself.
+// The function 'check' checks a value and the values inside it, a few levels deep. The number of levels is limited,
+// because a value may contain itself.
 func check(t *testing.T, v any, size int64, levels int) {
 	var parts []any
 	switch v := v.(type) {

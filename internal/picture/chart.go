@@ -26,7 +26,8 @@ var Palette = []color.NRGBA{
 // dashes holds the dash patterns that distinguish the lines in print without colour.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {4, 2, 1, 2}, {1, 3}}
 
-// Halo is the colour of a wide line that is drawn behind other lines. The line's label has a darker colour.
+// Halo is a pale grey for lines in the background of a chart, such as an upper envelope. The label of such a line is a
+// darker grey.
 var Halo = color.NRGBA{0xb4, 0xb4, 0xb4, 0xff}
 
 // labelColor returns the colour of a line's name.
@@ -47,9 +48,9 @@ type Line struct {
 	Color     *color.NRGBA
 	Marks     bool      // draw a mark at each point
 	Width     vg.Length // 0: the usual width
-	// Solid omits the dashes.
+	// If Solid is true, the line has no dashes.
 	Solid bool
-	// Hidden omits the line itself. Labels still avoid the line.
+	// If Hidden is true, the line is not drawn. Labels still avoid its place.
 	Hidden bool
 }
 

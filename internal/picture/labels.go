@@ -62,7 +62,7 @@ func resample(line Line, at func(i int) vg.Point) []vg.Point {
 	return path
 }
 
-// placed holds the position of a label.
+// The type 'placed' is a possible position of a label.
 type placed struct {
 	rect   vg.Rectangle
 	anchor vg.Point // point on the line

@@ -30,8 +30,8 @@ func TestUnanimous(t *testing.T) {
 	}
 }
 
-// direct implements the rule exactly as the comment of Leader describes it. It keeps one process for each outcome, and
-// computes with big.Float.
+// The function 'direct' applies the sequential rule exactly as the comment of Leader describes it. It keeps one process
+// for each outcome, and computes with big.Float.
 func direct(m int, alpha float64, votes []int) (answer int, used int) {
 	one := func(x float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(x) }
 	counts, struck := make([]int64, m), make([]bool, m)
@@ -118,8 +118,8 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// TestLeaderMeans compares the mean number of votes in a simulation with figures from a separate simulation in Python.
-// The two means must agree within four standard errors.
+// TestLeaderMeans computes the mean number of votes in a simulation, and compares it with the mean in a separate
+// simulation in Python. The two means must agree within four standard errors.
 func TestLeaderMeans(t *testing.T) {
 	for _, c := range []struct {
 		m        int

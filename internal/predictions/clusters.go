@@ -12,10 +12,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// ClusterRows divides the rows of a table into clusters: the rows with the same value in a column. Values that are
-// equal as numbers, such as 7 and 007, are one cluster. So are values that differ only in white space and characters
-// without width. A row without a value is an error, because nobody knows on which rows it depends. The table must have
-// been read with this column in Options.Texts.
+// ClusterRows divides the rows of a table into clusters. The rows with the same value in a column are one cluster.
+// Values that are equal as numbers, such as 7 and 007, count as the same value. So do values that differ only in white
+// space and characters without width. A row without a value is an error, because its cluster is unknown. The table must
+// have been read with this column in Options.Texts.
 func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	values, _ := t.Column(column)
 	clusters := mergeClusters(t.GroupRows(column))

@@ -22,8 +22,8 @@ func isOutput(name string) bool {
 }
 
 // KeptName is for commands that change the scores. It returns the name of a column's copy in the output of the command,
-// or "" if the command must not copy the column. The seed of a perturbation gets another name, because the changed
-// scores are no longer perturbed scores.
+// or "" if the command must not copy the column. The seed of a perturbation gets another name, because it is the seed
+// of the old scores, not of the changed ones.
 func KeptName(name string) string {
 	switch {
 	case strings.EqualFold(name, PerturbationColumns[1]):

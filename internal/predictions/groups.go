@@ -21,7 +21,7 @@ type RowGroup struct {
 	Value  table.Group `json:"value"` // JSON shows the value, a number or text
 }
 
-// Name returns the group as printed.
+// Name returns the column and the value of the group as text, for example "site = 2".
 func (g RowGroup) Name() string { return g.Column + " = " + g.Value.Name() }
 
 // GroupRows divides the rows of a table by the values of the first column, then by the values of the second column, and
@@ -39,8 +39,9 @@ func GroupRows(t *table.Table, columns []string) (groups []RowGroup, err error) 
 	return groups, checkGroups(t.Path, columns, groups)
 }
 
-// GroupByIndex divides examples by the columns of a table that has a column 'index'. The argument 'index' holds, for
-// each row of the input, the index of the row's example. An error about a row of the input is a *calib.RowError.
+// GroupByIndex divides the rows of an input by the columns of another table, t. The table t has a column 'index'. The
+// argument 'index' holds, for each row of the input, the index of the row's example. The groups hold rows of the input.
+// An error about a row of the input is a *calib.RowError.
 func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err

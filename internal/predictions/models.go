@@ -22,8 +22,8 @@ const (
 // ModelFiles lists the files with a model's answers.
 type ModelFiles struct {
 	Name    string
-	Clean   string // answers to the examples themselves
-	HeldOut string // answers to other, clean examples; may be ""
+	Clean   string // answers to the examples without an attack
+	HeldOut string // answers to other examples, also without an attack; may be ""
 	Attacks []AttackFiles
 }
 
@@ -43,9 +43,9 @@ func (m ModelFiles) Attack(name string) *AttackFiles {
 }
 
 // ReadModelFiles reads a CSV file with the columns 'model', 'attack' and 'file'. In the column 'attack', the word
-// 'clean' marks the file with the answers to the examples themselves, and the word 'held-out' marks the file with the
-// answers to other clean examples. Any other word is the name of an attack. Paths are relative to the folder of the CSV
-// file.
+// 'clean' marks the file with the answers to the examples without an attack. The word 'held-out' marks the file with
+// the answers to other examples, also without an attack. Any other word is the name of an attack. Paths are relative to
+// the folder of the CSV file.
 func ReadModelFiles(path string) ([]ModelFiles, error) {
 	in, err := os.Open(path)
 	if err != nil {

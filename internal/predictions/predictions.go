@@ -247,9 +247,9 @@ func (s Scored) Quantity() calib.Quantity {
 var scorePairs = [2][2]string{{"score", "label"}, {"confidence", "correct"}}
 
 // Scores returns the columns 'score' and 'label', or the columns 'confidence' and 'correct'. If the table has neither
-// pair, Scores uses the probabilities of all classes and 'label'. Then the score is the probability of class 1 if there
-// are two classes, and the confidence in the most probable class if there are more. Label then says whether class 1, or
-// the most probable class, is right. An index that occurs twice is an error.
+// pair, Scores uses the probabilities of all classes and 'label'. With two classes, the score is then the probability
+// of class 1, and Label says whether class 1 is right. With more classes, the score is the confidence in the most
+// probable class, and Label says whether this class is right. An index that occurs twice is an error.
 func Scores(t *table.Table) (Scored, error) {
 	if err := checkIndex(t); err != nil {
 		return Scored{}, err

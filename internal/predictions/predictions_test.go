@@ -243,7 +243,7 @@ func TestLogits(t *testing.T) {
 			t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
 		}
 	}
-	// One column is the log-odds of class 1.
+	// A single column of logits stands for the log-odds of class 1.
 	got, classes, label, err := Logits(writeArchive(t, []float64{-2, 3}, 1, []float64{0, 1}, "label"))
 	if err != nil || classes != 2 || !slices.Equal(got, []float64{0, -2, 0, 3}) || !slices.Equal(label, []int{0, 1}) {
 		t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)

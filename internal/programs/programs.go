@@ -53,7 +53,8 @@ func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// searchPaths lists the variables that name folders from which programs run code.
+// searchPaths lists environment variables. Each of them holds a list of folders, and programs run code from these
+// folders.
 var searchPaths = []string{"PATH", "PYTHONPATH", "NODE_PATH"}
 
 // environment returns this process's environment without relative folders in the variables of searchPaths.
@@ -70,7 +71,7 @@ func environment() []string {
 	return append(env, "PYTHONSAFEPATH=1")
 }
 
-// absolute removes the relative folders from a list of folders.
+// The function 'absolute' removes the relative folders from a list of folders.
 func absolute(list string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(list), func(folder string) bool { return !filepath.IsAbs(folder) })
 	return strings.Join(folders, string(filepath.ListSeparator))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestLines runs on the clock of synctest, so the times of lines are exact.
+// TestLines checks the plain lines. It runs on the clock of synctest, so the times in the lines are exact.
 func TestLines(t *testing.T) {
 	tests := []struct {
 		name        string

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// The constant 'show' is the maximum number of bytes that are printed of a name or a field. They fill about one line.
+// At most 'show' bytes of a name or a field are printed. These bytes fill about one line.
 const show = 80
 
 // Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and the letters of all
@@ -20,7 +20,7 @@ const show = 80
 // CI services: "::error" at the start of a line, and "##[error]" or "##vso[task]" anywhere.
 func Line(s string) string { return disarm(escape(s)) }
 
-// commands matches the first character of a command to GitHub Actions, Azure Pipelines or TeamCity.
+// commands matches the beginning of a command to GitHub Actions, Azure Pipelines or TeamCity.
 var commands = regexp.MustCompile(`^\s*::|##[a-zA-Z-]*\[`)
 
 func disarm(s string) string {

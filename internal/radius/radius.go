@@ -62,8 +62,8 @@ func parseFraction(text string) (*big.Rat, bool, error) {
 	return numerator.Quo(numerator, denominator), true, nil
 }
 
-// ParseList appends the radii in a list with commas to the radii in 'earlier', and returns the result. It leaves out a
-// radius that the result already has.
+// ParseList parses a text of radii with commas between them. It returns the radii in 'earlier', followed by the radii
+// of the text. It leaves out a radius that the result already has.
 func ParseList(earlier []float64, text string) ([]float64, error) {
 	radii := slices.Clone(earlier)
 	for field := range strings.SplitSeq(text, ",") {

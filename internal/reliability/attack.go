@@ -172,7 +172,7 @@ func (a Attack) byRadius() *plot.Plot {
 	return p
 }
 
-// hollow returns the unfilled glyph for a Brier score or for a calibration error.
+// The function 'hollow' returns the unfilled glyph for a Brier score or for a calibration error.
 func hollow(brier bool) draw.GlyphDrawer {
 	if brier {
 		return draw.RingGlyph{}

@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// DefaultSize fits one column of a page.
+// DefaultSize is the default size of a diagram. It fits one column of a page.
 var DefaultSize = picture.Size{Width: 11, Height: 14}
 
 // Curve is a line in the diagram. It gives the accuracy at ascending confidences.

@@ -39,7 +39,7 @@ func (r Rejection) Draw(format picture.Format) ([]byte, error) {
 		return []float64{e.Robust, e.CleanError, e.TruePositives, e.FalsePositives}
 	}
 	left := 0.0
-	for _, tau := range thresholds { // the errors are constant above the last threshold before τ, up to τ
+	for _, tau := range thresholds { // the errors are the same at all thresholds in (left, tau]
 		for k, y := range values(r.Curve.At(tau)) {
 			if !math.IsNaN(y) {
 				lines[k].Add(left, y)

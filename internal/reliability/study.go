@@ -29,8 +29,8 @@ func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	return attack, nil
 }
 
-// drawn returns the indices of the radii that are drawn. The argument n is the number of radii. There are at most
-// maxDiagrams indices, evenly spread from 0 to n−1.
+// The function 'drawn' chooses the radii to draw, and returns their indices. The argument n is the number of radii.
+// There are at most maxDiagrams indices, evenly spread from 0 to n−1.
 func drawn(n int) (indices []int) {
 	for i := range min(n, maxDiagrams) {
 		k := i

@@ -68,7 +68,7 @@ type Class struct {
 	Label  int `json:"label"`
 	First  int `json:"first"` // certified class, −1 for abstained
 	Second int `json:"second"`
-	// TopFirst and TopSecond are the classes with the most votes (Agreement.OtherTop).
+	// TopFirst and TopSecond are the classes with the most votes in the two runs (Agreement.OtherTop).
 	TopFirst  int `json:"top_first"`
 	TopSecond int `json:"top_second"`
 }
@@ -173,8 +173,8 @@ func side(s summary.Source) Side {
 		Library: r.Runtime.Library, Examples: len(s.Certificates)}
 }
 
-// conditions records the differences in the software and hardware of the runs. It returns an error if the runs differ
-// in more than software and hardware.
+// The method 'conditions' records the differences in the software and hardware of the runs. It returns an error if the
+// runs are of different experiments, for example if they have different models or seeds.
 func (a *Agreement) conditions(first, second summary.Source) error {
 	var refused []string
 	for _, d := range first.Run.Differences(*second.Run) {
@@ -255,12 +255,12 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	return pairs, nil
 }
 
-// add counts the differences between the two runs at one example.
+// The method 'add' counts the differences between the results of the two runs for one example.
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	// The condition needs no comparison of the votes for no class (None). If their numbers differ, then a value in the
-	// condition differs, too.
+	// The votes for no class (None and None0) need no comparison. The votes of an example add up to N and N0, and N0 is
+	// the same in both runs. So if None or None0 differs, then Counts, Counts0 or N differs, too.
 	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}

@@ -73,8 +73,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// drawn holds the results of a run for an example. Its scores have the shape [samples][classes], and the first two
-// samples are selection samples.
+// The type 'drawn' holds the results of a run for an example. Its scores have the shape [samples][classes], and the
+// first two samples are selection samples.
 type drawn struct {
 	index, label, prediction int
 	radius                   float64
@@ -84,7 +84,7 @@ type drawn struct {
 
 const classes, selection = 3, 2
 
-// write writes a run of the examples.
+// The function 'write' writes a run folder with the results in 'examples'.
 func write(t *testing.T, examples []drawn, change func(*runfolder.Run)) summary.Source {
 	t.Helper()
 	var kind runfolder.Method
@@ -170,7 +170,8 @@ func read(t *testing.T, dir string) summary.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // summary.Read refuses invented certificates
+	// The test does not call summary.Read, because this function refuses invented certificates.
+	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run}
 	s.Certificates, err = e.Certificates()
 	if err != nil {
 		t.Fatal(err)

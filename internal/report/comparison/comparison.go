@@ -23,7 +23,8 @@ const ChooseSetting = "The same is true of sizes, temperatures and margins"
 
 // Setting says how the certificates of a row were made. The Summary of the row holds the rest, such as the method.
 type Setting struct {
-	// File is the path of the run or file from which the row comes. It is empty if all rows come from one file.
+	// File is the path of the run or file that holds the row's votes or scores. It is empty if all rows come from one
+	// file.
 	File string `json:"file,omitempty"`
 	// MarginKind is empty if all rows are of the same kind.
 	MarginKind certify.MarginKind `json:"margin_kind,omitempty"`
@@ -93,8 +94,8 @@ func newSpread(x []float64) Spread {
 	return Spread{report.Number(mean), report.Number(sd)}
 }
 
-// Add adds the certificates of all examples from one subsample. The argument 'sampled' is the number of sampled
-// examples (certify.Summary.Among).
+// Add adds one subsample: the certificates of all examples. The argument 'sampled' is the number of sampled examples
+// (certify.Summary.Among).
 func (r *Row) Add(certs []certify.Certificate, sampled int) {
 	r.sampled = sampled
 	radii, margins := new(certify.Tally), new(certify.Tally)
@@ -134,7 +135,7 @@ func points(rows []*Row, turns func(*Row) []*certify.Tally) []float64 {
 }
 
 // Summarize sets the Summary of a row at the given radii, and its Repeats if there are several subsamples. If perClass
-// is set, the Summary includes the classes.
+// is set, the Summary also describes each class.
 func (r *Row) Summarize(radii []float64, perClass bool) {
 	first := r.turns[0]
 	r.Summary = first.Summary(radii).Among(r.sampled)
@@ -307,7 +308,7 @@ func newGain(r, base *Row) *Gain {
 	return g
 }
 
-// Describe returns the setting as text, without the method and the margin, for example "n = 100, T = 0.5".
+// Describe returns the file, the size and the temperature of a setting as text, for example "n = 100, T = 0.5".
 func (s Setting) Describe() string {
 	var parts []string
 	if s.File != "" {
@@ -322,9 +323,9 @@ func (s Setting) Describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// reach returns the points of a curve. The curve shows, for each x, the share of examples with a value of at least x.
-// It counts the examples of all subsamples. The curve begins at x = 0 and falls just after each finite value. If there
-// are infinite values, the curve continues to x = end.
+// The method 'reach' returns the points of a curve. The curve shows, for each x, the share of examples with a value of
+// at least x. It counts the examples of all subsamples. The curve begins at x = 0 and falls just after each finite
+// value. If there are infinite values, the curve continues to x = end.
 func (r *Row) reach(values []float64, end float64) (x, share []float64) {
 	values = slices.Clone(values)
 	slices.Sort(values)

@@ -192,7 +192,7 @@ func (c Curve) plot(p panel, end float64) *plot.Plot {
 	return drawn
 }
 
-// name returns the method's name for a line.
+// The method 'name' returns the label of a row's line: the row's Method, with a remark if the method is not sound.
 func (r *Row) name() string {
 	if r.Sound {
 		return r.Method

@@ -70,7 +70,7 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 	return picture.Size{Width: 15, Height: 10}
 }
 
-// stacked returns the size of a chart whose panels lie one above another.
+// The function 'stacked' returns the size of a chart whose panels lie one above another.
 func stacked(panels int) picture.Size {
 	return picture.Size{Width: 15, Height: min(100, 2+5*float64(max(1, panels)))}
 }
@@ -79,7 +79,7 @@ func stacked(panels int) picture.Size {
 type Options struct {
 	Title *string // nil: a title is generated
 	Size  picture.Size
-	// Envelope draws the upper envelope of several runs.
+	// If Envelope is true, the chart Accuracy also shows the upper envelope of several runs.
 	Envelope bool
 	// The field History holds the values that the chart History draws.
 	History []history.Entry
@@ -423,7 +423,7 @@ func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot
 // bar returns a box in the k-th colour.
 func bar(left, right, low, high float64, k int) *plotter.Polygon {
 	if high == low {
-		right = left // without a width, the box is invisible
+		right = left // so that a box without a height is invisible
 	}
 	tint := picture.Palette[k]
 	line := draw.LineStyle{Color: tint, Width: vg.Points(0.8)}

@@ -67,7 +67,7 @@ func paretoPanel(rows []selection.Row, title, accuracy, scale string) *plot.Plot
 		switch {
 		case isNamed(row):
 			l.Name = pointName(row, scale)
-		case !named[kind]: // one label explains the colour of this kind
+		case !named[kind]: // one label for each family or model, to explain its colour
 			l.Name, named[kind] = quote.Line(kind), true
 		}
 		l.Add(row.Accuracy.Accuracy.Value, row.Calibration.CCE)
