@@ -12,7 +12,7 @@ type Rounding int
 // These are the directions of rounding.
 const (
 	Nearest Rounding = iota
-	Down             // towards −∞: certified radii and accuracies, attained values
+	Down             // towards −∞: certified radii and accuracies, values that an attack attains
 	Up               // towards +∞: upper bounds
 )
 

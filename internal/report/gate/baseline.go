@@ -33,8 +33,9 @@ type Comparison struct {
 	// Cautions says where the runs have too few examples or too few differences, and where the interval of a change is
 	// wider than the change.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
-	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. Holm's
-	// procedure needs a family of tests that was fixed before the results were known.
+	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. The
+	// adjusted p-values do not allow for this: Holm's procedure is valid only for tests that were chosen before the
+	// results were known.
 	RadiiFromResults bool `json:"radii_from_results,omitempty"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".
 	RadiusTitle string `json:"-"`
@@ -72,8 +73,8 @@ type RadiusChange struct {
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
 	// The interval from Low to High is a betting interval of the mean difference between the two radii of an example. P
-	// is the p-value of the hypothesis that this mean is 0, from the same bets as the interval. Low, High and P are nil
-	// if the largest possible radius of a run is not known beforehand.
+	// is the p-value of the hypothesis that this mean is 0. It comes from the same bets as the interval. Low, High and
+	// P are nil if the largest possible radius of a run is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	P    *float64 `json:"p,omitempty"`
@@ -105,8 +106,8 @@ func (*IncomparableError) Hint() string {
 // dealSeed fixes the random order of the examples in a betting interval.
 const dealSeed = 1
 
-// Compare compares a run with a baseline, example by example. The p-values are adjusted over this comparison alone. If
-// a reader sees several comparisons, call Adjust for all of them.
+// Compare compares a run with a baseline, example by example. The adjustment of the p-values covers only this
+// comparison. If a reader sees several comparisons, call Adjust for all of them.
 func Compare(baseline, this summary.Summary) (Comparison, error) {
 	for _, s := range []summary.Summary{baseline, this} {
 		if s.Selected > s.Examples {
@@ -187,7 +188,7 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale returns a function that maps the i-th change from [−down, up] to [0, 1].
+// unitScale returns a function of i. Each change is in [−down, up]; the function maps the i-th change to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }
@@ -213,12 +214,12 @@ var mayDiffer = map[param.Name]bool{
 	"save-scores": true,                                         // this decides only what the run stores
 	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// The certificates state the following settings. The function 'differences' compares the certificates' settings
-	// instead.
+	// The certificates state the following settings, too. The function 'differences' compares the values in the
+	// certificates.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 
-// differences describes the differences between the runs, other than the model.
+// differences describes the differences between the runs. It does not compare their models.
 func differences(baseline, this summary.Summary) (d []param.Text) {
 	differ := func(what any, then, now any) {
 		if !reflect.DeepEqual(then, now) {

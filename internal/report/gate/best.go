@@ -30,10 +30,10 @@ func (*IncomparableRunsError) Hint() string {
 // CheckBest checks requirements on the best of several runs. The argument 'runs' must hold all runs from which the best
 // one is chosen. Each summary must be made with summary.Options.Choices = len(runs), so that it uses δ/len(runs).
 //
-// Let there be k runs, and let run j have N_j certificates. From δ/k follows a number F_j: with probability at least 1
-// − δ/k, run j has at most F_j wrong certificates. By the union bound over the k runs, this holds for all runs at once,
-// with probability at least 1 − δ. The wrong certificates of a run are the same at each radius. So at each radius r,
-// for each run j,
+// Let there be k runs, and let run j have N_j certificates. Let F_j be a number with this property: with probability at
+// least 1 − δ/k, run j has at most F_j wrong certificates. By the union bound over the k runs, this holds for all runs
+// at once, with probability at least 1 − δ. Whether a certificate is wrong does not depend on the radius of the
+// requirement. So at each radius r, for each run j,
 //
 //	(true certified accuracy of run j at r) ≥ (certified accuracy of run j at r) − F_j/N_j,
 //

@@ -24,7 +24,7 @@ type Outcome struct {
 	// The field Says is a line of text with the value and, for an unmet requirement, how far the value is from the
 	// bound.
 	Says string `json:"says"`
-	// Choice is set for a requirement on the best of several runs. Run is then the name of the best run.
+	// Choice is set for a requirement on the best of several runs. The field Run then names the best run.
 	Choice *Choice `json:"choice,omitempty"`
 	// Path is the path of the run.
 	Path string `json:"-"`
@@ -168,10 +168,11 @@ func (r Requirement) Measure(s summary.Summary) (at *float64, nothing string, er
 	return &x, "", nil
 }
 
-// Share reports whether the values are from 0 to 1.
+// Share reports whether the requirement's quantity is a share, a value from 0 to 1.
 func (r Requirement) Share() bool { return r.metric.share }
 
-// Upper reports whether a smaller value is better. A certified bound on such a value is an upper bound.
+// Upper reports whether a smaller value of the quantity is better. If so, a certified bound on the quantity is an upper
+// bound.
 func (r Requirement) Upper() bool { return r.metric.upper }
 
 // judge compares a value with the bound.

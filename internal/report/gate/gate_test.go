@@ -114,8 +114,8 @@ func TestCheckInfiniteRadius(t *testing.T) {
 }
 
 // Each radius may have a different worst group. Of the 50 examples with label 2, 25 are certified. With probability at
-// least 1 − δ/2, at most 1 of the 50 certificates of a group with α = 0.001 is wrong (P(Bin > 0) = 0.049, P(Bin > 1) =
-// 0.0012).
+// least 1 − δ/2, at most 1 of the 50 certificates of a group is wrong: for Bin = Bin(50, 0.001), P(Bin > 0) = 0.049 and
+// P(Bin > 1) = 0.0012.
 func TestWorstGroup(t *testing.T) {
 	s := source("run", 100, 75, 0.5)
 	for i := 50; i < 100; i++ {
@@ -534,7 +534,7 @@ func TestPairedIntervalCovers(t *testing.T) {
 					rejected++
 				}
 			}
-			// In 100 trials with probability 0.1, more than 20 successes have probability 0.001.
+			// Each count is at most Bin(100, 0.1), which exceeds 20 with probability 0.001.
 			if misses > 20 || law.mean == 0 && rejected > 20 {
 				t.Errorf("%s, n = %d: %d misses, %d rejected", name, n, misses, rejected)
 			}

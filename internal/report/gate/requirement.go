@@ -213,7 +213,7 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseRadius reads a radius. A fraction such as 2/255 gives the same float64 number as this fraction in a flag.
+// parseRadius reads a radius. It parses a fraction such as 2/255 as the flags do, so both give the same float64 number.
 func parseRadius(text string) (*big.Rat, error) {
 	if !strings.Contains(text, "/") {
 		return parseExact(text)

@@ -42,7 +42,7 @@ type Run struct {
 	ID   string `json:"id,omitempty"` // digest of run.json; "" for a file that belongs to no run
 }
 
-// Requirement is the outcome of a requirement.
+// Requirement holds a requirement and its outcome for one run.
 type Requirement struct {
 	Requirement string   `json:"requirement"`
 	Run         string   `json:"run"`
@@ -59,7 +59,7 @@ func NewEntry(commit, version string, now time.Time, runs []Run, outcomes []gate
 	return e
 }
 
-// commitNames are the names of commits that a history accepts.
+// commitNames matches the commit names that a history accepts.
 var commitNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._/+-]{0,199}$`)
 
 // CheckCommit returns an error if the text is no name of a commit.
@@ -173,8 +173,9 @@ func Record(path string, e Entry) (*Result, error) {
 }
 
 // lockFile waits until no other process appends to the history at path, and locks it. If the history does not exist,
-// lockFile creates an empty file. durable.WriteFile replaces the locked file by a new file. So after the wait, lockFile
-// checks that the path still leads to the locked file, and locks again if it does not.
+// lockFile creates an empty file. A process that appends writes a new file in place of the locked one
+// (durable.WriteFile). So after the wait, lockFile checks that the path still leads to the locked file. If it does not,
+// lockFile tries again with the new file.
 func lockFile(path string) (*flock.Flock, error) {
 	for {
 		lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY), flock.SetPermissions(0o666))
@@ -192,8 +193,8 @@ func lockFile(path string) (*flock.Flock, error) {
 	}
 }
 
-// add appends the entry to the history at path, and returns all entries. The file appears whole or not at all, so a
-// crash leaves either the earlier lines or all lines. If the history already has a line of the same commit, add changes
+// add appends the entry to the history at path, and returns all entries. It replaces the file in one step, so a crash
+// leaves either the earlier lines or all lines. If the history already has a line of the same commit, add changes
 // nothing and returns the number of this line.
 func add(path string, e Entry) (all []Entry, earlier int, err error) {
 	text, err := os.ReadFile(path)

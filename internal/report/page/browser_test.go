@@ -183,7 +183,7 @@ func get[T any](b *tab, action chromedp.Action[T]) T {
 	return value
 }
 
-// eval evaluates an expression of JavaScript, and waits for it.
+// eval evaluates a JavaScript expression. If its value is a promise, eval waits for the result.
 func eval[T any](b *tab, expression string) T {
 	b.Helper()
 	return get(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))

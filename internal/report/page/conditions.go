@@ -229,7 +229,7 @@ func (p Page) probability() string {
 	return "With probability at least 1 − α over the noise drawn (with certainty for " + strings.Join(names, ", ") + "), no"
 }
 
-// pairs describes the classifiers of the runs that have a denoiser or a reduced precision.
+// pairs describes the classifier of each run that has a denoiser or a reduced precision.
 func (p Page) pairs() string {
 	text := ""
 	for _, r := range p.Runs {

@@ -55,8 +55,8 @@ func (p Page) groupTables() (all []groupTables) {
 	return all
 }
 
-// tableOfGroups returns a table with a row for each group and a column for each radius. For each group and radius there
-// is a GroupPoint. The function 'of' selects the number that the table shows from this GroupPoint.
+// tableOfGroups returns a table with a row for each group and a column for each radius. A cell shows one number of the
+// GroupPoint of its group and radius. The function 'of' selects this number.
 func tableOfGroups(s summary.Summary, caption string, of func(summary.GroupPoint) *float64, notes ...string) groupTable {
 	t := groupTable{Caption: caption, Notes: notes}
 	for _, at := range s.Curve {

@@ -252,7 +252,7 @@ func TestCautions(t *testing.T) {
 }
 
 // A run can have further radii in other norms (Summary.Norms). For each of these norms, the page must have a group with
-// the radii in the norm. If the noise of another run has this norm, the group must also show the radii of that run.
+// the radii in the norm. The group must also show the radii of a run whose noise has the norm of the group.
 func TestNorms(t *testing.T) {
 	var p Page
 	for k, norm := range []law.Norm{law.L2, law.L1} {

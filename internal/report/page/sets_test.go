@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 )
 
-// evaluatedSets returns two files: sound sets with labels, and sets without labels that promise nothing.
+// evaluatedSets returns a file of sound sets with labels, and a file of unsound sets without labels.
 func evaluatedSets() Sets {
 	coverage := conformal.Coverage{N: 8, Covered: 7, Coverage: 0.875, Lower: 0.4734, Upper: 0.9969}
 	labelled := &conformalfile.Evaluated{

@@ -33,7 +33,7 @@ type Cell struct {
 	Row []string `json:"row"` // values of the parameters that Projection.Rows names
 	Col []string `json:"col"`
 	Run string   `json:"run"`
-	// Value is rounded to the safe side. It is nil if nothing is certified; Nothing is then the reason.
+	// Value is rounded to the safe side. If nothing is certified, Value is nil, and the field Nothing holds the reason.
 	Value   *float64 `json:"value"`
 	Nothing string   `json:"nothing,omitempty"`
 }
@@ -169,8 +169,8 @@ func sameCell(first, second string, a, b map[string]string) error {
 	return hint.Add(err, "%s", "add a parameter in which they differ to the rows or columns: "+choice.Or(append(differ, "run")))
 }
 
-// Keys returns the different rows or columns of the cells, in the order of the table: ascending if all values of a
-// parameter are numbers, and in the order of the runs otherwise.
+// Keys returns each row or column of the cells once, in the order of the table. The values of a parameter ascend if all
+// of them are numbers. Otherwise they have the order of the runs.
 func Keys(cells []Cell, of func(Cell) []string) [][]string {
 	var keys [][]string
 	for _, c := range cells {
@@ -196,7 +196,8 @@ func Keys(cells []Cell, of func(Cell) []string) [][]string {
 	return keys
 }
 
-// ranks returns the position of each value of the i-th parameter.
+// ranks returns, for each value of the i-th parameter, the number by which Keys sorts the value. If all values are
+// numbers, this number is the value itself. Otherwise it is the position of the value in the order of first appearance.
 func ranks(keys [][]string, i int) map[string]float64 {
 	numbers, order := map[string]float64{}, map[string]float64{}
 	for _, k := range keys {

@@ -55,8 +55,8 @@ func (m Measure) certified(r Row) *float64 {
 // that come within 3% of the highest certified accuracy (CA) achieved by any model at a given radius, and evaluate the
 // best certified calibration of these models". The candidates of a family are therefore its models whose certified
 // accuracy is at least the best accuracy of all families minus the tolerance. The choice is the candidate with the
-// smallest value of the measure By. Among equal values, the rule prefers the larger certified accuracy, then the first
-// row.
+// smallest value of one measure, which the field By names. Among equal values, the rule prefers the larger certified
+// accuracy, then the first row.
 //
 // Each family has two choices: one minimises CBS, and one minimises CCE. With these two choices, Table 2 follows from
 // the models of Table 4.
@@ -69,8 +69,8 @@ type Choice struct {
 	Sigma      *float64 `json:"sigma,omitempty"`
 	Accuracy   float64  `json:"certified_accuracy"`
 	Value      float64  `json:"value"`
-	// Certified is a bound on the measure By of the chosen model. It holds with probability 1 − Selection.Delta, and
-	// allows for the fact that the model was chosen by its results.
+	// Certified is a bound on the chosen model's CBS or CCE, whichever the field By names. The bound holds with
+	// probability 1 − Selection.Delta, and allows for the fact that the model was chosen by its results.
 	Certified *float64 `json:"certified,omitempty"`
 }
 

@@ -21,13 +21,12 @@ type Options struct {
 	// Radii are the radii of the comparison. Empty: all radii at which a run has CBS and CCE, or the radii of the
 	// curves if no run has both.
 	Radii []float64
-	// Names holds, for each run, the name of its model. Runs with the same name are of the same model. If Names is nil,
-	// the file of the model identifies the model.
+	// Names holds, for each run, the name of its model. If two runs have the same entry, they have the same model. If
+	// Names is nil, the file of the model identifies the model.
 	Names []string
 	// Families holds, for each run, the family of its model, for example the training method. Nil: one family.
 	Families []string
-	// Within is the tolerance in the rule that the comment of Choice describes, as a share of the examples. Nil: make
-	// no choice.
+	// Within is the tolerance of the rule (see Choice), as a share of the examples. Nil: make no choice.
 	Within *float64
 	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
 	BestScale bool
@@ -46,9 +45,9 @@ type Comparison struct {
 }
 
 // Selection describes the choice among the runs, and the failure probability that each run may use. The field Runs is
-// the number of runs. It also counts runs that have not begun, because a user may have left them out after seeing the
-// results of the others. The bound 'certified' of each run holds with probability 1 − DeltaEach. So the bounds of all
-// runs hold at once with probability 1 − Delta.
+// the number of runs. It also counts runs that have not begun, because the results of the other runs may be the reason
+// why a user did not begin them. The bound 'certified' of each run holds with probability 1 − DeltaEach. So the bounds
+// of all runs hold at once with probability 1 − Delta.
 type Selection struct {
 	Runs      int      `json:"runs"`
 	Delta     float64  `json:"delta"`

@@ -68,7 +68,7 @@ func modelOf(name string, sigma float64, ca, acce, cbs [4]float64) summary.Summa
 	return s
 }
 
-// adversarial returns the models of table 4. The name of a model is its row.
+// adversarial returns the models of table 4. The name of a model is the number of its row, counted from 0.
 func adversarial() (runs []summary.Summary) {
 	for k, m := range table4 {
 		runs = append(runs, modelOf(fmt.Sprint(k), m.sigma, m.ca, m.acce, m.cbs))

@@ -7,8 +7,8 @@ import (
 )
 
 // The 95 % Clopper–Pearson interval of 52/105 is [0.396, 0.595] (R: binom.test(52, 105)), which is narrower than 0.2.
-// The interval of 50/100 is [0.398, 0.602], which is wider. 1000 unanimous samples at α = 0.001 certify at most
-// σ·Φ⁻¹(0.001^(1/1000)) = 0.5·2.462.
+// The interval of 50/100 is [0.398, 0.602], which is wider. 1000 unanimous samples at α = 0.001 certify a radius of at
+// most σ·Φ⁻¹(0.001^(1/1000)) = 0.5·2.462.
 func TestCautions(t *testing.T) {
 	for _, test := range []struct {
 		n     int

@@ -20,11 +20,13 @@ func (c Conditions) RadiusTitle() string { return c.NormTitle() + " radius" }
 // the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
 	// Radius is the radius r. It equals Options.AxesRadius or, if this option is 0, the median certified radius.
-	Radius    float64    `json:"radius"`
-	SemiAxes  []SemiAxis `json:"semi_axes"`
-	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down
-	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns. Proxy is the radius of a ball that has the same volume
-	// as the certified set. It certifies nothing.
+	Radius   float64    `json:"radius"`
+	SemiAxes []SemiAxis `json:"semi_axes"`
+	// Inscribed is the radius of the largest ball inside the certified set, if only the noisy columns change. It is
+	// r·min scale_d over these columns, rounded down.
+	Inscribed float64 `json:"inscribed_ball"`
+	// Proxy is r·(Π scale_d)^{1/|P|} over the set P of the noisy columns. Proxy is the radius of a ball that has the
+	// same volume as the certified set. It certifies nothing.
 	Proxy  float64  `json:"proxy_radius"`
 	Frozen []string `json:"frozen,omitempty"` // columns without noise
 }

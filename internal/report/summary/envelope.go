@@ -12,10 +12,10 @@ type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	Run      string  `json:"run"` // name of the first run with this accuracy
-	// Certified is a lower bound on the certified accuracy of the best run, on these examples. With probability 1 − δ,
-	// it holds for all radii at once and for any choice among the k runs, because the statement about each run uses
-	// δ/k. The number k includes runs that have not begun. Certified is nil if no run has a bound on the number of its
-	// wrong certificates.
+	// Certified is a lower bound on the certified accuracy of the best run, on these examples. Let k be the number of
+	// runs from which the best one is chosen, including runs that have not begun. With probability 1 − δ, the bound
+	// holds for all radii at once and for any choice among the k runs, because the statement about each run uses δ/k.
+	// Certified is nil if no run has a bound on the number of its wrong certificates.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
@@ -48,7 +48,8 @@ func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	return best
 }
 
-// certifyPoints sets the lower bound Certified of each point. The bound allows for the choice of the best of k runs.
+// certifyPoints sets the field Certified of each point to a lower bound. The bound allows for the choice of the best of
+// k runs.
 func certifyPoints(points []EnvelopePoint, runs []Summary, k int) ([]EnvelopePoint, error) {
 	for _, s := range runs {
 		failures, known, err := s.failuresOfChoice(k)

@@ -104,7 +104,8 @@ func (g *gathered) checkIndex(index int) error {
 	return nil
 }
 
-// addVotes sets the fields of a row that follow from the example's votes.
+// addVotes sets Clean, Smoothed and Confidence of the row r from the example's votes. It also updates the fields of g
+// that describe the votes.
 func (g *gathered) addVotes(r *Row, v certify.Votes) {
 	if v.Clean != nil {
 		r.Clean = *v.Clean

@@ -24,8 +24,8 @@ type Grouping struct {
 
 // ByGroup holds the certified accuracy of groups of examples. Let G be the number of groups. A group has two lower
 // bounds at each radius: GroupPoint.Certified and GroupPoint.Population. Each uses δ/G. So, with probability 1 − Delta,
-// GroupPoint.Certified is a right bound for all groups and all radii at once. With the same probability,
-// GroupPoint.Population is a right bound for all groups at one radius. The groups must not depend on the noise.
+// GroupPoint.Certified holds for all groups and all radii at once. With the same probability, GroupPoint.Population
+// holds for all groups at one radius. The groups must not depend on the noise.
 type ByGroup struct {
 	Delta  float64 `json:"delta"`
 	Groups []Group `json:"groups"`
@@ -107,7 +107,8 @@ func (g *Grouping) group(path string, rows []Row, delta float64) (*grouped, erro
 	return out, nil
 }
 
-// ofBounds divides the rows of a table of bounds on the confidence into the same groups, by the index of their example.
+// ofBounds divides the rows of t, a table of bounds on the confidence, into the groups of g. A row of t belongs to the
+// groups of the example with the same index.
 func (g *grouped) ofBounds(rows []Row, t *table.Table) []predictions.RowGroup {
 	index, ok := t.Column("index")
 	if g == nil || !ok {
@@ -235,8 +236,8 @@ func (w WorstGroupAt) Rat() *big.Rat {
 	return big.NewRat(max(0, int64(w.Count)-w.Failures), int64(w.Of))
 }
 
-// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If the argument 'allow' is true,
-// WorstGroupAt subtracts the certificates of each group that may be wrong (Group.Failures), and Summary.Dataset must
+// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If the argument 'allow' is true, the
+// accuracy of each group is lowered by the certificates that may be wrong (Group.Failures). Summary.Dataset must then
 // not be nil. The result 'ok' is false if there are no groups.
 func (s Summary) WorstGroupAt(r *big.Rat, allow bool) (worst WorstGroupAt, ok bool) {
 	if s.ByGroup == nil {

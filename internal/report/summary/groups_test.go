@@ -77,7 +77,7 @@ func TestByLabel(t *testing.T) {
 		}
 	}
 	for i, w := range b.Worst {
-		of := b.Groups[1].Curve[i] // at radius 0 the groups are equal, and the first one is named
+		of := b.Groups[1].Curve[i] // label 1 is never better than label 0; at radius 0 they are equal
 		if w.Accuracy.Count != of.Accuracy.Count || *w.Certified != *of.Certified || *w.Population != *of.Population {
 			t.Errorf("worst at %v: %+v", w.Radius, w)
 		}

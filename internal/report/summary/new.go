@@ -25,7 +25,7 @@ import (
 type Source struct {
 	Path   string
 	Kind   Kind
-	Run    *runfolder.Run // set for RunKind
+	Run    *runfolder.Run // not nil if Kind is RunKind
 	Bounds *Bounds        // bounds on the confidence under attack; nil if there are none
 	// Certificates and Votes hold one entry for each example, in the same order. Votes is nil without a run. Read
 	// leaves Certificates and Votes empty, because Read gathers the examples one by one.
@@ -325,8 +325,8 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii returns the sum of the radii of the correct examples without the largest radii. The argument 'omit' is the
-// number of radii that it leaves out. The sum is exact: each radius counts as the decimal that JSON holds.
+// SumOfRadii adds the radii of the correct examples, except the largest ones. The argument 'omit' is the number of
+// radii that SumOfRadii leaves out. The sum is exact: each radius counts as the decimal that JSON holds.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)
