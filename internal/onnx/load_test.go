@@ -80,7 +80,8 @@ func images(n int) [][]float32 {
 }
 
 // convnetScores computes the scores of the test models' convolutional net in float64. It takes the weights from the
-// model "nchw". The scores are the reference for all models that compute the same scores.
+// model "nchw". Many test models compute the same scores as this net. Tests compare the scores of these models with the
+// result of convnetScores.
 func convnetScores(x []float32) []float64 {
 	weights := make(map[string][]float64)
 	for _, t := range testModels["nchw"]().Graph.Initializer {
@@ -182,13 +183,14 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers uses models that compute other scores than the convolutional net. To get the expected scores, the test
-// runs the model's file before rscert edits it, with one sample per call.
+// TestLoadOthers uses models that compute other scores than the convolutional net. The expected scores come from the
+// model in the file, without the edits that rscert makes when it loads the file. To compute them, the test runs this
+// model on one sample at a time.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model   string
-		native  int // batch size of the file before rscert edits it
+		native  int // batch size that the model's file declares, or 1 if it declares none
 		tile    int // expected number of samples per call if the batch size is 20
 		warning string
 	}{
@@ -224,7 +226,8 @@ func TestLoadOthers(t *testing.T) {
 			}
 			got := scores(t, m, xs)
 
-			// This session runs the graph of the file before rscert edits it.
+			// This session runs the file's graph without rscert's edits, except that the input and output become
+			// float32.
 			parsed := parsed(t, testModel(t, c.model))
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
 			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
@@ -257,7 +260,7 @@ func TestLoadOthers(t *testing.T) {
 }
 
 // TestLoadBatchBits uses a matrix product that has one column for each sample. The last bits of the product may change
-// with the number of columns.
+// with the number of columns. If they do, the model must run in calls of the reference size, 16.
 func TestLoadBatchBits(t *testing.T) {
 	model := newModel("x", graph.Float32, "N", 1000).weights("w", graph.Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
 		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
@@ -427,8 +430,8 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// TestFixedSizes tests the code for devices on which each batch size has its own session. CUDA is such a device. The
-// test runs this code on the CPU.
+// TestFixedSizes tests the code for devices that need one session for each batch size, such as CUDA. The test runs this
+// code on the CPU.
 func TestFixedSizes(t *testing.T) {
 	openRuntime(t)
 	xs := images(40)

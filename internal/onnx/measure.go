@@ -12,7 +12,7 @@ import (
 // These constants limit the time of the measurements that choose the batch size, and say when a larger batch is better.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // time for one batch size; but each worker makes at least one call
+	measureOne    = 80 * time.Millisecond // how long a batch size is measured; longer if one call takes longer
 	measureGain   = 1.05                  // a larger batch is better only if it is at least this many times as fast
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )

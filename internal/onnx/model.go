@@ -101,8 +101,8 @@ func (m *Model) Output() string { return m.adapted.Output }
 // values are not rounded.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
-// Changes returns the edits of the model's graph that are part of the classifier, one per line. These edits depend only
-// on the file and the options.
+// Changes describes the edits that rscert made to the model's graph, with one text for each edit. It lists only edits
+// that are part of the classifier. They depend only on the file and the options.
 func (m *Model) Changes() []string { return slices.Clone(m.adapted.Changes) }
 
 // Notes returns harmless remarks about the model.
@@ -132,7 +132,7 @@ type Settings struct {
 	Independence Independence `json:"independence,omitempty"`
 }
 
-// Settings returns the settings of the run. The settings of a model never change.
+// Settings returns the settings that the model runs with. They never change after the model is loaded.
 func (m *Model) Settings() Settings {
 	return Settings{
 		Precision: m.settings.precision, Workers: m.settings.workers, Batch: m.batch, Call: m.tile,
@@ -140,7 +140,7 @@ func (m *Model) Settings() Settings {
 	}
 }
 
-// Warnings returns the warnings about the way in which the model runs.
+// Warnings returns the warnings about the model and about how it runs.
 func (m *Model) Warnings() []warning.Warning { return slices.Clone(m.warnings) }
 
 func (m *Model) warn(code warning.Code, format string, args ...any) {
@@ -161,7 +161,7 @@ func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error)
 	return a, nil
 }
 
-// Layout returns the layout of the model's input. The result ok reports whether the input is an image of several
+// Layout returns the layout of the model's input. The result 'ok' reports whether the input is an image of several
 // channels.
 func (m *Model) Layout() (l graph.Layout, ok bool) { return graph.LayoutOf(m.sample) }
 

@@ -83,7 +83,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, -1).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_full": func() *modelBuilder { // a Constant node holds the target [1,32]; c and f are declared with batch 1
+	"fixed_full": func() *modelBuilder { // a Constant holds [1,32]; "c" and "f" are declared with batch size 1
 		b := newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32)
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Constant", nil, "target", &onnxpb.AttributeProto{Name: proto.String("value"),
 			Type: onnxpb.AttributeProto_TENSOR.Enum(), T: intsTensor([]int64{1, 32})}))
@@ -121,7 +121,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
 
-	// The batch size of these models is fixed, and rscert cannot make it free. An exception is the model "constant".
+	// The batch size of these models is fixed. rscert can make it free only for the model "constant".
 	"stuck": func() *modelBuilder { // a Reshape merges the batch into the vector of values
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", -1).
 			weights("w5", graph.Float32, 32, 4).node("MatMul", "v w5", "s").reshape("s", "y", 1, 4).output("y", graph.Float32, 1, 4)
@@ -139,8 +139,8 @@ var testModels = map[string]func() *modelBuilder{
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},
 
-	// The scores of a sample also depend on the other samples, on the batch size or on random numbers. An exception is
-	// the model "nan".
+	// In all of these models except "nan", a sample's scores also depend on the other samples of the batch, on the
+	// batch size or on random numbers.
 	"batch_mean": func() *modelBuilder { // the model computes like batch normalisation in training mode
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMean", "s", "mean", ints("axes", 0)).node("Sub", "s mean", "y").output("y", graph.Float32, "N", 4)
@@ -201,7 +201,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("features", "scores", graph.Float32).output("features", graph.Float32, "N", 32).output("scores", graph.Float32, "N", 4)
 	},
 
-	// These models are not classifiers, or rscert cannot run them.
+	// Most of these models are not classifiers, or rscert cannot run them.
 	"one_output": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, "N", 1)
 	},

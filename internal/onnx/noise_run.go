@@ -32,8 +32,8 @@ type noisy struct {
 	free []*noisyCall // calls that are not in use
 }
 
-// noiseGraph returns an extended copy of the graph of the model's session. This copy adds noise to the inputs and turns
-// the scores into votes.
+// noiseGraph copies the graph that the model's session runs, and extends the copy: the new graph adds noise to the
+// inputs and turns the scores into votes.
 func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseNames, err error) {
 	if m.model == nil {
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
@@ -67,17 +67,18 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 }
 
 // A noisyCall holds the values that a call binds to the session. Each of several concurrent calls has its own
-// noisyCall. The values are allocated once and reused.
+// noisyCall. The values are allocated once and reused. In the comments on the fields, T is the number of rows per call,
+// m is the number of classes, and D is the number of values per sample.
 type noisyCall struct {
 	bound   binding
 	bind    func(boundValue) error // the method 'bind' of the binding
 	rows    tensors                // tensors of the fields 'example', 'key', 'start', 'votes' and 'scores'
 	inputs  []boundValue           // tensors of the fields 'example', 'key' and 'start'
-	example []int32                // [T]
-	key     []uint64               // [T]
-	start   []uint64               // [T]
-	votes   []int32                // [T]
-	scores  []float32              // [T·m]; nil until requested
+	example []int32                // T values
+	key     []uint64               // T values
+	start   []uint64               // T values
+	votes   []int32                // T values
+	scores  []float32              // T·m values; nil until requested
 	results [2]string              // names of the outputs with the votes and the scores
 	outputs [2]ort.Value           // values of these two outputs
 	gives   [2]bool                // whether each of the two outputs is bound

@@ -77,7 +77,7 @@ func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 type drawing struct {
 	*Model
 	rows *smoothing.Rows
-	in   []float32 // the batch that Go code made
+	in   []float32 // the noisy inputs that Go code made
 }
 
 func newDrawing(m *Model) *drawing {
@@ -96,8 +96,9 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// The method 'compare' runs the batch twice, once with noise from the model's graph and once with noise from Go code.
-// It checks that the scores and votes of both runs are equal, and returns the scores.
+// The method 'compare' runs the batch with noise from Go code, and then with noise from the model's graph. The scores
+// and votes of both runs must be equal. A third run again uses noise from the graph, but requests only votes. These
+// votes must be the same. The method returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()
@@ -238,7 +239,8 @@ func TestNoisyModels(t *testing.T) {
 	}
 }
 
-// noiseGraphOf returns the model's graph with noise and votes.
+// noiseGraphOf returns the graph that makes the noise and the votes for the model. It also returns the names of the
+// graph's inputs and output.
 func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxpb.ModelProto, graph.NoiseNames) {
 	t.Helper()
 	draws, err := noise.Draws()
@@ -803,7 +805,7 @@ func TestNoiseFixedSizes(t *testing.T) {
 }
 
 // TestNoiseRealModels checks noise and votes for exported models. In these models ONNX Runtime rearranges convolutions
-// and fuses nodes, including nodes next to the added ones.
+// and fuses nodes, including nodes next to those that rscert adds for noise and votes.
 func TestNoiseRealModels(t *testing.T) {
 	bundled, err := os.ReadFile("../../testdata/mnist-cnn.onnx")
 	if err != nil {

@@ -70,15 +70,16 @@ func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// TestOpenVINOSameNet runs models that compute the convolutional net. The scores must match the reference convnetScores
-// within the precision. The scores must have the same bits for every batch size and number of workers.
+// TestOpenVINOSameNet runs models that compute the convolutional net. The scores must match the scores of
+// convnetScores, up to rounding errors of the precision. The scores must have the same bits for every batch size and
+// number of workers.
 func TestOpenVINOSameNet(t *testing.T) {
 	xs := images(40)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		// The tolerance is 64 units of the precision, because scores are sums of 32 terms of order 1.
 		tolerance := 64 * p.unit()
 		models := []string{"nchw", "fixed_full", "fixed_concat", "baked", "unbatched", "stuck"}
-		if p != F32 { // test fewer models, because the float32 runs cover the batch dimension
+		if p != F32 { // fewer models are enough, because the runs in float32 test every kind of batch dimension
 			models = []string{"nchw", "fixed_8"}
 		}
 		for _, name := range models {
@@ -329,8 +330,9 @@ func BenchmarkProvider(b *testing.B) {
 	b.ReportMetric(loaded.Seconds(), "s/load")
 }
 
-// TestOpenVINOBesideCPU runs one model in two sessions at the same time, as 'certify' does to compare clean accuracy.
-// One session uses OpenVINO. The other session uses the CPU provider of the same library in float32.
+// TestOpenVINOBesideCPU opens one model in two sessions, as 'certify' does to compare clean accuracy. Both sessions are
+// open at the same time. One session uses OpenVINO. The other session uses the CPU provider of the same library in
+// float32.
 func TestOpenVINOBesideCPU(t *testing.T) {
 	xs := images(64)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {

@@ -123,7 +123,7 @@ func preloadCUDA() error {
 	}
 	provider := filepath.Join(dir, ortlib.CUDAProviderFile)
 	if runtime.GOOS != "linux" || ortlib.RegularFile(provider) != nil {
-		return nil // ONNX Runtime reports that the provider is missing
+		return nil // the caller then gets ONNX Runtime's error about the missing provider
 	}
 	load, _ := preloads.LoadOrStore(provider, sync.OnceValue(func() error {
 		if err := dlopen(ortlib.DriverLibrary); err != nil {

@@ -138,7 +138,8 @@ func TestPreloadMissing(t *testing.T) {
 		for _, stem := range []string{"libcublasLt", "libcurand", "libnvrtc"} {
 			_ = os.Remove(filepath.Join(folder, stem+".so.9138"))
 		}
-		// The libraries libcublas and libcudnn need libcublasLt, so libraries that need nothing replace them.
+		// libcublas and libcudnn could not be loaded without libcublasLt. So the test replaces them by libraries that
+		// need no other library.
 		for _, stem := range []string{"libcublas", "libcudnn"} {
 			if file := filepath.Join(folder, stem+".so.9138"); ortlib.RegularFile(file) == nil {
 				link(t, folder, stem+".so.9138", "int x;")

@@ -85,7 +85,8 @@ func runProbe(ctx context.Context, d Device, precision Precision) (*session, []f
 	return runProbeOf(ctx, g, d, precision)
 }
 
-// runProbeOf does the same as runProbe for another graph with the probe's input and output.
+// runProbeOf does the same as runProbe, but it opens the given graph instead of the probe. The graph's input and output
+// must have the names and shapes of the probe's input and output.
 func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (*session, []float32, error) {
 	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: 1})
 	if err != nil {
@@ -102,10 +103,10 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 
 // checkArithmetic checks that a device with several precisions computes in the requested precision. The check is
 // necessary because a device may silently ignore the requested precision. checkArithmetic compares the probe's scores
-// with float32 scores of ONNX Runtime's CPU provider. The error is the largest difference, divided by the largest
-// score. On OpenVINO this error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. On the CPU, with additional
-// nodes that imitate TF32, the error was 4e-4. The bounds in precisionOf lie between these values. In float32, cuDNN's
-// fast convolutions may be less exact than OpenVINO's.
+// with float32 scores of ONNX Runtime's CPU provider. The relative error is the largest difference, divided by the
+// largest score. On OpenVINO the relative error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. On the CPU,
+// with additional nodes that imitate TF32, it was 4e-4. The bounds in precisionOf lie between these errors. In float32,
+// cuDNN's fast convolutions may be less exact than OpenVINO's.
 //
 // If the user allows TF32, a GPU may still compute in float32, because it lacks TF32 or does not use it. So
 // checkArithmetic accepts float32 results for the precision TF32.

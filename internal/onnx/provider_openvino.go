@@ -12,7 +12,7 @@ import (
 
 // openvinoProvider runs Intel's OpenVINO through ONNX Runtime. It works on x86-64 processors and on Intel's GPUs and
 // NPUs. On processors with AMX, bfloat16 is many times faster than float32. On processors with AVX512-BF16 and without
-// AMX, bfloat16 can be faster or slower than float32, so Gains decides by a measurement.
+// AMX, bfloat16 can be faster or slower than float32, so Gains compares measured speeds.
 //
 // OpenVINO chooses kernels by shape, so each batch size has its own session. rscert does not let OpenVINO cache
 // compiled models on disk. A cached model would be a part of the classifier that no hash in run.json covers.

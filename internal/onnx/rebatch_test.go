@@ -505,8 +505,8 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// The function 'regrouped' returns another shape with the same number of values. It joins neighbouring sizes, and it
-// adds and removes sizes of 1.
+// The function 'regrouped' returns another shape with the same number of values. It joins neighbouring sizes, splits
+// even sizes, and adds sizes of 1.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64
 	for _, s := range shape {
@@ -549,7 +549,7 @@ func TestRebatchRandom(t *testing.T) {
 	}
 }
 
-// FuzzRebatch runs TestRebatchRandom with graphs from the fuzzer.
+// FuzzRebatch checks the proof on graphs that are built from the fuzzer's bytes.
 func FuzzRebatch(f *testing.F) {
 	f.Add([]byte("0123456789"))
 	f.Add([]byte(strings.Repeat("\x01\x02\x00\x03", 8)))

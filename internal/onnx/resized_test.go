@@ -8,8 +8,8 @@ import (
 )
 
 // TestSmaller checks which smaller batches models offer. In batches of every size, a sample's scores must have the same
-// bits as in batches of the reference size. The test also uses the model "columns" of TestLoadBatchBits. The bits of
-// its scores may change with the size of a call.
+// bits as in batches of the reference size. The model "columns" is like the model in TestLoadBatchBits: the last bits
+// of its scores may change with the size of a call.
 func TestSmaller(t *testing.T) {
 	columns := newModel("x", graph.Float32, "N", 48).weights("w", graph.Float32, 10, 48).
 		node("Transpose", "x", "t", ints("perm", 1, 0)).node("MatMul", "w t", "z").

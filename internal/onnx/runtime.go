@@ -29,8 +29,9 @@ var opened struct {
 	*Runtime
 }
 
-// libraries holds the open files of all libraries that Open opened. On Linux, the path under which a library was loaded
-// may contain the number of its open file. If the file were closed, another library could get the same path.
+// libraries holds the open files of all libraries that Open opened. On Linux, Open may load a library from a path that
+// contains the number of its open file (see ortlib.Opened.Path). If the file were closed, another library could get the
+// same path.
 var libraries []*ortlib.Opened
 
 // Open opens the library at path for the whole process. Until Close, opening the same library again returns the same

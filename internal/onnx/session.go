@@ -21,7 +21,7 @@ import (
 // A session is a graph that is open in ONNX Runtime. Several goroutines may run the graph at the same time.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
-	inputs    []string // names; ort takes the values in this order
+	inputs    []string // names of the inputs; the field 'ort' takes the values in this order
 	outputs   []string
 	provider  *provider
 	options   map[string]string // set by the provider
@@ -200,8 +200,8 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is the longest time that rscert waits for the end of a cancelled run, if the model has loops. This time is
-// below 4 s, because the program ends 4 s after a signal.
+// patience limits how long rscert waits for a cancelled run of a model with loops to end. This time is below 4 s,
+// because the program ends 4 s after a signal.
 const patience = 3 * time.Second
 
 // The variable 'abandoned' becomes true when a run ignores its cancellation. ONNX Runtime then stays open, because one

@@ -162,7 +162,7 @@ func TestCheckAgreement(t *testing.T) {
 // Warnings about one device must name the device. A warning that applies to all devices must appear only once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
-	var opened atomic.Int64 // number of sessions opened on the second device; the fourth fails
+	var opened atomic.Int64 // counts openings on the second device; the opening that raises it to 4 fails
 	p := units([]string{"A", "B"}, func(unit string) error {
 		if unit == "1" && opened.Add(1) == 4 {
 			return memory
@@ -177,7 +177,7 @@ func TestWarningsOfDevices(t *testing.T) {
 	if w := strings.Join(warningsOf(models[0]), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
-	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // number of the session whose opening fails
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // the count starts at 4 − at, so this opening fails
 		opened.Store(4 - at)
 		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
 		if err != nil {
@@ -199,7 +199,7 @@ func TestShortage(t *testing.T) {
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	for _, c := range []struct {
-		failing []int // openings that fail: 1 is for the unedited model, 2 for the reference size
+		failing []int // numbers of the failing openings: 1 is for the unedited model, 2 for the reference size
 		batch   int
 		tile    int
 		warning string

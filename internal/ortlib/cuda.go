@@ -141,8 +141,8 @@ func CUDAFolders(library string) (folders []string) {
 	return folders
 }
 
-// sitePackages lists folders of Python packages. These are the package folder that contains ONNX Runtime's library, the
-// folders of $VIRTUAL_ENV, and the folders that python3 reports.
+// sitePackages lists folders of Python packages: the package folder of the given library, the package folder of the
+// library that $RSCERT_ONNXRUNTIME_PYTHON names, the folders of $VIRTUAL_ENV, and the folders that python3 reports.
 func sitePackages(library string) (folders []string) {
 	for _, library := range []string{library, os.Getenv(PythonEnv)} {
 		for dir := filepath.Dir(library); filepath.IsAbs(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

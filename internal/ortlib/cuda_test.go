@@ -33,7 +33,7 @@ func TestExplainCUDA(t *testing.T) {
 	}
 }
 
-// TestSitePackages checks that sitePackages finds three kinds of folders: the package folder with ONNX Runtime's
+// TestSitePackages checks that sitePackages finds all kinds of folders: the package folders that contain ONNX Runtime's
 // library, the folders of a virtual environment, and the folders of python3.
 func TestSitePackages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[1")
@@ -61,8 +61,8 @@ func TestSitePackages(t *testing.T) {
 	}
 }
 
-// TestPythonPackagesRunsNothingPlanted asks the real python3 for its folders. The current folder holds modules with the
-// names of modules that python3 imports. None of the planted modules may run.
+// TestPythonPackagesRunsNothingPlanted asks the real python3 for its folders. The test plants modules in the current
+// folder. They have the names of modules that python3 imports, but none of them may run.
 func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -63,12 +63,14 @@ func (l *Opened) check() (err error) {
 // SHA256 returns the SHA-256 of the library's file in hex.
 func (l *Opened) SHA256() string { return l.sum }
 
-// Path returns the absolute path from which to load the library. On Linux it is the path of the open file itself,
-// unless the library may need files in its own folder. A library needs such files if it has execution providers there,
-// or if it is an unknown build that sets its own search path. The loader finds the files relative to the library's
-// path. If Path returns the library's own path, somebody could exchange the file after it was hashed. So the caller
-// must call Unchanged after it has loaded the library. The caller must keep l, because l keeps the file open. If the
-// file were closed, another library could get the same path, and the loader would take it for the loaded library.
+// Path returns the absolute path from which to load the library. On Linux it is the path /proc/self/fd/N of the open
+// file, so the loader gets the file that was hashed. If the library may need other files in its folder, Path instead
+// returns the library's path in this folder, because the loader finds the files relative to the library's path. A
+// library may need such files if the folder holds execution providers, or if the library is an unknown build that sets
+// its own search path. On other systems, Path always returns the library's path in its folder. Somebody could exchange
+// the file at that path after it was hashed. So the caller must call Unchanged after it has loaded the library. The
+// caller must keep l, because l keeps the file open. If the file were closed, another library could get the same path,
+// and the loader would take it for the loaded library.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {
@@ -99,8 +101,9 @@ func (l *Opened) needsFolder() bool {
 
 // Unchanged returns an error if the library's file was changed or replaced after it was hashed. The caller calls
 // Unchanged after it has loaded the library. So if the file was replaced, the start-up code of the replacement has
-// already run. Unchanged does not notice that a folder above the file was replaced for a while. It also misses a change
-// of the file if the file system records the same change time as before.
+// already run. Unchanged misses two kinds of changes. A folder above the file may have been replaced during the loading
+// and then put back. And the file may have changed so quickly that the file system records the same change time as
+// before.
 func (l *Opened) Unchanged() error {
 	after, err := l.file.Stat()
 	if err != nil {

@@ -52,8 +52,8 @@ func (f Build) chosen() Build {
 	return Plain
 }
 
-// Published describes the build of ONNX Runtime that is published for a device on this platform. It also says where the
-// build is in the user's cache. FindFor searches there.
+// Published describes published libraries for this platform: a build of ONNX Runtime, or the NVIDIA libraries in one
+// Python package. It also gives their folder in the user's cache.
 type Published struct {
 	Device  string // cpu, openvino or cuda
 	Version string
@@ -64,8 +64,7 @@ type Published struct {
 	// all other files that must be in its folder. A file is valid if it matches one of its hashes.
 	Library string
 	Files   map[string][]string
-	// Wheel is the Python package that contains the library. It is set only if the library is not a build of ONNX
-	// Runtime.
+	// Wheel is the Python package that contains the library. It is set only for NVIDIA's libraries.
 	Wheel Wheel
 }
 

@@ -22,7 +22,8 @@ type speller interface {
 	Spell(Spelling) string
 }
 
-// Text is a text that names parameters. The names are arguments of type Name, or parts of errors among the arguments.
+// Text is a text that names parameters. Its arguments may be names of type Name. They may also be other Texts, or
+// errors whose texts name parameters.
 type Text struct {
 	format string
 	args   []any
