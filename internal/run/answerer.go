@@ -60,7 +60,7 @@ type Description struct {
 	Claim      string       `json:"claim"` // claim of a certificate, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
-	Budget     int64        `json:"budget"` // maximum number of votes for an answer
+	Budget     int64        `json:"budget"` // maximum number of votes that the rule counts for one input
 	Round      bool         `json:"round,omitempty"`
 	Arithmetic string       `json:"arithmetic"`
 	Library    string       `json:"library"`
@@ -142,7 +142,7 @@ func requestsOf(run runfolder.Run) (*spec.Requests, error) {
 	return r, nil
 }
 
-// prepare checks that the experiment uses the run's classifier, and sets the level of the answers.
+// prepare checks that the experiment uses the run's classifier, and sets the fields 'about' and 'plain'.
 func (a *Answerer) prepare() (err error) {
 	now := a.experiment.Record()
 	about := Description{
@@ -180,7 +180,7 @@ func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, err
 // About describes the classifier.
 func (a *Answerer) About() Description { return a.about }
 
-// Seed returns the value from which the checksums of the run's lines start. A log of the answers uses the same value.
+// Seed returns the start value of the run's checksums. A log of the answers uses the same start value.
 func (a *Answerer) Seed() checksum.Seed { return a.recorded.Seed() }
 
 // ImageOptions returns the run's options for reading images.

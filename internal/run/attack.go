@@ -27,7 +27,7 @@ type AttackPlan struct {
 	Steps    int     // number of steps; 0: the default of the method
 	StepSize float64 // length of a step; 0: 2.5·ε/steps, following Madry et al. 2018
 	Momentum float64 // momentum of PGD
-	Targeted bool    // PGD aims at other classes in turn
+	Targeted bool    // whether PGD aims at wrong classes, one after the other
 	Restarts int     // number of starts for each target class; 0: the default of the method
 	Bins     int     // number of bins of calibration errors, for attacks on confidences
 	Out      string

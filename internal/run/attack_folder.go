@@ -115,7 +115,8 @@ func (a *attacking) attackRest(ctx context.Context, console experiment.Console) 
 	return nil
 }
 
-// store appends examples to the folder. It keeps the examples in memory without the values of their inputs.
+// store appends the outcomes of attacked examples to the folder. It also keeps the outcomes in memory, but without the
+// values of the perturbed inputs.
 func (a *attacking) store(found []attack.Found) error {
 	var lines []runfolder.Attacked
 	var inputs [][][]float32
@@ -131,7 +132,8 @@ func (a *attacking) store(found []attack.Found) error {
 	return a.folder.Append(lines, inputs)
 }
 
-// lineOf returns the outcome of an example as a line of the folder, and the values of its inputs.
+// lineOf converts the outcome of an example to a line of the folder. It also returns the values of the perturbed
+// inputs, which the line does not hold.
 func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values [][]float32) {
 	line = runfolder.Attacked{Index: f.Index, Label: f.Label, Predicted: f.Clean, ZeroGradients: f.Flat, Attack: string(f.By)}
 	switch {

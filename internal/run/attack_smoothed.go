@@ -24,7 +24,7 @@ type SmoothedAttackPlan struct {
 	Threat          attack.Threat
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
-	Samples         int // noisy copies in the gradient of the last step; 0: the default
+	Samples         int // number of noisy copies for the gradient of the last step; 0: the default
 	N               int // fresh samples for an answer; also the maximum number of samples to screen a perturbation
 	Alpha           float64
 	Keep            attack.Keep
@@ -38,7 +38,7 @@ type SmoothedAttackPlan struct {
 type AttackedNoise struct {
 	Law     law.Name `json:"law,omitempty"`
 	Sigma   float64  `json:"sigma"`
-	Samples int      `json:"samples"` // noisy copies in the gradient of the last step
+	Samples int      `json:"samples"` // number of noisy copies for the gradient of the last step
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
 	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. The same
 	// bound holds for the answer at a verified perturbation. VerificationSeed is the seed of the fresh samples. The
@@ -224,8 +224,8 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	return f, nil
 }
 
-// lower finds the input of an example that an attack with attack.KeepAll keeps. If the smoothed classifier answers the
-// label at the example and another class at this input, the input is also an adversarial input.
+// The method 'lower' attacks an example with attack.KeepAll: it finds the perturbed input to keep. If the smoothed
+// classifier answers the label at the example and another class at this input, the input is also an adversarial input.
 func (v *verification) lower(ctx context.Context, x attack.Example, f attack.Found) (attack.Found, error) {
 	kept, flat, err := v.search.Lower(ctx, x)
 	f.Flat, f.Lowered = flat, &kept
@@ -285,8 +285,8 @@ func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder
 	return plan.Spec, r, err
 }
 
-// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if the
-// models, the data or the noise of the two runs differ, or if the seeds are equal.
+// checkRun compares two runs: the argument 'then' is the attacked run, and the argument 'now' describes the attack. It
+// returns an error if the models, the data or the noise of the two runs differ, or if the seeds are equal.
 func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil

@@ -38,7 +38,7 @@ type AttackProblem struct {
 	What  string `json:"what"`
 }
 
-// mostProblems is the number of problems that VerifiedAttack lists.
+// mostProblems is the largest number of problems that VerifiedAttack.Wrong lists.
 const mostProblems = 20
 
 func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {

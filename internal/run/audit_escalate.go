@@ -106,9 +106,10 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns a copy of the test t that tests a fresh certificate instead. A slack test gets the fresh radius, and
-// a test of a confidence gets the fresh bounds. The second result is false if the fresh certificate states no such
-// radius or bounds for the test's class.
+// The method 'against' returns a copy of the test t that tests a fresh certificate instead. A slack test gets the fresh
+// radius, and a test of a confidence gets the fresh bounds. The second result is false in two cases: a slack test has
+// another class than the fresh certificate, or there are no fresh bounds for the class and the radius of a test of a
+// confidence.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:

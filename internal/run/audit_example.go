@@ -26,7 +26,7 @@ const (
 	confidenceShare = .25
 )
 
-// examples audits the examples that the folder lacks, in the order of the header's Examples.
+// The method 'examples' audits the examples that the folder lacks, in the order of the header's Examples.
 func (a *auditor) examples(ctx context.Context) error {
 	done, err := byExample(a.lines)
 	if err != nil {
@@ -132,8 +132,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class with the most votes, leaving out the class in the argument 'a'. If the argument 'none' is
-// true and more samples vote for no class than for this class, topOther returns −1.
+// topOther returns the class with the most votes among all classes except the argument 'a'. If the argument 'none' is
+// true and more samples vote for no class than for any of these classes, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -284,8 +284,8 @@ func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t 
 	}
 }
 
-// slack draws a fixed number of samples at an input and computes an upper bound on the margin at this input. It rejects
-// if the bound is below the margin that the claimed radius needs.
+// The method 'slack' carries out a slack test: it draws a fixed number of samples at an input, and computes an upper
+// bound on the margin at this input. The test rejects if the bound is below the margin that the claimed radius needs.
 func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Screen
 	p := &probe{stream: stream, input: input, first: n, most: n}

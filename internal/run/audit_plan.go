@@ -45,7 +45,7 @@ type AuditBudget struct {
 	Rounds   int   `json:"rounds"`         // number of searches, each with its own random starts
 	Restarts int   `json:"restarts"`       // random starts of a search
 	Steps    int   `json:"steps"`          // steps of each start
-	Samples  int   `json:"samples"`        // noisy copies in the gradient of a step
+	Samples  int   `json:"samples"`        // number of noisy copies for the gradient of the last step
 	Screen   int64 `json:"screen"`         // maximum number of samples to judge a candidate before verification
 	Verify   int64 `json:"verify_samples"` // maximum number of samples to verify a candidate
 }

@@ -87,8 +87,8 @@ func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	return norms
 }
 
-// AllIn returns the summaries of the runs with radii in a norm that FurtherNorms returned. All runs must have been
-// summarised with the same Options.Norms.
+// AllIn returns the summary of each run, with its radii in the given norm. FurtherNorms must have listed this norm, and
+// all runs must have been summarised with the same Options.Norms.
 func AllIn(norm law.Norm, runs []Summary) []Summary {
 	in := make([]Summary, len(runs))
 	for k, s := range runs {
@@ -97,8 +97,9 @@ func AllIn(norm law.Norm, runs []Summary) []Summary {
 	return in
 }
 
-// InNorm returns the summary with radii in a norm: either s itself, or the summary of the norm's entry in s.Norms. It
-// returns false if s has no radii in this norm.
+// InNorm returns the summary with radii in the given norm. If s has unscaled radii in this norm, it returns s itself.
+// Otherwise it returns the summary that s.Norms holds for this norm. The second result is false if s.Norms has no
+// summary for this norm.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	if s.Conditions.Norm == norm && !s.Conditions.Scaled {
 		return s, true

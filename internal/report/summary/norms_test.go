@@ -68,7 +68,8 @@ func TestNorms(t *testing.T) {
 		if whole.Conditions.Norm != want.norm || whole.Norms != nil || whole.Abstained != s.Abstained || len(whole.Classes) != 2 {
 			t.Errorf("%s: the whole summary is %+v", in.Norm, whole)
 		}
-		if found, ok := s.InNorm(want.norm); !ok || found.CertifiedAt(big.NewRat(6, 25)) != want.counts[0] { // 0.24
+		// 6/25 is the radius 0.24.
+		if found, ok := s.InNorm(want.norm); !ok || found.CertifiedAt(big.NewRat(6, 25)) != want.counts[0] {
 			t.Errorf("InNorm(%s): %v", want.norm, ok)
 		}
 	}
@@ -132,7 +133,8 @@ func TestNormsNeedARun(t *testing.T) {
 // The distribution of the bounds must count wrong and abstained examples as 0.
 func TestPA(t *testing.T) {
 	s := small()
-	for i, p := range []float64{0.7, 0.8, 0.99, 0.45, 0.9, 0.8, 0.95, 0.991, 0.6, 0.3} { // 2, 3, 8 and 9 are wrong or abstain
+	// The examples 2, 3, 8 and 9 are wrong or abstained.
+	for i, p := range []float64{0.7, 0.8, 0.99, 0.45, 0.9, 0.8, 0.95, 0.991, 0.6, 0.3} {
 		s.Certificates[i].Bounds = map[string]float64{"p_a": p}
 	}
 	o := Default()

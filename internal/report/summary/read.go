@@ -88,8 +88,8 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	return s, err
 }
 
-// readBounds reads the bounds of a run. It returns nil if there are none, or if the certificates for the classes are
-// not sound. The argument 'first' is a certificate of the run; all others have the same conditions.
+// readBounds reads the bounds of a run. It returns nil if there are none, or if the run's certificates are not sound.
+// The argument 'first' is a certificate of the run; all others have the same conditions.
 func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certificate) (*Bounds, error) {
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !first.Sound {
 		return nil, nil
@@ -112,7 +112,7 @@ func isLog(path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // no error for an empty file: the reader of certificates reports it
+	first, _ := bufio.NewReader(f).Peek(1) // an empty file gives no error here, but in the reader of certificates
 	return len(first) > 0 && first[0] != '{', nil
 }
 

@@ -134,7 +134,7 @@ const (
 type Conditions struct {
 	Method     string `json:"method,omitempty"`
 	MarginKind string `json:"margin_kind,omitempty"`
-	Class      string `json:"class,omitempty"` // certified class: predicted or label
+	Class      string `json:"class,omitempty"` // the class that the certificates are about: "predicted" or "label"
 	// Sound means that each certificate fails with probability at most Alpha. Sound is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
 	// Arithmetic says for which noise the certificates hold. If Arithmetic is 'exact', the certificates hold for the
@@ -155,7 +155,7 @@ type Conditions struct {
 	Samples int64  `json:"samples,omitempty"` // estimation samples of all examples
 	// The classifier may round its inputs to a lattice. The rounding reduces each radius by at most Quantisation.
 	Quantisation float64 `json:"quantisation,omitempty"`
-	Noise        string  `json:"noise,omitempty"` // lattice or float
+	Noise        string  `json:"noise,omitempty"` // spec.NoiseKind of the run, for example "lattice"
 	Seed         *uint64 `json:"seed,omitempty"`
 	Lipschitz    float64 `json:"lipschitz,omitempty"`
 
@@ -168,7 +168,7 @@ type Conditions struct {
 	// Composition says how certificates of several runs were composed ('rscert combine').
 	Composition string `json:"composition,omitempty"`
 	Data        *File  `json:"data,omitempty"`
-	Shard       string `json:"shard,omitempty"` // set if the run is a shard of a larger run
+	Shard       string `json:"shard,omitempty"` // the shard or shards that the run consists of; empty for a whole run
 	// If the examples were selected by the results of another run, the field Only describes them. Then a share of these
 	// examples does not estimate a share of the dataset.
 	Only     string `json:"only,omitempty"`
@@ -292,12 +292,12 @@ type Calibration struct {
 	// Certified holds with probability 1 − δ for these examples. Certified is nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
-	// ByGroup holds the findings for groups. It is nil without groups.
+	// ByGroup holds the calibration under attack of each group. It is nil without groups.
 	ByGroup *acce.ByGroup `json:"by_group,omitempty"`
 }
 
-// CertifiedCalibration is the worst calibration if Failures of the bounds on the confidence are wrong. With probability
-// at least 1 − Delta, no more of these bounds are wrong.
+// CertifiedCalibration is the worst calibration if the number of wrong bounds on the confidence is Failures. With
+// probability at least 1 − Delta, at most Failures of these bounds are wrong.
 type CertifiedCalibration struct {
 	Statement
 	CBS float64 `json:"cbs"`
@@ -335,7 +335,7 @@ type Row struct {
 	Label      int // −1 if unknown
 	Prediction int
 	Correct    bool
-	Unbounded  bool    // Radius stands for +∞
+	Unbounded  bool    // whether Radius stands for +∞
 	Radius     float64 // certified radius; 0 for an abstention
 	N          int64   // number of estimation samples
 	PA         float64 // certified lower bound on the probability of the certified class; NaN if unknown

@@ -300,7 +300,7 @@ func TestCalibration(t *testing.T) {
 		t.Errorf("certified %+v", c.Certified)
 	}
 	for k, want := range []Thresholded{
-		{Tau: 0.4, Wrong: 8, Right: 2}, // 7 without bounds and one with the upper bound 0.7 may be wrong
+		{Tau: 0.4, Wrong: 8, Right: 2}, // 7 examples without bounds and one with the upper bound 0.7 may be wrong
 		{Tau: 0.75, Wrong: 7, Right: 1},
 		{Tau: 0.8, Wrong: 7, Right: 1},
 	} {
@@ -347,8 +347,8 @@ func TestEnvelope(t *testing.T) {
 // The lower bound of the envelope allows for the choice of the best run. Each of the 2 runs has 100 certificates with α
 // = 0.001. At δ = 0.1, the bound on the number of wrong certificates is 0, because P(Bin(100, 0.001) > 0) = 0.095. At
 // δ/2 = 0.05, the bound is 1, because P(Bin(100, 0.001) > 1) = 0.0046. An unsound run has no bound, but it counts as
-// one of the runs. With δ/50, the bound is 2, because P(Bin(100, 0.001) > 1) = 0.0046 is above 0.002, and P(Bin(100,
-// 0.001) > 2) = 0.00015.
+// one of the runs. For a choice among 50 runs, δ/50 = 0.002. The bound is then 2, because P(Bin(100, 0.001) > 1) =
+// 0.0046 is above 0.002, and P(Bin(100, 0.001) > 2) = 0.00015 is below it.
 func TestEnvelopePays(t *testing.T) {
 	run := func(name string, right int, sound bool) Summary {
 		s := Source{Path: name}

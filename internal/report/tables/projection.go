@@ -73,7 +73,8 @@ func valueColumn(p projection.Projection, name string) report.Column {
 	return report.RoundedColumn(name, to, 4)
 }
 
-// cellAt returns the value of the run in a row and a column, or nil if there is no such run or no value.
+// cellAt returns the value of the run that belongs in the given row and column. It returns nil if no run belongs there,
+// or if the run has no value.
 func cellAt(p projection.Projection, row, col []string) report.Cell {
 	for _, c := range p.Cells {
 		if slices.Equal(c.Row, row) && slices.Equal(c.Col, col) {

@@ -23,7 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Report is the content to print, and the JSON document.
+// Report is the content to print. Write encodes it as the JSON document of the format JSON.
 type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
@@ -82,7 +82,7 @@ func (r Report) Write(w io.Writer, f Format) error {
 	return out.Flush()
 }
 
-// WriteMain prints the table of the certified accuracy in Markdown.
+// WriteMain prints one table in the format Markdown: the table of the certified accuracy.
 func (r Report) WriteMain(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	if err := r.accuracy().write(out, Markdown); err != nil {
@@ -91,7 +91,8 @@ func (r Report) WriteMain(w io.Writer) error {
 	return out.Flush()
 }
 
-// WriteOverview prints only the table with one row for each run and, if there are any, the requirements, as text.
+// WriteOverview prints two tables in the format Text: the table of the certified accuracy, and the table of the
+// requirements. It omits the second table if there are no requirements.
 func (r Report) WriteOverview(w io.Writer) error {
 	sections := []section{r.accuracy()}
 	if len(r.Requirements) > 0 {
@@ -167,7 +168,7 @@ func (r Report) sections() []section {
 	return append(r.summaries(), r.verdicts()...)
 }
 
-// summaries returns the tables of all runs together, then the tables of each run.
+// summaries returns the tables that have a row for each run, and then the tables that show a single run.
 func (r Report) summaries() []section {
 	sections := slices.Concat([]section{r.accuracy()}, r.norms(), r.pa())
 	for _, s := range r.Runs {
@@ -212,7 +213,7 @@ func (r Report) verdicts() (sections []section) {
 	return sections
 }
 
-// runName returns the run's name if there are several runs.
+// runName returns " of " and the run's name. If there is only one run, it returns "".
 func (r Report) runName(s summary.Summary) string {
 	if len(r.Runs) == 1 {
 		return ""
@@ -242,7 +243,8 @@ func shareValue(s *summary.Share) report.Cell {
 	return report.Number(s.Value)
 }
 
-// accuracy returns the table of the certified accuracy by radius and of totals, with one row per run.
+// accuracy returns the table of the certified accuracy, with one row per run. It has a column for each radius, and then
+// columns for the average radius, the clean and the smoothed accuracy, and the abstentions.
 func (r Report) accuracy() section {
 	s := section{caption: fmt.Sprintf("%s in %%, by %s radius (%s%s)", summary.Accuracy(r.Runs), summary.Norms(r.Runs), units(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
@@ -394,7 +396,7 @@ func (r Report) intervals(s summary.Summary) section {
 	return out
 }
 
-// says returns the texts of cautions.
+// The function 'says' returns the texts of cautions.
 func says(cautions []summary.Caution) (notes []string) {
 	for _, c := range cautions {
 		notes = append(notes, c.Says)
@@ -451,7 +453,7 @@ func (r Report) calibration(s summary.Summary) section {
 	return out
 }
 
-// errorCell returns an error as a cell. If there are no answers, the cell has no value.
+// errorCell returns a cell with the rate of wrong answers, t.Error. The cell is nil if there are no answers.
 func errorCell(t summary.Thresholded) report.Cell {
 	if t.Answered() == 0 {
 		return nil
