@@ -24,7 +24,8 @@ type probe struct {
 
 func (p *probe) Input() (int, smoothing.Input) { return p.stream, p.input }
 
-// Goal asks for a quarter more samples each time, and for at least 16 more.
+// Goal first asks for p.first samples. Each further call asks for a quarter more samples than before, but for at least
+// 16 more. It never asks for more than p.most samples.
 func (p *probe) Goal(v smoothing.Votes) (int64, error) {
 	switch {
 	case v.N == 0:
@@ -58,7 +59,7 @@ func (p *scoreProbe) Observe(_ smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// sample draws the samples of an experiment from a seed.
+// sample draws the samples of an experiment. The argument 'seed' determines the noise.
 func (a *auditor) sample(ctx context.Context, seed uint64, e smoothing.Experiment) error {
 	s := a.Sampler()
 	s.Seed, s.Compare = seed, nil
@@ -73,7 +74,7 @@ func (a *auditor) sample(ctx context.Context, seed uint64, e smoothing.Experimen
 	})
 }
 
-// probabilities converts outputs to the scores that the run certifies.
+// probabilities converts outputs of the model to class probabilities, in the same way as the run did.
 func (a *auditor) probabilities(outputs []float32) []float32 {
 	classes, probs := a.Model().Classes(), make([]float32, len(outputs))
 	if a.Model().Outputs() == graph.Logits {
@@ -171,7 +172,7 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 }
 
 // flipAgain repeats, for an escalation, a rejected flip test that compares votes. It takes a fixed number of samples,
-// because such a test has more power than a test that may stop at any time.
+// because a test with a fixed number has more power than a test that may stop at any time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

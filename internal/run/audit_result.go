@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// accusation is the level of the test for AuditCount.MoreThanChance. The audit accuses a run with right
-	// certificates with at most this probability.
+	// accusation is the level of the test for AuditCount.MoreThanChance. If the certificates of a run are right, the
+	// audit accuses the run with a probability of at most this level.
 	accusation = .001
 	// chanceLevel defines AuditCount.Threshold: the smallest count with a p-value of at most chanceLevel.
 	chanceLevel = .05
@@ -57,8 +57,8 @@ type AuditCount struct {
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// The audit certifies each contradicted example again, at a far smaller α. The field Again counts the fresh
-	// certificates that the audit contradicts, too. AgainPValue is the p-value of this count.
+	// The audit certifies each contradicted example again, at a far smaller α, and tests this fresh certificate. The
+	// field Again is the number of contradicted fresh certificates. AgainPValue is the p-value of this number.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller of PValue and AgainPValue is at most 0.001.
@@ -113,7 +113,7 @@ func FindAudit(e *runfolder.Evidence) (string, error) {
 	return dir, err
 }
 
-// AuditedDigest returns the runfolder.Run.Digest of the run that a folder audits.
+// AuditedDigest reads the folder of an audit. It returns the digest (runfolder.Run.Digest) of the audited run.
 func AuditedDigest(dir string) (string, error) {
 	var header AuditHeader
 	_, err := auditForm.Read(dir, &header)

@@ -226,10 +226,10 @@ func enlarge(t *testing.T, dir string, factor float64) {
 	}
 }
 
-// An audit must find false radii, even if the checksums match. In the first audit, a correct method makes the fresh
-// certificates, so the audit does not contradict them. The run's own certificates must then have more contradictions
-// than chance explains. In the second audit, the broken method makes the fresh certificates, and the audit must
-// contradict them, too.
+// An audit must find false radii, even if the checksums match. It certifies each contradicted example again. In the
+// first audit, a correct method makes these fresh certificates, so the audit does not contradict them. The run's own
+// certificates must then have more contradictions than chance explains. In the second audit, a broken method makes the
+// fresh certificates, and the audit must contradict them.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
 	enlarge(t, p.Out, 2)
@@ -237,8 +237,8 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	if c := r.Contradictions; !c.MoreThanChance || c.Count < 10 || c.Again != 0 || c.PValue > 1e-6 {
 		t.Errorf("false radii pass: %+v", c)
 	}
-	// At this large gamma, chance can explain the number of contradictions. The audit must then contradict the fresh
-	// certificates, because the broken method also made them.
+	// At this large gamma, chance can explain the contradictions of the run's own certificates. So the contradictions
+	// of the fresh certificates, whose radii are also false, must decide.
 	again := auditPlan(p, func(a *AuditPlan) {
 		a.Out = filepath.Join(t.TempDir(), "audit")
 		a.Examples, a.Gamma = 4, .49
@@ -301,8 +301,9 @@ func TestAuditResumes(t *testing.T) {
 	}
 }
 
-// An audit must refuse a model or data that differ from the run's, and a run whose noise is in floats. It must also
-// refuse to overwrite an existing audit, and to resume an audit with another budget.
+// An audit must refuse another model or other data than the run had, a run whose noise is in floats, an audit of 0
+// examples, and the level 0. It must also refuse to overwrite an existing audit, and to resume an audit with another
+// budget.
 func TestAuditRefuses(t *testing.T) {
 	p := linearRun(t, 6)
 	other := linearRun(t, 7)

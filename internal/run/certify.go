@@ -34,10 +34,11 @@ type Outcome struct {
 	// infinite, or their confidence was below RejectBelow.
 	None int64 `json:"none,omitempty"`
 	// The field Compared counts, over all examples, the samples that the run computed again as a check: once alone, and
-	// once in a batch with other inputs. The outputs equalled the first outputs, bit for bit.
+	// once in a batch with other inputs. Both times, the outputs were the same as before, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples is the number of estimation samples of an example that chose the tangent for the bounds on the
-	// confidence. It is 0 if selection samples chose the tangent, or if the bounds use no tangent.
+	// The bounds on the confidence may use a tangent, which some of the samples choose. TangentSamples is the number of
+	// estimation samples that chose it, for each example. It is 0 if selection samples chose the tangent, or if the
+	// bounds use no tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`

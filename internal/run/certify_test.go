@@ -54,7 +54,7 @@ func writeImages(t *testing.T, images ...[]float64) string {
 	return path
 }
 
-// byteImage returns an image of values k/255.
+// byteImage returns an image that depends on k. Its values are multiples of 1/255, in float32.
 func byteImage(k int) []float64 {
 	image := make([]float64, imageSize)
 	for d := range image {
@@ -641,8 +641,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A resumed run must keep its seed and examples. A run that saves scores must also keep its batch size, and must make
-// the noise on the same side (host or device). If run.json is unreadable, keepResumed must not draw a seed.
+// A resumed run must keep its seed and its choice of examples. A run that uses scores must also keep its batch size,
+// and must make the noise on the same side (host or device). Settings of the plan must win over the recorded settings.
+// If run.json is unreadable and the plan has no seed, keepResumed must return an error.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice

@@ -28,8 +28,9 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples is the number of estimation samples of an example that chose the tangent for the bounds. N counts
-	// these samples, too. TangentSamples is 0 if selection samples chose the tangent, or if the bounds use no tangent.
+	// The bounds may use a tangent, which some of the samples choose. TangentSamples is the number of estimation
+	// samples that chose it, for each example. N includes these samples. TangentSamples is 0 if selection samples chose
+	// the tangent, or if the bounds use no tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 

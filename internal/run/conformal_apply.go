@@ -24,12 +24,12 @@ import (
 
 // ConformalApply says which inputs get prediction sets.
 type ConformalApply struct {
-	// Spec holds the data, the choice of examples, the seed and the settings of speed. Everything else comes from
-	// conformal.json.
+	// Spec holds the paths, the options for reading labels, the choice of examples, the seed, the device, the batch
+	// size and the number of threads. Everything else comes from conformal.json.
 	Spec   spec.Spec
-	Path   string   // conformal.json
+	Path   string   // path of conformal.json
 	Round  bool     // round inputs that are off the lattice to lattice points
-	Groups []string // group of each input by index, for the guarantee Group
+	Groups []string // the group of each input, by index; for conformal.Group
 	// If CertifiedSize is true, ApplyConformal also draws the samples for the certified size of each set.
 	CertifiedSize bool
 }
@@ -79,7 +79,7 @@ func ApplyConformal(ctx context.Context, p ConformalApply, console experiment.Co
 	return a.result, nil
 }
 
-// applying computes prediction sets.
+// applying is a computation of prediction sets in progress.
 type applying struct {
 	plan       ConformalApply
 	file       *conformalfile.File

@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// savedRun certifies the images with these numbers, keeps the scores, and returns the run folder.
+// savedRun certifies byteImage(k) for each k in 'images', saves the scores, and returns the run folder.
 func savedRun(t *testing.T, sigma float64, images ...int) string {
 	t.Helper()
 	values := make([][]float64, len(images))

@@ -31,12 +31,13 @@ type ConformalFit struct {
 	// losses from rounding, and the loss from random words of finite length.
 	Params      conformal.Params
 	Temperature float64 // temperature of the softmax; must be 1 for saved scores
-	// Groups holds the group of each example by index, for the guarantee Group. GroupColumn names the groups' source.
+	// Groups holds the group of each example, by index. It is for the guarantee conformal.Group. GroupColumn is the
+	// name of the column that holds the groups.
 	Groups      []string
 	GroupColumn string
 	Version     string
 
-	seed uint64 // seed of the random numbers u for saved scores
+	seed uint64 // seed of the examples' random numbers (scorer.u) for saved scores
 }
 
 // FitConformal fits a conformal predictor. Errors in the user's input are InputErrors.
@@ -188,7 +189,7 @@ func (p *ConformalFit) finish(f *conformalfile.File, c *conformal.Calibrator, cl
 	return err
 }
 
-// calibrating samples the calibration examples.
+// calibrating is a calibration in progress. It samples the calibration examples.
 type calibrating struct {
 	plan       *ConformalFit
 	experiment *experiment.Experiment

@@ -72,9 +72,9 @@ func (t *tally) goal(n int64) int64 {
 
 // missing returns a number of further draws that will probably decide every class. Before the first draw, the result is
 // the smallest number of draws that decides a class in both extreme cases: all its scores reach the threshold, or none
-// does. Later, the method finds two numbers for each undecided class: how many further scores that reach the threshold
-// would include the class, and how many further scores below the threshold would exclude it. It takes the smaller
-// number for each class, and returns the largest of these.
+// does. Later, the method finds two numbers for each undecided class. The first number of further scores would include
+// the class if all of them reached the threshold. The second number would exclude the class if none of them did. The
+// method takes the smaller number for each class, and returns the largest of these.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)
@@ -133,7 +133,8 @@ func (q *query) Input() (int, smoothing.Input) {
 // Restart begins the query again.
 func (q *query) Restart() (smoothing.Experiment, error) { return q.applying.start(q.example) }
 
-// Goal asks for draws until every class is decided. For the certified size, it asks for at least m draws.
+// Goal asks for draws until every class is decided. For the certified size, it asks for at least as many draws as each
+// calibration example had.
 func (q *query) Goal(v smoothing.Votes) (int64, error) { return q.tally.goal(v.N), nil }
 
 // Observe counts scores.
@@ -158,7 +159,8 @@ func (a *applying) finish(t *tally, example experiment.Example, group string) (s
 		s.Label = &example.Label
 	}
 	s.Conditions = a.conditionsOf(s.Label, group)
-	if a.plan.Round && !a.file.Classifier.Noise.Quantised { // otherwise, the radius already allows for it
+	// For noise that is quantised, the radius already allows for the rounding.
+	if a.plan.Round && !a.file.Classifier.Noise.Quantised {
 		s.Moved = example.Quantisation
 		shortenBy(&s.Conditions, s.Moved)
 	}

@@ -79,7 +79,8 @@ func checkSavedGroups(groups []string, run *runfolder.Run, scores *runfolder.Sco
 	return checkGroups(groups, scores.Examples, path)
 }
 
-// describeSaved fills in the members that follow from the source of the scores.
+// describeSaved fills in the members of conformal.json that depend on the source of the scores: a run, or a file that
+// belongs to no run.
 func (p *ConformalFit) describeSaved(ctx context.Context, f *conformalfile.File, evidence *runfolder.Evidence, draws int64) (err error) {
 	if evidence.Run == nil {
 		return p.describeFile(ctx, f, draws)

@@ -60,7 +60,8 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 		}
 		p.FixedSeed = &seed
 	}
-	p.SaveScores = false // writing takes little time, but the file would have its full size at once
+	// Writing the scores takes little time, but the file of scores would have its full size from the start.
+	p.SaveScores = false
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()
 	r, err := prepare(ctx, p, console)

@@ -36,8 +36,8 @@ func votesText(t *testing.T, run string) string {
 	return string(text)
 }
 
-// Votes of the law splitting are not random samples. If these votes are outside the run folder, their certification
-// must fail.
+// The votes of a run with the law 'splitting' are not random samples. If a file outside the run folder holds these
+// votes, their certification must fail.
 func TestSplittingVotesAlone(t *testing.T) {
 	p := goldenPlan(func(p *Plan) {
 		p.Law, p.Sigma, p.Out = law.Of(law.Splitting), 64./255, filepath.Join(t.TempDir(), "run")

@@ -22,7 +22,8 @@ import (
 // PredictPlan says which smoothed classifier answers, and how.
 type PredictPlan struct {
 	// Spec is the experiment. If Run is set, Predict takes the experiment from the run. Only the paths, the options for
-	// reading labels, the seed, the choice of examples and the settings of speed still come from Spec.
+	// reading labels, the seed, the choice of examples, the device, the batch size and the number of threads still come
+	// from Spec.
 	Spec spec.Spec
 	Run  string // run folder; empty for none
 
@@ -158,7 +159,8 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	return &recorded, p.certifyAs(recorded)
 }
 
-// certifyAs takes the parameters of certification from the run if the plan asks for certificates.
+// certifyAs takes the parameters of certification from the run if the plan asks for certificates. If the plan has a
+// stopping rule, certifyAs keeps this rule.
 func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 	if p.Certify == nil {
 		return nil
@@ -211,7 +213,7 @@ func certifiesVotes(r runfolder.Run) bool {
 	return byVotes && method.Sound() && r.Target(r.Parameters.Alpha).Arithmetic == certify.Exact
 }
 
-// answering carries out a PredictPlan.
+// answering is a PredictPlan that is being carried out.
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
@@ -229,7 +231,8 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		target := now.Target(c.Alpha) // its level allows for the random words of all votes, not only of c.N
+		// The level of target allows for the random words of 'most' votes, not only of c.N.
+		target := now.Target(c.Alpha)
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
 			return spec.BadInput(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// RecertificationGrid certifies the saved votes or scores of a run or a file again, once for each combination of its lists.
+// RecertificationGrid certifies the saved votes or scores of a run or a file again, once for each combination of
+// settings. A combination takes one value from each list of the grid that applies to the combination's method.
 type RecertificationGrid struct {
 	Evidence *runfolder.Evidence
 	Targets  []certify.Target
@@ -28,7 +29,7 @@ type RecertificationGrid struct {
 	Seed    uint64
 }
 
-// GridPoint is a combination of the lists of a RecertificationGrid.
+// GridPoint is a combination of settings of a RecertificationGrid.
 type GridPoint struct {
 	Target certify.Target
 	Method string // name in certificates
@@ -37,16 +38,16 @@ type GridPoint struct {
 	Temperature float64
 }
 
-// Points returns the combinations in order: by target, then by size, and then by method. If there are several targets,
-// it leaves out 'taylor' (a value of Combines) for the first margin, because 'taylor' is defined only for the second
-// margin.
+// Points returns the combinations in order: by target, then by size, then by method, then by the value of Combines, and
+// then by temperature. If there are several targets, it leaves out 'taylor' (a value of Combines) for the first margin,
+// because 'taylor' is defined only for the second margin.
 func (g *RecertificationGrid) Points() []GridPoint {
 	var points []GridPoint
 	g.each(func(p GridPoint, _ Recertification) { points = append(points, p) })
 	return points
 }
 
-// each calls the function 'visit' for each combination.
+// each passes every combination to the function 'visit', in the order of Points.
 func (g *RecertificationGrid) each(visit func(GridPoint, Recertification)) {
 	base := Recertification{Evidence: g.Evidence, Methods: g.Methods, N0: g.N0, Seed: g.Seed}
 	base.settle()
@@ -70,7 +71,8 @@ func (g *RecertificationGrid) each(visit func(GridPoint, Recertification)) {
 	}
 }
 
-// eachOfScores calls the function 'visit' for each combination and temperature of a method for scores.
+// eachOfScores does the same as each, for one method for scores: it visits each pair of a value of Combines and a
+// temperature.
 func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound certify.MeanBound, visit func(GridPoint, Recertification)) {
 	for _, q.Combine = range g.Combines {
 		if q.Combine == certify.Taylor && p.Target.Margin != certify.SecondMargin && len(g.Targets) > 1 {
@@ -84,9 +86,9 @@ func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound
 	}
 }
 
-// Certify calls the function 'take' for each combination, with its index in the result of Points and with its
-// certificates. If the method certifies from votes, there are Repeats such calls, each for another subsample, but at
-// least one call.
+// Certify passes the certificates of each combination to the function 'take', with the combination's index in the
+// result of Points. If the method certifies from votes, Certify does this Repeats times, each time with another
+// subsample of the votes. If Repeats is 0, it does this once.
 func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := g.check(); err != nil {
 		return err

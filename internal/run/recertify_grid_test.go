@@ -108,8 +108,8 @@ func TestGridSubsamplesVotes(t *testing.T) {
 	}
 }
 
-// The points are in the order of targets, sizes, methods, combinations and temperatures. Methods for votes have no
-// temperature, and no point has both 'taylor' and the first margin.
+// The points must be ordered by target, then by size, method, value of Combines and temperature. Methods for votes must
+// have no temperature, and no point must have both 'taylor' and the first margin.
 func TestGridPoints(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)

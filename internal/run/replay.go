@@ -87,7 +87,7 @@ func (p *PredictPlan) adopt(s auditlog.Session) {
 	}
 }
 
-// replay repeats the answers of lines.
+// replay repeats the answers that the lines of an audit log record.
 func (a *Answerer) replay(ctx context.Context, r *Replayed, lines []auditlog.Line, console experiment.Console) error {
 	inputs, err := a.inputsByHash(ctx)
 	if err != nil {

@@ -20,8 +20,8 @@ func (p Plan) checkScaled() error {
 	return nil
 }
 
-// refuseScaled returns an error if a run has a scale for each column. The error says that the results of the command,
-// named by the argument 'what', are for runs with one σ.
+// refuseScaled returns an error if a run has a scale for each column. The argument 'what' names the results of the
+// command, such as "audits". The error says that these results are for runs with one σ.
 func refuseScaled(run runfolder.Run, path, what string) error {
 	if !run.Parameters.Scaled() {
 		return nil

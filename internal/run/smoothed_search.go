@@ -18,10 +18,10 @@ import (
 // batch size.
 const gradientCopies = 32
 
-// openSmoothedSearch prepares a search for perturbations of the smoothed classifier of an experiment, with the default
-// steps, restarts and samples. The caller must set a Seed that differs from the experiment's seed. At the end, the
-// caller must call the returned function, which frees the gradients. The experiment must have noise. SmoothAdv needs
-// Spec.KeepOutputs and Spec.KeepSource of the experiment.
+// openSmoothedSearch prepares a search for perturbations that change the answer of an experiment's smoothed classifier.
+// The search has the default steps, restarts and samples. The caller must set a Seed that differs from the experiment's
+// seed. At the end, the caller must call the returned function, which frees the gradients. The experiment must have
+// noise. For the method SmoothAdv, the experiment must have been opened with Spec.KeepOutputs and Spec.KeepSource.
 func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method attack.SmoothedMethod, t attack.Threat, console experiment.Console) (*attack.SmoothedSearch, func() error, error) {
 	s := &attack.SmoothedSearch{
 		Threat: t, Scale: e.Spec.Sigma, Classifier: e.Model(), Input: e.Noisy, Workers: e.Threads(),

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/sweep"
 )
 
-// SweepPoint is a point of a sweep with the plan of its run. Plan.Out is the run folder of the point.
+// SweepPoint holds a point of a sweep and the plan of the point's run. Plan.Out is the run folder of the point.
 type SweepPoint struct {
 	sweep.Point
 	Plan Plan

@@ -80,8 +80,8 @@ const (
 	checkAgain        = "sampled again"
 )
 
-// VerifyChecks returns the names of all checks. It includes the checks that need the model only if the argument 'model'
-// is true.
+// VerifyChecks returns the names of the checks. If the argument 'model' is false, it leaves out the check that needs
+// the model.
 func VerifyChecks(model bool) []string {
 	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches, checkSignature}
 	if model {
