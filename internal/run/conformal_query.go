@@ -159,7 +159,7 @@ func (a *applying) finish(t *tally, example experiment.Example, group string) (s
 		s.Label = &example.Label
 	}
 	s.Conditions = a.conditionsOf(s.Label, group)
-	// For noise that is quantised, the radius already allows for the rounding.
+	// If the noise is quantised, the radius already allows for the rounding.
 	if a.plan.Round && !a.file.Classifier.Noise.Quantised {
 		s.Moved = example.Quantisation
 		shortenBy(&s.Conditions, s.Moved)

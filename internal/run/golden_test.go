@@ -43,9 +43,9 @@ func goldenPlan(change func(*Plan)) Plan {
 }
 
 // TestGolden compares small runs of several kinds with recorded results: votes, certificates and bounds byte for byte,
-// and scores.npz by its SHA-256. A new version of rscert may change the results only if it changes the noise that belongs
-// to a seed. 'go test ./internal/run -update' records the results again. The test skips the comparison if the model
-// rounds differently on this machine, for example on another processor.
+// and scores.npz by its SHA-256. A new version of rscert may change the results only if it changes the noise that
+// belongs to a seed. 'go test ./internal/run -update' records the results again. The test skips the comparison if the
+// model rounds differently on this machine, for example on another processor.
 func TestGolden(t *testing.T) {
 	const probe = "testdata/golden/model.txt"
 	is := modelRounds(t)

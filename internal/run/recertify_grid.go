@@ -47,7 +47,7 @@ func (g *RecertificationGrid) Points() []GridPoint {
 	return points
 }
 
-// each passes every combination to the function 'visit', in the order of Points.
+// each calls the function 'visit' for every combination, in the order of Points.
 func (g *RecertificationGrid) each(visit func(GridPoint, Recertification)) {
 	base := Recertification{Evidence: g.Evidence, Methods: g.Methods, N0: g.N0, Seed: g.Seed}
 	base.settle()
@@ -71,8 +71,8 @@ func (g *RecertificationGrid) each(visit func(GridPoint, Recertification)) {
 	}
 }
 
-// eachOfScores does the same as each, for one method for scores: it visits each pair of a value of Combines and a
-// temperature.
+// eachOfScores calls the function 'visit' for every combination with a given method for scores, target and size. These
+// combinations differ in the value of Combines or in the temperature.
 func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound certify.MeanBound, visit func(GridPoint, Recertification)) {
 	for _, q.Combine = range g.Combines {
 		if q.Combine == certify.Taylor && p.Target.Margin != certify.SecondMargin && len(g.Targets) > 1 {
