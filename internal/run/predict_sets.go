@@ -37,7 +37,8 @@ func (p *PredictPlan) readConformal() (*applying, error) {
 	return &applying{plan: plan, file: f, result: &ConformalSets{NoiseSeed: p.Spec.Seed}}, nil
 }
 
-// prepareSets checks that the prediction sets are for the open experiment.
+// prepareSets prepares the computation of prediction sets with the open experiment. It returns an error if the
+// calibration had another classifier, or if an input is a calibration example.
 func (a *answering) prepareSets(console experiment.Console) error {
 	if a.sets == nil {
 		return nil

@@ -69,7 +69,7 @@ func (n *noisyGradients) Run(ctx context.Context, x, noise []float32, label int,
 	d := n.e.Model().InputLen()
 	in, loss, inner := make([]float32, d), make([]float32, 1), make([]float32, d)
 	n.e.Feed(in, x)
-	if n.copies == 1 { // the graph has no input for noise
+	if n.copies == 1 { // a graph for one copy has no input for noise
 		for i, v := range noise {
 			in[i] += v
 		}
