@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// voter returns the function that gives a sample's vote if c.RejectBelow is set. Otherwise it returns nil. The function
-// returns −1 (no vote) unless the sample's confidence is at least c.RejectBelow. The confidence is the largest class
-// probability. If the outputs are logits, the probabilities are the softmax at the run's temperature.
+// If c.RejectBelow is set, voter returns a function that computes a sample's vote. Otherwise it returns nil. The
+// function returns −1 (no vote) unless the sample's confidence is at least c.RejectBelow. The confidence is the largest
+// class probability. If the outputs are logits, the probabilities are the softmax at the run's temperature.
 func voter(c runfolder.Certification, outputs graph.OutputKind) func([]float32) int {
 	least, temperature := c.RejectBelow, c.Temperature
 	if !(least > 0) {

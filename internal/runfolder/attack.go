@@ -35,7 +35,7 @@ type Attacked struct {
 	ZeroGradients int             `json:"zero_gradients,omitempty"`
 	Confidence    *float64        `json:"confidence,omitempty"` // confidence of the unperturbed example
 	Probability   *float64        `json:"label_probability,omitempty"`
-	Attack        string          `json:"attack,omitempty"` // which attack of a sequence broke the example
+	Attack        string          `json:"attack,omitempty"` // the attack that found the adversarial input
 	Inputs        []AttackedInput `json:"inputs,omitempty"`
 }
 
@@ -51,7 +51,7 @@ type AttackedInput struct {
 	Sum         string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }
 
-// attackedKeys are required in every line.
+// attackedKeys lists the keys that every line of attacked.jsonl must have.
 var attackedKeys = []string{"index", "label", "predicted"}
 
 // AttackFolder is the folder of an attack, open for appending.
@@ -144,7 +144,7 @@ func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error
 	return f, f.closeAfter(err)
 }
 
-// AttackResultFile holds the result of an attack. It is written last.
+// AttackResultFile is the name of the file with the result of an attack. The file is written last.
 const AttackResultFile = "attack.json"
 
 // Finished reports whether the folder of an attack holds the attack's result.
@@ -184,7 +184,7 @@ func (f *AttackFolder) open(lines, inputs int64) (err error) {
 	return durable.SyncFolder(f.dir)
 }
 
-// ReadAttacked returns the complete lines of an attack's folder.
+// ReadAttacked returns the complete lines of attacked.jsonl in the folder of an attack.
 func ReadAttacked(dir string, identity []byte) ([]Attacked, error) {
 	content, err := readAttacked(dir, attackSeed(identity))
 	return content.values, err
@@ -213,8 +213,9 @@ func readAttacked(dir string, seed checksum.Seed) (c content[Attacked], err erro
 	return c, damaged(err)
 }
 
-// countWhole counts the lines, up to the first line with missing or changed inputs. The result 'size' is the number of
-// bytes of the counted lines' inputs. After a power cut, the inputs of the last lines may be missing.
+// countWhole counts the lines before the first line with missing or changed inputs. The result 'size' is the number of
+// bytes that the inputs of these lines take in inputs.part. After a power cut, the inputs of the last lines may be
+// missing.
 func (f *AttackFolder) countWhole(lines []Attacked, values int) (whole int, size int64, err error) {
 	if len(lines) == 0 {
 		return 0, 0, nil
@@ -306,7 +307,7 @@ func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, 
 	return nil
 }
 
-// Write writes another file into the folder. The file appears whole or not at all.
+// Write writes a file with the given name into the folder. The file appears whole or not at all.
 func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }

@@ -101,9 +101,9 @@ func TestAttackFolder(t *testing.T) {
 	}
 }
 
-// TestAttackCut cuts one of the two files at many lengths, or replaces its end by zeros. The resumed attack must keep
-// the examples whose line and inputs are whole. It must continue after these examples. In the end, both files must have
-// the same bytes as in an uninterrupted attack.
+// TestAttackCut cuts attacked.jsonl or inputs.part at many lengths, or replaces the end of the file by zeros. The
+// resumed attack must keep the examples whose line and inputs are whole. It must continue after these examples. In the
+// end, both files must have the same bytes as in an uninterrupted attack.
 func TestAttackCut(t *testing.T) {
 	const n = 6
 	dir, _ := newAttack(t, n)

@@ -26,7 +26,7 @@ const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upp
 // column 'norm' names the norm. Files in run folders do not need this column, because run.json determines the norm.
 const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
 
-// headerOf returns the header of bounds.csv for radii in a norm.
+// headerOf returns the header of a bounds.csv whose radii are in the norm n.
 func headerOf(n law.Norm) string {
 	if n == law.L2 {
 		return boundsHeader
@@ -192,7 +192,7 @@ func decodeBound(l line, header string, seed checksum.Seed) (row ownRow, err err
 	}
 	text, state := seed.VerifyCSV([]byte(header), l.text)
 	fields := strings.Split(string(text), ",")
-	switch whole := len(fields) == strings.Count(header, ","); { // whole: the row has all fields before the checksum
+	switch whole := len(fields) == strings.Count(header, ","); { // 'whole': no field before the checksum is missing
 	case state == checksum.Absent && whole:
 		return row, errUnsealed
 	case state == checksum.Foreign:

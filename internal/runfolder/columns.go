@@ -14,7 +14,7 @@ import (
 type NoiseColumn struct {
 	Step string `json:"step,omitempty"` // as a fraction
 	// Quantised means that the column's values do not lie on a lattice. The classifier clamps each value to [Low, High]
-	// and rounds it to the lattice of the Step.
+	// and rounds it to the lattice whose step is Step.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`

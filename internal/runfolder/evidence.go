@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Evidence is the input at a path given to a command: a run folder, a file of a run folder, or a file outside of run
-// folders. All commands find their input through Find, so they all accept the same paths.
+// Evidence is the input of a command. The user gives the path of a run folder, of a file in a run folder, or of a file
+// outside of run folders. All commands find their input through Find, so they all accept the same paths.
 type Evidence struct {
 	Path string // as the user gave it
 	// Run is the run that the evidence belongs to. It is nil for a file without a run.
@@ -96,7 +96,7 @@ func Owns(path string) bool {
 func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 
 // choose returns the path of the run's file with this name. If the user gave another file of the run, choose returns an
-// error.
+// error. If the user gave a file without a run, choose returns the path of this file.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
 	case e.Run == nil:
@@ -108,7 +108,7 @@ func (e *Evidence) choose(name string) (string, error) {
 	return path, checkOwn(path) // a link could lead to a file that is not part of the run
 }
 
-// HoldsScores reports whether the path is a file of scores or belongs to a run that kept its scores.
+// HoldsScores reports whether the path is a file of scores, or the folder of a run that kept its scores.
 func (e *Evidence) HoldsScores() bool {
 	if e.Run != nil && e.file == "" {
 		return e.Run.Parameters.SaveScores
@@ -301,7 +301,8 @@ func (s *Scores) Close() error {
 	return s.Reader.Close()
 }
 
-// finished returns an error if the run should have scores but scores.npz is not there yet.
+// The method 'finished' returns an error if the scores.npz at the path is missing. The error says whether the run is
+// unfinished or did not keep its scores.
 func (e *Evidence) finished(path string) error {
 	_, err := os.Lstat(path)
 	if !missing(err) {

@@ -34,7 +34,7 @@ const syncEvery = time.Second
 // Folder is a run folder open for appending. Several goroutines may call its methods.
 type Folder struct {
 	dir  string
-	root *os.Root // the open folder dir; all files are opened through it
+	root *os.Root // the opened folder 'dir'; all files are opened through it
 	lock *flock.Flock
 	run  Run
 	seed checksum.Seed // seed of the checksums of the run's lines
@@ -89,12 +89,12 @@ type votesLine struct {
 	Scores   string `json:"scores,omitempty"`
 }
 
-// size estimates the memory of a line in bytes. The estimate adds up the line's counts, the line's other fields and the
-// line's entry in the set of indices.
+// size estimates how many bytes of memory a line takes. Each count takes 8 bytes. The other fields, together with the
+// line's entry in the set of all indices read so far, take about 64 bytes.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
-// Create creates the run folder dir. It refuses a run that Read would refuse. It returns ErrExists if the folder holds
-// anything except what an interrupted start leaves.
+// Create creates the run folder dir. It returns an error if Read would refuse the run.json of this run. It returns
+// ErrExists if the folder holds anything except what an interrupted start leaves.
 func Create(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (f *Folder) EachDone(visit func(Done) error) (err error) {
 	switch {
 	case f.scores != nil:
 		next = func(turn int) (Samples, error) { return f.scores.Samples(turn) }
-	case f.run.Parameters.SaveScores: // the file is finished
+	case f.run.Parameters.SaveScores: // scores.npz is finished, so there is no writer
 		r, err := openScoreFile(f.path(ScoresFile))
 		if err != nil {
 			return err
@@ -351,7 +351,7 @@ func (f *Folder) EachDone(visit func(Done) error) (err error) {
 	return err
 }
 
-// Rows returns an example's rows of bounds.csv.
+// Rows returns the rows of bounds.csv that hold the bounds of an example.
 func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
 	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, law.L2)
 }
@@ -359,8 +359,9 @@ func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
 // Dropped returns the number of examples that an interrupted run left incomplete. These examples must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }
 
-// Scores returns the writer of the scores, or nil if the run does not keep scores. The scores of an example must be
-// written before the example's record is appended, because the record holds the checksum of the scores.
+// Scores returns the writer of the scores. It returns nil if the run does not keep scores, or if scores.npz is
+// finished. The scores of an example must be written before the example's record is appended, because the record holds
+// the checksum of the scores.
 func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 
 // Append adds an example. It writes the certificate last. After a power cut, the files may hold different numbers of

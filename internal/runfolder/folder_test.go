@@ -353,7 +353,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name, data, want string // want is a part of the error; it is empty if reading the votes must succeed
+		name, data, want string // 'want' is a part of the error, or "" if reading the votes must succeed
 	}{
 		{"one line", good + "\n", ""},
 		{"no newline at the end", good, ""},
@@ -784,8 +784,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that run.json does not record the default selection (the first examples). So rscert can
-// resume run folders from versions without this parameter.
+// TestSelectionRecorded checks that run.json does not record the parameter 'select' if it has its default value (the
+// first examples). So rscert can resume run folders from versions without this parameter.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")

@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestHostileFiles checks that readers refuse files that would make them wait or read for ever. Meanwhile, readers must
-// take little memory.
+// TestHostileFiles checks that readers refuse files that would make them wait or read for ever. The readers must take
+// little memory before they refuse a file.
 func TestHostileFiles(t *testing.T) {
 	sparse := func(path string) error { // the file has one line of 8 GiB of zeros, but takes no space on the disk
 		f, err := os.Create(path)
@@ -70,9 +70,9 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLinks replaces a file of a run folder by a link to a file outside of the folder. Resume must refuse a symbolic
-// link to an existing file of the run. It must refuse any link to a file that it would write. It must never change the
-// file outside.
+// TestLinks puts a link to a file outside of the run folder in the place of each file that the folder can hold. If the
+// run already had the file, Resume must refuse a symbolic link. If Resume would write to the file, it must refuse
+// symbolic links and hard links. It must never change the file outside.
 func TestLinks(t *testing.T) {
 	names := []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ScoresFile + ".part", lockFile}
 	for _, name := range names {
@@ -112,7 +112,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLockFollowsNoLink replaces the lock file by a link just before the lock file is opened.
+// TestLockFollowsNoLink makes a link at the path of the lock file, after newLock has checked this path. TryLock must
+// then fail, and must make no file at the other end of the link.
 func TestLockFollowsNoLink(t *testing.T) {
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 	root, err := os.OpenRoot(dir)
@@ -132,8 +133,8 @@ func TestLockFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestReadsNoLink checks that links in a run folder are also refused by the commands that write nothing. These commands
-// must refuse a link whether the user names the folder or the file.
+// TestReadsNoLink replaces a file of a run folder by a link. Reading the run must then fail, whether the user gives the
+// path of the folder or the path of the link. A link to the whole folder is allowed.
 func TestReadsNoLink(t *testing.T) {
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		dir := sampleShard(t, splitRun, spec.Whole, 0)

@@ -72,7 +72,7 @@ func journalSeed(document []byte) checksum.Seed {
 	return checksum.NewSeed(digest[:])
 }
 
-// lines reads the file of lines. A missing file has no lines.
+// The method 'lines' reads the journal's file of lines. If the file is missing, the result is empty.
 func (f JournalForm[T]) lines(dir string, seed checksum.Seed) (content[T], error) {
 	path := filepath.Join(dir, f.Lines)
 	c, err := hold(path, fileFormat[T]{keys: f.Keys, sealed: true, seed: seed, own: true, valid: f.Valid}.open)

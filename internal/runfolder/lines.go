@@ -207,7 +207,7 @@ func checkKeys(text []byte, keys []string) error {
 	return checkAnyKeys(text, keys)
 }
 
-// checkAnyKeys does the same as checkKeys, for keys of any form.
+// checkAnyKeys does the same as checkKeys, but without calling the quick hasPlainKeys first.
 func checkAnyKeys(text []byte, keys []string) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	t, err := d.Token()

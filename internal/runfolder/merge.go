@@ -124,7 +124,7 @@ func (m merging) lock() (*Folder, error) {
 	return lockRoot(root, path, m.run)
 }
 
-// merges reports whether a merge writes a file with this name.
+// The function 'merges' reports whether a merge can write a file with this name.
 func merges(name string) bool {
 	switch name {
 	case lockFile, RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, scorefile.Part(ScoresFile), ManifestFile, SignatureFile:

@@ -308,8 +308,8 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Shard 2/6 lacks the examples 2, 14 and 20, but has example 8. So the missing examples do not form complete
-	// shards.
+	// Shard 2/6 consists of the examples with the numbers 2, 8, 14 and 20. Shard 0/4 contains two of them, 8 and 20. So
+	// the missing examples do not form complete shards.
 	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
 		t.Errorf("the gap is %+v", gap)
 	}

@@ -24,7 +24,7 @@ type Noise struct {
 	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
 	// Quantised means that the data do not lie on a lattice. The classifier clamps each value to [Low, High] and rounds
-	// it to the lattice of the Step.
+	// it to the lattice whose step is Step.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
@@ -45,8 +45,8 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the run's certification target at alpha. Its level is alpha minus a correction, because the random
-// words of the noise have finite length.
+// Target returns the run's certification target at alpha. For noise on a lattice, the target's level is alpha minus a
+// correction, because the random words of the noise have finite length.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()

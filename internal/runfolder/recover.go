@@ -14,7 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// These keys are required in every line.
+// Every line of votes must have the keys in votesKeys. Every line of certificates must have the keys in
+// certificateKeys.
 var (
 	votesKeys       = []string{"index", "label", "n", "counts"}
 	certificateKeys = []string{"index", "label", "prediction", "correct", "radius", "margin", "method", "alpha", "sigma", "n", "sound"}
@@ -138,8 +139,9 @@ func (f *Folder) recover() error {
 	return damaged(f.open(found.ends))
 }
 
-// recoverScores counts the examples with unchanged scores, up to the first changed one and up to n. It opens the file
-// of scores for writing, unless the file is finished and intact.
+// recoverScores compares the scores of the first n examples with their checksums, in order, until it finds changed
+// scores. It returns the number of examples before this point. It opens the file of scores for writing, unless the file
+// is finished and intact.
 func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create

@@ -98,8 +98,8 @@ func (m Model) Paths() (first string, further []string) {
 }
 
 // outputs returns the kind of the outputs of the ensemble's models, if all models have the same kind. Otherwise it
-// returns OutputsAuto, so that rscert detects the kind of each model again. The kinds can differ only if the run
-// detected them in the same way.
+// returns OutputsAuto, so that rscert detects the kind of each model again. If the kinds differ, the run must have
+// detected them too, because the user can give only one kind for all models.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -184,7 +184,7 @@ type Data struct {
 	Format   string `json:"format"`
 	Shape    []int  `json:"shape"`
 	Examples int    `json:"examples"` // number of examples in the dataset
-	Selected int    `json:"selected"` // number of examples in the run, after skip, max, select and shard
+	Selected int    `json:"selected"` // number of examples in the run or, for a shard, in the shard
 	// Shards lists the merged shards if other shards are missing. Only the examples of the listed shards are present.
 	Shards []spec.Shard `json:"shards,omitempty"`
 
@@ -226,7 +226,7 @@ type Runtime struct {
 	// input a call". Older versions, which did not prove this independence, did not write the field. The outputs of
 	// their runs may depend on the batch.
 	Independence string `json:"independence,omitempty"`
-	// GPUs are the names of the GPUs, in the order of Device's indices.
+	// GPUs are the names of the GPUs, in the same order as the indices in the field Device.
 	GPUs []string `json:"gpus,omitempty"`
 	// Resumed lists the changes to other kinds of GPUs and to other libraries of the same version of ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
@@ -276,8 +276,8 @@ func (r Runtime) Libraries() (all []string) {
 	return all
 }
 
-// otherLibrary returns r.LibrarySHA256 if the SHA-256 of the library of 'other' is known and different. Otherwise it
-// returns "". Callers pass runtimes with the same version of ONNX Runtime.
+// otherLibrary returns r.LibrarySHA256 if other.LibrarySHA256 is known and different. Otherwise it returns "". Callers
+// pass runtimes with the same version of ONNX Runtime.
 func (r Runtime) otherLibrary(other Runtime) string {
 	if other.LibrarySHA256 == "" || r.LibrarySHA256 == other.LibrarySHA256 {
 		return ""
@@ -408,7 +408,8 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions returns the positions in the dataset of all examples that the finished run has, in ascending order.
+// The method 'positions' lists the run's examples by their positions in the dataset, in ascending order. It includes
+// examples that are not sampled yet, but omits examples that a merge lacks.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {

@@ -34,7 +34,7 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // for each file of lines, by name: its state before it was checked
+	files     map[string]fs.FileInfo // by file name; read before the lines of the file were checked
 }
 
 // turn locates an example of the merged run. The field 'index' is the example's index in the dataset. The field 'part'
@@ -87,8 +87,8 @@ func joinShards(shards []spec.Shard) string {
 
 // OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. The runs
 // may differ only in their shard. The folders are locked against other processes until Close. If there are more than
-// openAtOnce folders, OpenShards locks only the first openAtOnce of them. Merge notices if another process writes to
-// the other folders.
+// openAtOnce folders, only the first openAtOnce of them stay locked. If another process writes to one of the unlocked
+// folders, Merge notices it.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -241,7 +241,7 @@ func (p *shardFolder) check() error {
 	return nil
 }
 
-// arrange orders the examples of all parts.
+// arrange sorts the examples of all parts by index. It returns an error if two parts have the same example.
 func (s *Shards) arrange() error {
 	for i, p := range s.parts {
 		for _, index := range p.positions {
@@ -263,7 +263,8 @@ func (s *Shards) arrange() error {
 		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out")
 }
 
-// shards lists the shards in the folder p: one shard or, if p is the result of an incomplete merge, several shards.
+// The method 'shards' lists the shards in the folder p. There are several only if p is the result of an incomplete
+// merge.
 func (p shardFolder) shards() []spec.Shard {
 	if len(p.run.Data.Shards) > 0 {
 		return p.run.Data.Shards
