@@ -353,8 +353,7 @@ func TestSignedComment(t *testing.T) {
 	}
 }
 
-// Merge must sign the merged run with the key given to SignWith, before the folder gets its name. It must not copy the
-// signatures of the shards.
+// Merge must sign the merged run with the key that SignWith received. It must not copy the signatures of the shards.
 func TestSignedMerge(t *testing.T) {
 	key, public := keys(t)
 	shardKey, _ := keys(t)

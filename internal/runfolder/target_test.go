@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run with noise on a lattice. Because random words have a finite length, rscert reduces alpha by a
-// factor that depends on Noise.Eta. The Eta of this run is so large that the tests can see the reduction.
+// The function 'drawn' returns a run with noise on a lattice. Because random words have a finite length, rscert reduces
+// alpha by a factor that depends on Noise.Eta. The Eta of this run is so large that the tests can see the reduction.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -64,7 +64,8 @@ func TestTargetIsDeflated(t *testing.T) {
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// For noise in floats, the loss of alpha is unknown. So the certificate must state the arithmetic "idealised".
+	// If the run does not record noise on a lattice, the necessary reduction of alpha is unknown. So the certificate
+	// must state the arithmetic "idealised".
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -92,8 +93,8 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-// boundsContent returns the contents of a bounds.csv with these rows. The offsets assume that the header and each row
-// have ten bytes.
+// boundsContent returns the contents of a bounds.csv with these rows. The field 'ends' holds the offsets after the rows
+// for the case that the header and each row have ten bytes.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{header: header}
 	for _, row := range rows {
@@ -236,7 +237,7 @@ func TestTornLines(t *testing.T) {
 }
 
 // The field 'tail' of the damage must be true if no intact line follows the damage. It must also be true if the damaged
-// line has zeros, which a power cut can leave anywhere in a file. The reader must not read lines after zeros.
+// line has zero bytes, which a power cut can leave anywhere in a file. The reader must not read lines after zero bytes.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})
@@ -409,8 +410,8 @@ func TestCheckKeys(t *testing.T) {
 	}
 }
 
-// Sampled must accept the user's alpha if it is at least the run's alpha, and the user's number of examples if it is at
-// least the run's number.
+// The method 'Sampled' must accept the user's alpha if it is at least the run's alpha. It must accept the user's number
+// of examples if this number is at least the run's number.
 func TestSampled(t *testing.T) {
 	some := func(x float64) *float64 { return &x }
 	run, elsewhere := Bounds{Alpha: 0.01, Examples: 100}, Bounds{}
@@ -435,8 +436,9 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// The target for certifying again must have the conditions of the run. If the user gives a condition, it must replace
-// the condition of the run. If the run's noise is on a lattice, the target's level must follow from the given alpha.
+// When the samples of a run are certified again, the target must have the conditions of the run. If the user gives a
+// condition, it must replace the condition of the run. If the run's noise is on a lattice, the target's level must
+// follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -741,7 +743,7 @@ func TestConditionsOfScores(t *testing.T) {
 		if diff := r.Differences(device); (len(diff) == 1) != scores || scores && diff[0] != (Difference{"--noise-on", "host", "device", OfComputation}) {
 			t.Errorf("scores %v: %v", scores, diff)
 		}
-		if diff := r.Differences(call); len(diff) != 0 { // shards may differ in Call: no example is in two shards
+		if diff := r.Differences(call); len(diff) != 0 { // shards may differ in Call: each example is in only one shard
 			t.Errorf("scores %v: %v", scores, diff)
 		}
 		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // runs of older versions lack these values
@@ -751,7 +753,7 @@ func TestConditionsOfScores(t *testing.T) {
 	}
 }
 
-// Create and Resume must refuse a run that Read would refuse in a run.json.
+// Create and Resume must refuse every Run whose run.json Read would refuse.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },
@@ -780,7 +782,7 @@ func TestCreateValidates(t *testing.T) {
 }
 
 // Space must give a range for values that are clamped, and for the bytes of an image. It must give no range for the
-// values of a table, even if the table holds only bytes k/255.
+// values of a table, even if each value is k/255 for an integer k, as in an image.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

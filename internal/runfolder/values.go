@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// A decoder normally returns the memory that a value takes. It returns noValue if the line contains no value.
+// noValue means that a line contains no value. A decoder returns it in place of the number of bytes that a value takes.
 const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
@@ -86,8 +86,8 @@ func (r *valueReader[T]) next() (v T, ok bool, err error) {
 	return v, false, nil
 }
 
-// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zeros,
-// endDamaged omits this search, because only a power cut leaves zeros.
+// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zero
+// bytes, endDamaged omits this search, because only a power cut leaves zero bytes.
 func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	r.ended = true
 	r.damage = &damage{line: first.number, err: cause, tail: true}
@@ -108,7 +108,7 @@ func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	}
 }
 
-// measure records the first intact line that has blanks at its ends, or a blank line before it.
+// measure records the number of the first intact line that begins or ends with blanks, or that follows a blank line.
 func (r *valueReader[T]) measure(l line, intact bool) {
 	if written := int64(len(bytes.TrimSpace(l.text))) + 1; r.padded == 0 && intact && l.end != r.last+written {
 		r.padded = l.number
@@ -116,9 +116,9 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 	r.last = l.end
 }
 
-// asWritten returns an error if there are blank lines, or blanks at the ends of a line. rscert writes neither, and
-// readers skip both. A resumed run must refuse them, because it does not rewrite lines, and must end with the same
-// bytes as an uninterrupted run.
+// asWritten returns an error if the file has blank lines, or lines that begin or end with blanks. rscert writes no such
+// lines or blanks, and readers skip them. A resumed run must refuse such a file: it does not rewrite lines, but in the
+// end its files must have the same bytes as the files of an uninterrupted run.
 func (r *valueReader[T]) asWritten() error {
 	if r.padded == 0 {
 		return nil

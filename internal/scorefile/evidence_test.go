@@ -332,7 +332,7 @@ func lying(t *testing.T, method uint16, header string, packed, size uint64) stri
 	return closed(t, z, &b)
 }
 
-// A small file that claims a huge size takes no memory.
+// The reader must refuse a small file that claims a huge size, without allocating much memory.
 func TestHostile(t *testing.T) {
 	array := func(shape string) string {
 		return npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': ("+shape+"), }", "")
@@ -411,7 +411,7 @@ func FuzzDamaged(f *testing.F) {
 		}
 		for i, e := range got {
 			if i%2 == 1 {
-				e.scores0 = want[i].scores0 // readDigests does not read the selection samples of such an example
+				e.scores0 = want[i].scores0 // for an odd i, readDigests does not read the selection samples
 			}
 			if i >= len(want) || !same([]example{e}, want[i:i+1]) {
 				t.Errorf("example %d reads as %v", i, e)

@@ -160,7 +160,7 @@ func directory(members []member, crcs []uint32, at int64) []byte {
 	b = le.AppendUint64(b, n)
 	b = le.AppendUint64(b, uint64(size))
 	b = le.AppendUint64(b, uint64(at))
-	b = le.AppendUint32(b, 0x07064b50) // locator of that record
+	b = le.AppendUint32(b, 0x07064b50) // zip64 end of central directory locator
 	b = le.AppendUint32(b, 0)
 	b = le.AppendUint64(b, uint64(at)+uint64(size))
 	b = le.AppendUint32(b, 1)

@@ -43,7 +43,7 @@ func Part(name string) string { return name + partSuffix }
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. Before Create returns, it syncs
-// the file and its folder. So if a file that the run makes later survives a power cut, the part file survives, too.
+// the file and its folder. So the part file survives any power cut after Create has returned.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -192,9 +192,9 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest returns a CRC-32C over four numbers as eight hexadecimal digits. The first two numbers are the index and the
+// Digest returns eight hexadecimal digits: the CRC-32C of four numbers. The first two numbers are the index and the
 // label of the i-th example, as int64. The other two are the CRC-32C of its scores in the array 'scores0' and the
-// CRC-32C of its scores in the array 'scores', as uint32. All numbers are little-endian, as in the file.
+// CRC-32C of its scores in the array 'scores', as uint32. All four numbers are little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if err := w.check(i); err != nil {
 		return "", err

@@ -49,7 +49,7 @@ func Make(parent, prefix string) (*Folder, error) {
 		case errors.Is(err, fs.ErrNotExist), err == nil && (!got || !names(lock)):
 			continue // another process locked the folder first, to remove it
 		case err != nil:
-			lock = nil // without locks in the file system, only Remove removes the folder
+			lock = nil // the file system has no locks, so no later call of Make removes the folder
 		}
 		return &Folder{path, lock}, nil
 	}

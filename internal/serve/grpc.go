@@ -197,7 +197,7 @@ func (c *clock) stop() {
 	c.end(nil)
 }
 
-// A clock that ends a context gives errSlow as the cause.
+// If a clock has ended a context, context.Cause returns errSlow for this context.
 var errSlow = errors.New("the client took too long")
 
 // timedContext is a context with a clock. Its method Err returns DeadlineExceeded if the clock has ended the context.

@@ -78,14 +78,14 @@ func floats(n int64, first ...float32) *oip.ModelInferRequest {
 	}
 }
 
-// typed returns a call with one input in typed contents.
+// The function 'typed' returns a call with one input in typed contents.
 func typed(datatype string, c *oip.InferTensorContents) *oip.ModelInferRequest {
 	r := floats(1)
 	r.RawInputContents, r.Inputs[0].Contents, r.Inputs[0].Datatype = nil, c, datatype
 	return r
 }
 
-// certifying returns a call that asks for certificates.
+// The function 'certifying' makes r a call that asks for certificates, and returns r.
 func certifying(r *oip.ModelInferRequest, value *oip.InferParameter) *oip.ModelInferRequest {
 	r.Parameters = map[string]*oip.InferParameter{"certify": value}
 	return r

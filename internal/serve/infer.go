@@ -26,8 +26,8 @@ type inferRequest struct {
 	} `json:"outputs"`
 }
 
-// binaryOutputs says which outputs a response holds in binary form. The key "" stands for the outputs that the request
-// does not name.
+// binaryOutputs says which outputs a response holds in binary form. The key "" stands for all outputs that have no key
+// of their own.
 type binaryOutputs map[string]bool
 
 func (b binaryOutputs) has(name string) bool {

@@ -276,7 +276,7 @@ func TestBodies(t *testing.T) {
 	if status := ask(""); status != 200 {
 		t.Errorf("status %d, want 200", status)
 	}
-	for !s.bodies.TryAcquire(allBodies) { // the context of the request ends soon after its answer
+	for !s.bodies.TryAcquire(allBodies) { // the server frees the body's memory a little after the answer
 		time.Sleep(time.Millisecond)
 	}
 	s.bodies.Release(allBodies)

@@ -105,8 +105,8 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// allBodies is the maximum number of bytes of the bodies of all running requests together. If two bodies of the maximum
-// size have more bytes, the maximum is the size of these two bodies.
+// allBodies is the maximum number of bytes of the bodies of all running requests together. If 2·Config.MaxBody is
+// greater, newServer uses 2·Config.MaxBody instead.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {

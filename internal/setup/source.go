@@ -50,7 +50,7 @@ func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) 
 type packages struct {
 	wheel string // name of the project on PyPI
 	npm   string // "" if not on npm
-	// release holds, for each platform, the name of the archive on GitHub without ".tgz".
+	// release holds, for each platform, the part of the GitHub archive's name that precedes the version.
 	release map[string]string
 }
 
@@ -68,11 +68,12 @@ func (f fetcher) packages() packages {
 		"linux-amd64": "onnxruntime-linux-x64-", "linux-arm64": "onnxruntime-linux-aarch64-", "darwin-arm64": "onnxruntime-osx-arm64-"}}
 }
 
-// wheelTags maps platforms to their names in wheels. A package has one wheel for each Python version, but all these
-// wheels hold the same libraries.
+// wheelTags maps each platform to its tag in the file names of wheels.
 var wheelTags = map[string]string{
 	"linux-amd64": "manylinux_2_28_x86_64", "linux-arm64": "manylinux_2_28_aarch64", "darwin-arm64": "macosx_14_0_arm64"}
 
+// pythonTag is the Python version of the wheel that rscert fetches. A package has one wheel for each Python version,
+// but all these wheels hold the same libraries.
 const pythonTag = "3.12"
 
 // wheelFile returns the file name of the wheel.

@@ -115,8 +115,8 @@ func (u *unpacking) tar(file io.Reader) error {
 	}
 }
 
-// name returns the file name under which a member of the archive would be extracted, or "" if no file of this name is
-// wanted. A package may hold the libraries of several platforms under one name, but with different hashes.
+// name returns the wanted file name that fits the name of a member of the archive, or "" if none fits. Several members
+// may have the same name, for example the libraries for several platforms. So the caller must check the hash.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
 	if _, ok := u.want[base]; ok {

@@ -57,7 +57,7 @@ func decrypt(path string, text []byte, password func() (string, error)) (key min
 		return key, fmt.Errorf("%s: %w", path, err)
 	}
 	key, err = minisign.DecryptKey(given, text)
-	debug.FreeOSMemory() // otherwise the following run would begin with 1 GiB in use
+	debug.FreeOSMemory() // gives the 1 GiB that decryption used back to the system
 	if err != nil {
 		return key, fmt.Errorf("%s: the password is wrong, or the key is damaged", path)
 	}

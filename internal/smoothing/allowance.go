@@ -13,9 +13,9 @@ type reading interface {
 }
 
 // Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ for any two inputs x and x′ with real values. Here q is
-// the clamping and rounding of a Quantiser with step g. The quantiser moves each value of each of the two inputs by at
-// most g/2. So for D values the bound is g√D in L2 and g·D in L1. The bound also covers the rounding of the numbers in
-// a file to float32.
+// the clamping and rounding of a Quantiser with step g. Clamping never increases the distance between x and x′.
+// Rounding moves each value of each of the two inputs by at most g/2. So for D values the bound is g√D in L2 and g·D in
+// L1. The bound also covers the error that arises when the numbers of a file are read and rounded to float32.
 func Allowance(norm law.Norm, step float64, dimensions int, read reading) float64 {
 	sum := 0.
 	for range dimensions {

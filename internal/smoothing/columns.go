@@ -27,9 +27,9 @@ type Column struct {
 }
 
 // ColumnStep returns the step of a quantised column: the argument 'scale' divided by law.Ratios.Greatest, rounded up.
-// The noise that rscert draws has the scale Greatest·step, which is at least the argument 'scale'. So a certificate
-// computed with the argument 'scale' holds for this noise, too. For all quantised columns, the scale of the noise is
-// Greatest steps. So these columns share one table.
+// The noise that rscert draws has the scale law.Ratios.Greatest·step, which is at least the argument 'scale'. So a
+// certificate computed with the argument 'scale' holds for this noise, too. The quotient of the scale and the step is
+// the same for all quantised columns, so these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -42,8 +42,8 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	return NewLawTable(l, scale, step)
 }
 
-// ColumnTables holds the tables for noise in which each column has its own scale. No two tables are equal. The tables
-// are sorted by the first column that uses each of them.
+// ColumnTables holds the tables for noise in which each column has its own scale. No two tables are equal. The order
+// of the tables is the order in which the columns first use them.
 type ColumnTables []*Table
 
 // add returns the table of a column's noise. It appends the table to t, unless t already has a table of the same
@@ -284,6 +284,6 @@ func (in ColumnInput) Perturb(dst []float32, s Stream, sample int64) {
 		} else {
 			dst[d] = c.value(int(in.points[d]) + c.first + int(draw(c.entries, squares64(y, z))))
 		}
-		y = z // the y of the next coordinate
+		y = z // the z of one coordinate is the y of the next coordinate
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// keyed is an experiment of the type 'observed' with its own seed and n0. When it ends, it sends its index on a
-// channel.
+// The type 'keyed' is an experiment of the type 'observed' with its own seed and n0. When it ends, it sends its index
+// on a channel.
 type keyed struct {
 	observed
 	seed uint64
@@ -74,7 +74,7 @@ func TestEagerOvertakes(t *testing.T) {
 	var drawn atomic.Int64
 	short := newKeyed(1, 2, 0, done, 15)
 	s := Sampler{Classifier: &linear{batch: 16}, Workers: 1, Eager: true, Progress: func(n int64) {
-		if drawn.Add(n) > 3000 && short != nil { // only one worker calls Progress
+		if drawn.Add(n) > 3000 && short != nil { // the sampler has one worker, so calls of Progress do not overlap
 			arrive <- short
 			short = nil
 		}

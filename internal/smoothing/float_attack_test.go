@@ -39,7 +39,7 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
-// placed returns the LatticeInput of an example that has the given integers and one channel.
+// The function 'placed' returns the LatticeInput of an example that has the given integers and only one channel.
 func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	t.Helper()
 	input, err := n.Input(integers, func(int) int { return 0 })

@@ -17,7 +17,7 @@ import (
 // sample.
 type lane struct {
 	classifier Classifier
-	sizes      []Classifier    // the classifier for each batch size, ascending; the last element is 'classifier'
+	sizes      []Classifier    // classifiers by ascending batch size; the last element is the field 'classifier'
 	batch      int             // size of the largest batches
 	ctx        context.Context // cancelled when the run ends or the device fails
 	stop       context.CancelFunc
@@ -123,7 +123,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 }
 
 // blame records that all examples of the batch failed on the lane. It returns the indices of the examples that have
-// already failed on another lane. If there are such examples, one of them caused the failure, not the device.
+// already failed on another lane. If it returns any index, one of these examples caused the failure, not the device.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {
