@@ -17,7 +17,7 @@ type makingDevice struct {
 	*device
 	noise *LatticeNoise
 	draws Draws
-	noisy atomic.Int64 // counts batches
+	noisy atomic.Int64 // number of calls of RunNoisy
 }
 
 func (d *makingDevice) Noise() *LatticeNoise { return d.noise }
@@ -31,7 +31,8 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 		}
 	}
 	if err := d.Run(ctx, in, out); err != nil {
-		// A real device may leave any votes after a failed call. This device leaves wrong votes.
+		// After a failed call on a real device, the slice 'votes' may hold arbitrary numbers. This device writes wrong
+		// votes into it.
 		for i := range votes {
 			votes[i] = 2
 		}
@@ -46,7 +47,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// A blindExperiment wraps a restartable. It is not an Observer, so it receives no outputs.
+// A blindExperiment wraps a restartable. A blindExperiment is not an Observer, so it receives no outputs.
 type blindExperiment struct{ r *restartable }
 
 func (b blindExperiment) Input() (int, Input)         { return b.r.Input() }
@@ -80,7 +81,8 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		s := Sampler{Seed: 8, N0: 11, Workers: 3} // no Compare, because the host makes the inputs of comparisons
+		// Compare is nil, because a comparison would run batches whose noise the host makes.
+		s := Sampler{Seed: 8, N0: 11, Workers: 3}
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {
 			var c Classifier = d

@@ -20,7 +20,8 @@ type device struct {
 	bad  func(x float32) bool
 }
 
-// This mask selects the bits of an output that hold the mark. No vote depends on these bits.
+// The constant 'marks' covers the last three bits of an output, which hold the device's mark. No vote depends on these
+// bits.
 const marks = 7
 
 var errDevice = errors.New("the device fails")
@@ -67,8 +68,8 @@ func (s Sampler) onDevices(devices []*device) Sampler {
 	return s
 }
 
-// A restartable is an experiment that can start again. The restarted experiment replaces the old experiment in the
-// order of all experiments.
+// A restartable is an experiment that can start again. A new experiment then takes its place in the list of
+// experiments.
 type restartable struct {
 	*observed
 	slot   **restartable
@@ -219,7 +220,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 		want   string
 		lost   int // maximum number of devices that fail before the run ends
 	}{
-		// All devices fail on example 5, because only its input has a value above 500. The index of this example is 15.
+		// Only the input of es[5] has a value above 500, so all devices fail on this example. Its index is 15.
 		{"an input that no device takes", func(devices []*device) { everywhere(devices, func(x float32) bool { return x > 500 }) }, false,
 			"15: the device fails", 1},
 		{"all devices", func(devices []*device) { everywhere(devices, func(float32) bool { return true }) }, false, "the device fails", 3},
@@ -281,8 +282,8 @@ func (d jointFailure) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// TestAllFailAtOnce makes all devices fail at the same time, each with another example. The run must end with the
-// error, although each example has failed on only one device.
+// TestAllFailAtOnce makes all devices fail at the same time, while each device runs a different example. The run must
+// end with an error of a device, although each example has failed on only one device.
 func TestAllFailAtOnce(t *testing.T) {
 	for range 20 {
 		var log []string
@@ -365,7 +366,8 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing: 5 + 10 samples and the clean input are 16
+	// An example is complete when 16 results are counted: 5 + 10 samples and the clean input.
+	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing
 	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)
@@ -398,8 +400,8 @@ func TestRedo(t *testing.T) {
 	}
 	check("more is asked for", 0, 1)
 
-	// The sampler stopped the following batch because its device had failed. The sampler must not conclude that the
-	// examples of this batch made the device fail.
+	// In the following case, a device fails, and the sampler therefore stops another batch of this device. The sampler
+	// must not conclude that the examples of the stopped batch made the device fail.
 	c.active[2].failed = failed
 	other.err = errDevice
 	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}

@@ -109,8 +109,9 @@ var errOffRange = errors.New("outside the range of the data")
 // LatticeInput is an example on the lattice.
 type LatticeInput struct {
 	noise *LatticeNoise
-	// places [D] holds the positions of the coordinates in noise.values. Without noise, coordinate d has the value
-	// noise.values[places[d] − table.First].
+	// places [D] holds an index into noise.values for each coordinate. If the table draws the label k, coordinate d has
+	// the value noise.values[places[d] + k]. The integer 0 has the label −table.First, so without noise coordinate d
+	// has the value noise.values[places[d] − table.First].
 	places []int32
 }
 

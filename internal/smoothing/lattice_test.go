@@ -22,7 +22,7 @@ func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *
 	return lawNoise(t, law.Gaussian, l, sigma, mean, std)
 }
 
-// lawNoise does the same as latticeNoise, for any law.
+// lawNoise returns lattice noise with the given law and scale.
 func lawNoise(t testing.TB, of law.Additive, l Lattice, scale float64, mean, std []float64) *LatticeNoise {
 	t.Helper()
 	table, err := NewLawTable(of, scale, l.Step)

@@ -122,8 +122,8 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// The variable 'half' is a bound on the error of the final rounding. So the error before this rounding is
-			// at least e − half.
+			// Here e is the whole error, and 'half' is a bound on the error of the final rounding. So the error before
+			// this rounding is at least e − half.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}

@@ -100,7 +100,8 @@ type Draws struct {
 	Values []float32 // the model's input for each lattice point, channel by channel
 }
 
-// Draws returns the noise's tables for devices. It returns an error if Rows cannot use the table.
+// Draws returns the noise's tables for devices. It returns an error if it finds no word that draws the integer 0, which
+// Rows.Clean needs. It also returns an error if an entry of Next would exceed 64 bits.
 func (n *LatticeNoise) Draws() (d Draws, err error) {
 	t := n.table
 	if _, ok := t.findZero(); !ok {

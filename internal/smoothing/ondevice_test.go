@@ -20,8 +20,8 @@ type gadget struct {
 	linear
 	noise  *LatticeNoise
 	draws  Draws
-	noisy  atomic.Int64                           // number of batches
-	scored atomic.Int64                           // number of batches with outputs
+	noisy  atomic.Int64                           // number of calls of RunNoisy
+	scored atomic.Int64                           // number of those calls that asked for outputs
 	spoil  func(votes []int32, outputs []float32) // changes results, unless it is nil
 	rows   func(*Rows)                            // receives the rows, unless it is nil
 }

@@ -10,12 +10,12 @@ import (
 )
 
 // rscert reruns some samples and compares the outputs, to check that the model's outputs do not depend on the other
-// inputs of a batch. The seed chooses these samples, on average one of every 'comparedSamples' samples. It also chooses
-// the first sample of some examples, on average of one of every 'comparedExamples' examples. Sampler.Compare adds the
-// first samples of further examples. With b inputs per call, a comparison takes two calls, that is 2·b inputs. With n
-// samples per example, the share of comparisons in the model's work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is
-// 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024, the largest b that rscert chooses by itself, the share
-// is 0.94 % if n = 10,000.
+// inputs of a batch. The seed chooses these samples. On average, it chooses one of every 'comparedSamples' samples. In
+// addition, it chooses on average one of every 'comparedExamples' examples, and rscert reruns the first sample of each
+// chosen example. Sampler.Compare can choose further examples, whose first samples are also rerun. With b inputs per
+// call, a comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the
+// model's work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b =
+// 1,024, the largest b that rscert chooses by itself, the share is 0.94 % if n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
@@ -65,7 +65,7 @@ type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	What    string // what was changed before the output differed; see the constants below
+	What    string // difference between the two runs of the input; see the constants below
 	result  string // "output" or "vote"
 	change  string // old and new result
 }
@@ -75,7 +75,8 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// These are the values of What. Each value names a change that may have changed the output.
+// These are the values of What. Each value names a difference between two runs of the same input. This difference may
+// be the reason why the outputs differ.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"

@@ -184,9 +184,10 @@ func TestComparedCounts(t *testing.T) {
 	}
 }
 
-// TestComparedShare checks that one of every 'comparedSamples' samples is compared, and the first sample of one of
-// every 'comparedExamples' examples. The tolerance is five standard deviations. The test also checks that comparisons
-// take at most 1 % of the calls for 10,000 samples per example, and at most 2 % for 1,000 samples.
+// TestComparedShare checks how many samples are compared. On average, one of every 'comparedSamples' samples must be
+// compared. In addition, the first sample must be compared in one of every 'comparedExamples' examples. The tolerance
+// is five standard deviations. The test also checks that comparisons take at most 1 % of the calls for 10,000 samples
+// per example, and at most 2 % for 1,000 samples.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}

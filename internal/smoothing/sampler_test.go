@@ -269,7 +269,7 @@ func TestSamplerErrors(t *testing.T) {
 type failing struct {
 	recorded
 	call string
-	from int64 // the method Goal fails if at least this number of votes are counted
+	from int64 // smallest number of estimation samples at which Goal fails, if 'call' is "goal"
 }
 
 var errExperiment = errors.New("the experiment fails")

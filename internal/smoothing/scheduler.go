@@ -78,13 +78,14 @@ type scheduler struct {
 	mu        sync.Mutex
 	changed   *sync.Cond // signals that an example arrived, a result was recorded or ctx ended
 	exhausted bool       // there are no more arrivals
-	active    []*active  // in order of arrival
+	active    []*active  // in order of arrival; if the sampler is eager, see takeTurns
 	undecided []*active  // examples whose goal is reached and whose decision is pending
 }
 
 // The constant 'loaded' is the maximum number of loaded examples that wait for the workers. For an eager sampler, the
-// maximum is 'loadedEager'. An eager sampler accepts new examples only between batches. To fill a large batch, it must
-// then find the loaded examples of all requests that have arrived.
+// maximum is 'loadedEager'. An eager sampler accepts new examples only between batches. While a batch runs, many
+// requests may arrive. Their examples must all be loaded when the batch ends, so that they can fill a large batch
+// together.
 const (
 	loaded      = 2
 	loadedEager = 256
@@ -289,8 +290,8 @@ func (c *scheduler) compose(l *lane) *task {
 }
 
 // room returns the size of a lane's next batch. The argument 'waiting' is the number of samples that wait. An eager
-// sampler divides the samples among the workers. It chooses the largest batch that a worker's share fills, or else the
-// smallest batch.
+// sampler divides the samples among the workers. It returns the largest batch size that a worker's share fills. If the
+// share fills no batch, it returns the smallest batch size.
 func (c *scheduler) room(l *lane, waiting int) int {
 	if !c.sampler.Eager {
 		return l.batch
@@ -335,8 +336,9 @@ func (c *scheduler) takeTurns(batch []segment) {
 	c.active = slices.Concat(waiting, behind)
 }
 
-// available returns the number of samples that the lane can draw now. It stops counting once there are enough samples
-// to give every worker one batch.
+// available returns the number of samples that the lane can draw now. If the sampler is eager, available counts each
+// example's samples only up to the smallest batch size. It stops counting once there are enough samples to give every
+// worker one batch.
 func (c *scheduler) available(l *lane) (n int) {
 	enough := l.batch * max(l.workers, 1)
 	each := enough
@@ -364,7 +366,7 @@ func (a *active) left() int64 {
 	return samples
 }
 
-// account records a worker's result and emits the finished experiments in order.
+// account records a worker's result and calls emit.
 func (c *scheduler) account(ctx context.Context, o outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

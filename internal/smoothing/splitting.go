@@ -20,8 +20,8 @@ import (
 //	k_d = i_d − ((i_d − t − v_d) mod W) + ⌊W/2⌋.
 //
 // Here k_d − ⌊W/2⌋ is the largest integer that is at most i_d and congruent to t + v_d modulo W. If i_d moves by s
-// steps, k_d changes in min(s, W) of the W evaluations. In these evaluations, i_d reaches or leaves an integer that is
-// congruent to t + v_d.
+// steps, k_d changes in min(s, W) of the W evaluations. Let a be the smaller and b the larger of the two values of i_d.
+// Then k_d changes in evaluation t if and only if one of the integers a+1, …, b is congruent to t + v_d.
 //
 // The certificates hold for all offsets. The seed determines the offsets, so that a run can be repeated.
 type Splits struct {
@@ -29,7 +29,7 @@ type Splits struct {
 	offsets []int32
 }
 
-// splitsExample is the example whose stream gives the offsets. No real example has this index.
+// splitsExample is an index that no example has. The stream for this index gives the offsets.
 const splitsExample = 1<<56 - 1
 
 // NewSplits returns the offsets for W evaluations of examples with d values: v_d = ⌊w_d·W/2⁶⁴⌋. The words w_d are the

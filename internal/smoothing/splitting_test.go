@@ -84,7 +84,8 @@ func TestSplitInputIsTheDefinition(t *testing.T) {
 	}
 }
 
-// Over all evaluations, each coordinate must take W consecutive lattice values, which are the values of uniform noise.
+// In the W evaluations, each coordinate must take W consecutive lattice values, each of them once. So a random
+// evaluation gives the coordinate uniform noise.
 func TestSplitInputHasTheLawOfUniformNoise(t *testing.T) {
 	const w = 10
 	noise, err := NewSplitNoise(Lattice{big.NewRat(1, 1), 0, 5}, NewSplits(3, w, 4), []float64{0}, []float64{1})

@@ -55,7 +55,7 @@ const etaPlaces = 92
 //
 // where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The sum exceeds 1 by at most one
 // unit of 2⁻⁶⁴ per integer. NewTable subtracts this excess from the largest mass. Integers without mass must be at the
-// ends of the range. The name is a part of what Digest hashes, so different distributions have different digests.
+// ends of the range. Digest also hashes the name, so two distributions with different names have different digests.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {

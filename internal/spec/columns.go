@@ -43,13 +43,13 @@ type Scales struct {
 	Channels []float64 // scales of the colour channels
 	Kind     ScaleKind // if given, a column's scale is Sigma times the column's standard deviation in Data
 	Data     string    // path of the data set from which Kind computes the scales
-	Noisy    []string  // columns of whole numbers that get noise; by default, columns of whole numbers get none
+	Noisy    []string  // columns that get noise although they hold whole numbers; by default, such columns get none
 }
 
 // Given reports whether the user asked for a scale for each column.
 func (s Scales) Given() bool { return s.File != "" || len(s.Channels) > 0 || s.Kind != "" }
 
-// validateScales does the part of Validate that concerns the scales of the columns.
+// validateScales checks the parameters of the columns' scales. It is a part of Validate.
 func (s Spec) validateScales() error {
 	c := s.Scales
 	switch {

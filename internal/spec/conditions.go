@@ -22,7 +22,7 @@ type Smoothing struct {
 // are the keys in run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
-	ScoresOutput string           `json:"scores-output"` // output with the scores; optional if only one can hold them
+	ScoresOutput string           `json:"scores-output"` // output with the scores; optional if only one output fits
 	Precision    onnx.Precision   `json:"precision"`
 	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // for CUDA only
 	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // for CUDA only
@@ -63,7 +63,7 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// turns applies Skip, Max, Select and Shard to a list with the given number of examples.
+// turns returns the positions that Skip, Max, Select and Shard select in a list with the given number of examples.
 func (c Conditions) turns(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
 		return nil // run folders of the first format may lack these values
@@ -84,11 +84,11 @@ func (c Conditions) turns(examples int) []int {
 	return positions
 }
 
-// spread selects 'turns' of the candidates. It returns the index of the selected candidate number 'turn', counted from
-// 0. It divides the candidates into consecutive parts, one for each selected example. Part number 'turn' begins at
-// ⌊turn·candidates/turns⌋. A hash of 'turn' selects one candidate of this part, always the same one. Selection in equal
-// steps, without a hash, could follow a pattern in the order of the files and select, for example, the first image of
-// every class.
+// spread returns the index of one selected candidate. The argument 'turns' is the number of selected candidates, and
+// 'turn' is the number of this candidate among them, counted from 0. The function divides all candidates into
+// consecutive parts, one for each selected candidate. Part number 'turn' begins at ⌊turn·candidates/turns⌋. A hash of
+// 'turn' selects one candidate of this part, always the same one. Selection in equal steps, without a hash, could
+// follow a pattern in the order of the files and select, for example, the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

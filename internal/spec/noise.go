@@ -7,8 +7,8 @@ type NoiseKind string
 
 // These are the kinds of noise.
 const (
-	// Lattice draws integers and adds them to the data, which are integers times a step. Certificates then hold for
-	// exactly the numbers that the model received.
+	// Lattice adds random multiples of a step to the data, which are themselves multiples of this step. Certificates
+	// then hold for exactly the numbers that the model received.
 	Lattice NoiseKind = "lattice"
 	// Float adds the noise in floating point and rounds x + σε to float32, where ε is standard noise. It exists for
 	// comparison. Its certificates ignore this rounding.
@@ -34,7 +34,7 @@ func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarsh
 // does not affect the scores.
 type NoiseOn string
 
-// These are the choices of where noise is made.
+// These are the values of NoiseOn.
 const (
 	NoiseOnAuto   NoiseOn = "auto" // on a device with its own memory if possible, otherwise on the host
 	NoiseOnHost   NoiseOn = "host"
