@@ -15,7 +15,7 @@ type Selection uint8
 // These are the ways of selecting examples.
 const (
 	First  Selection = iota // the first examples
-	Spread                  // one example from each of Max consecutive parts; for datasets that are sorted by class
+	Spread                  // one example from each of Max consecutive parts of the dataset; suits data sorted by class
 )
 
 // Selections lists all selections.

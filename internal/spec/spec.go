@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Expected are the SHA-256s of the files of a recorded run, in hex. An empty digest allows any file.
+// Expected holds the SHA-256s, in hex, of the files that a recorded run used. An empty digest allows any file.
 type Expected struct {
 	Run                   string // path of the run, for messages
 	Model, Data, Denoiser string
@@ -57,7 +57,8 @@ type Spec struct {
 	// is nil, the data determine the lattice.
 	Lattice *RunLattice
 
-	// Scales says where the scales in SigmaColumns come from. The function experiment.Open fills in SigmaColumns.
+	// Scales says where the scales of the columns come from. The function experiment.Open writes them into the field
+	// SigmaColumns.
 	Scales Scales
 
 	// Requests replaces Data if the inputs arrive one by one. Requests needs the field Lattice, except for noise of the

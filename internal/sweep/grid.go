@@ -38,8 +38,8 @@ const maxPoints = 1000
 // maxName limits the length of a folder's name. File systems allow at least 255 bytes.
 const maxName = 200
 
-// NewGrid returns the grid of the axes, sorted by the names of the parameters. So the order of the flags on the command
-// line does not matter.
+// NewGrid returns the grid of the axes. It sorts the axes by the names of their parameters, so the order of the flags
+// on the command line does not matter.
 func NewGrid(axes ...Axis) (Grid, error) {
 	g := Grid(slices.Clone(axes))
 	slices.SortFunc(g, func(a, b Axis) int { return strings.Compare(string(a.Parameter), string(b.Parameter)) })
@@ -84,8 +84,9 @@ func Find(points []Point, name string) (int, bool) {
 }
 
 // shortNames returns a name for each value. These names can be parts of a folder's name. For the path of a model, the
-// name is the last part of the path without the extension .onnx. If two values would get the same name, every value
-// gets its full text instead. If two of the full texts are equal too, shortNames appends its index to each of them.
+// name is the last part of the path without the extension .onnx. If two of these names are equal or one is empty, every
+// name is the full text of its value instead. If two full texts are equal or one is empty, every name is the full text
+// followed by the index of the value.
 func shortNames(values []string) []string {
 	for _, name := range []func(string) string{lastPart, fullText} {
 		names := make([]string, len(values))
@@ -121,7 +122,8 @@ func plain(text string) string {
 	return strings.Trim(safe, "-")
 }
 
-// distinct reports whether no two names are equal. It ignores the case of letters, as some file systems do.
+// distinct reports whether no name is empty and no two names are equal. It ignores the case of letters, as some file
+// systems do.
 func distinct(names []string) bool {
 	seen := map[string]bool{}
 	for _, name := range names {

@@ -139,7 +139,8 @@ func (r Record) begin(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := checkEmpty(dir); err != nil { // again: a path like MISSING/../FOLDER is readable only now
+	// A path like MISSING/../FOLDER can be read only after MkdirAll has made MISSING, so begin checks the folder again.
+	if err := checkEmpty(dir); err != nil {
 		return err
 	}
 	text, err := r.text()
@@ -147,7 +148,7 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer func() { _ = os.Remove(temporary) }() // the folder keeps the same file under the name File
+	defer func() { _ = os.Remove(temporary) }() // after the link, File is a second name of the same file
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}

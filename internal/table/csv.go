@@ -105,7 +105,8 @@ func (r *csvRows) checkFields(n int) error {
 
 // addQuoted adds a line that contains quotes.
 func (r *csvRows) addQuoted(line []byte) error {
-	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // double: n also counts commas within quotes
+	// The limit is twice maxColumns, because n also counts the separators within quotes.
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns {
 		return r.checkFields(n)
 	}
 	fields, err := splitQuoted(line, r.comma)

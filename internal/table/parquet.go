@@ -60,8 +60,8 @@ func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v
 	}
 }
 
-// eachOf calls f with each value of a page. The argument 'row' is the number of the first row. eachOf returns the
-// number of the row after the last row.
+// eachOf calls f with each value of a page. The argument 'row' is the number of the first row of the page. eachOf
+// returns the number of the first row after the page.
 func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
 	defer parquet.Release(page)
 	values := page.Values()
@@ -146,7 +146,7 @@ func (r *reader) addColumns(ctx context.Context, file *Parquet) error {
 	return r.require("no column %q (columns: %s)", r.header)
 }
 
-// addLeaf reads the values of a column and counts them.
+// addLeaf reads the values of a column. It returns an error unless the column has one value for each row.
 func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parquet.Field) error {
 	name := quote.Name(c.name)
 	if !f.Leaf() || f.Repeated() {

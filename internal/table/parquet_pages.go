@@ -91,13 +91,14 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 	}
 }
 
-// mostHeader limits the bytes that pageHeader reads. It is larger than any page header with its statistics.
+// mostHeader is a size in bytes that no real page header exceeds, even with statistics. If pageHeader has read more
+// bytes than this and still finds no complete header, it gives up.
 const mostHeader = 1 << 20
 
-// mostUnpacked returns the largest size to which packed bytes can unpack. The factors follow from the formats. Snappy
-// copies 64 bytes with 3 bytes. LZ4 copies up to 255 bytes for each byte of a length field. Deflate copies 258 bytes
-// with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the
-// limit of Zstandard to it.
+// mostUnpacked returns the largest size, in bytes, to which a number of packed bytes can unpack. This size follows from
+// the format. In Snappy, 3 packed bytes can stand for 64 bytes. In LZ4, each byte of a length field can stand for 255
+// bytes. In Deflate, 2 bits can stand for 258 bytes. In Zstandard, 4 bytes can stand for 131,072 bytes. Brotli has no
+// limit, so mostUnpacked applies the limit of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	const start = 64 // 64 bytes more, because the first bytes cannot be copies of earlier bytes
 	switch codec {
@@ -137,7 +138,7 @@ func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.Compre
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	// In a data page of version 2, the repetition and definition levels before the values are not compressed. If the
-	// header has a dictionary, the library reads the page as a dictionary, whatever type the header states.
+	// field DictionaryPageHeader is set, the library reads the page as a dictionary, whatever Type says.
 	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
 		v2 := h.DataPageHeaderV2.V
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
@@ -162,7 +163,7 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	in := bufio.NewReader(packed)
 	var out io.Reader
 	switch codec {
-	case meta.Snappy: // the block begins with its unpacked length, and the library unpacks no more
+	case meta.Snappy: // the block begins with its unpacked length, and the library never exceeds this length
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
 	case meta.Lz4Raw: // for a damaged block, the library would grow its buffer for ever

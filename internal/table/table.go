@@ -35,14 +35,14 @@ type Options struct {
 	Match func(name string) bool
 	// Matrices lists the arrays of an npz archive that may be 2-D. Matrices has no effect on text.
 	Matrices []string
-	// KeepOthers also keeps all other columns, as text, for commands that copy a file (Table.Others). A CSV file cannot
-	// hold the lists and groups of a Parquet file, or arrays of several dimensions. So Read drops these columns, and
-	// also arrays of text.
+	// KeepOthers also keeps all other columns, as text. Commands that copy a file get them from Table.Others. A CSV
+	// file cannot hold the lists and groups of a Parquet file, or arrays of several dimensions. So Read drops these
+	// columns, and also arrays of text.
 	KeepOthers bool
 	// AllowNonFinite accepts NaN and ±Inf, which are errors otherwise.
 	AllowNonFinite bool
-	// Progress, if not nil, receives the number of bytes that were read from the file since its last call. For a
-	// compressed file, these are compressed bytes.
+	// Progress, if not nil, is called with the number of bytes that were read from the file since the previous call.
+	// For a compressed file, these are compressed bytes.
 	Progress func(bytes int64)
 	// Input is the input for the path "-". If it is nil, os.Stdin is used.
 	Input io.Reader
@@ -86,8 +86,10 @@ type Table struct {
 type column struct {
 	name string
 	Matrix
-	matrix bool     // wanted as a 2-D array, whatever the dimensions in the file
-	text   []string // a value that is not a number, or "" for a number; may end before Data, if only numbers follow
+	matrix bool // wanted as a 2-D array, whatever the dimensions in the file
+	// The slice 'text' holds, for each row, the value if it is not a number, and "" if it is a number. If the last rows
+	// hold numbers, the slice may be shorter than Data.
+	text []string
 }
 
 // Matrix is a 2-D array, row-major.

@@ -30,7 +30,7 @@ type request struct {
 	Loss     grad.Loss
 	Examples int
 
-	Run    string // gradient or forward
+	Run    string // "gradient" or "forward"
 	X      []float32
 	Labels []int64
 	Times  int

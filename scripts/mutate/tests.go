@@ -30,7 +30,7 @@ type test struct {
 	reached map[string]map[span]bool
 }
 
-// quick is the total time, in seconds, of the quickest tests, which run first against each mutant.
+// The quickest tests that reach a mutant run first. The constant 'quick' limits their total time, in seconds.
 const quick = 2
 
 // compile builds the test binary.
@@ -124,9 +124,9 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	return blocks, s.Err()
 }
 
-// reaches reports whether the test runs the changed code. Code in a function but outside of blocks, such as
-// a case of a switch, counts as reached if the function is reached. Code outside of functions counts as reached by
-// every test.
+// reaches reports whether the test runs the changed code. A change in a function can be outside of the blocks of the
+// coverage profile, for example in a case of a switch. It then counts as reached if the test reaches the function. A
+// change outside of functions counts as reached by every test.
 func (t test) reaches(m mutant) bool {
 	if m.function == (span{}) {
 		return true

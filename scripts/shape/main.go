@@ -33,13 +33,13 @@ const (
 type shape struct {
 	files, functions        []int // number of lines of each file and of each function
 	comments, code          int   // lines with only a comment; lines with code
-	allComments             int   // lines with a comment, including tests
+	allComments             int   // lines with a comment, in tests too
 	inverted, soMany, thats int   // how often the patterns below match in comments
 	examples                int
 	cyclomatic, cognitive   int // number of functions with a complexity above 15
 }
 
-// The patterns below match phrases of sentences that are hard to read.
+// The patterns below match phrases that often make a sentence hard to read.
 var (
 	inverted = regexp.MustCompile(`(?i)\bwhat\s+(is|it|its|the|they|a|an|there)\b`)
 	soMany   = regexp.MustCompile(`(?i)\bso many\b`)

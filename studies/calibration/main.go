@@ -1,14 +1,15 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
-// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1), also for calibrated
-// classifiers. The second is how bounds and AUROC depend on the bandwidth h on real data.
+// between each bound and the true calibration error, for simulated classifiers whose calibration error is known (Ciosek
+// et al. 2025, Figure 3 and Table 1). Some of these classifiers are calibrated. The second is how bounds and AUROC
+// depend on the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
 //	go run ./studies/calibration -parts near      one of the parts real, gaps and near
 //	go run ./studies/calibration -parts figure    the figure, from the table of gaps in the page
 //
-// The paper shows its four calibration functions only in the headings of a figure. The four functions here have the
-// kinds that the paper describes.
+// The paper shows its four calibration functions only in the headings of a figure. This program uses four functions of
+// the kinds that the paper describes.
 package main
 
 import (
@@ -79,8 +80,8 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps returns |bound − truth| on one sample for every method. It also returns the gap |ECE − truth| of the ECE,
-// although the ECE is not a bound.
+// gaps returns, for each method, the distance between its bound and the truth on one sample. The distance is negative
+// if the bound is on the wrong side of the truth. For the ECE, which is not a bound, the distance is |ECE − truth|.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {

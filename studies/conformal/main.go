@@ -1,9 +1,10 @@
 // Command conformal compares rules that make prediction sets from saved scores. It divides the examples of a run at
-// random into calibration examples and queries, many times. It prints a table for docs/conformal.md, with the mean size
-// and the coverage of the sets of each rule. Each further argument is RHO=SCORES, where RHO is radius/σ and SCORES is a
-// file with the scores of the same examples under attack. To make this file, 'rscert attack --keep all' writes the
-// attacked examples to worst.npz, and 'rscert certify' saves their scores. The divisions are the same for all rules and
-// attacks.
+// random into calibration examples and queries, many times. The divisions are the same for all rules and attacks. The
+// command prints a table for docs/conformal.md, with the mean size and the coverage of the sets of each rule.
+//
+// The first argument is the file with the run's saved scores. Each further argument is RHO=SCORES, where RHO is
+// radius/σ and SCORES is a file with the scores of the same examples under attack. To make this file,
+// 'rscert attack --keep all' writes the attacked examples to worst.npz, and 'rscert certify' saves their scores.
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label \
 //	  --save-scores --out run
@@ -109,13 +110,13 @@ func rules(sigma, radius, miss float64) []rule {
 	}
 }
 
-// figures are means over splits. The field Attacked is the coverage under attack, or NaN.
+// figures holds means over splits. The field Attacked is the coverage under attack, or NaN if there is no attack.
 type figures struct {
 	Size, Coverage, Attacked float64
 	design                   *conformal.Design
 }
 
-// cell prints the figures for a table.
+// cell returns the figures as the text of a table's cell.
 func (f figures) cell() string {
 	if math.IsNaN(f.Attacked) {
 		return fmt.Sprintf("%.3f (%.3f)", f.Size, f.Coverage)
@@ -217,7 +218,7 @@ func (d data) query(p *conformal.Predictor, e example) ([]int, error) {
 	return p.Set(counts, drawn)
 }
 
-// These are the columns of the table.
+// The table has a column for each pair of an element of 'shifts' and an element of 'misses'.
 var (
 	shifts = []float64{0.5, 1} // radius in units of sigma
 	misses = []float64{0.1, 0.05, 0.01}

@@ -157,7 +157,7 @@ func measureRounding(path string) error {
 	return nil
 }
 
-// resize interpolates a square image between its pixels. It also shifts each channel to the right, by a tenth of a
+// resize interpolates a square image to the side length 'to'. It also shifts each channel to the right, by a tenth of a
 // pixel more than the previous channel.
 func resize(image []float32, from, to, channels int) []float32 {
 	at := func(y, x int) float32 {

@@ -276,7 +276,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	for _, bound := range bounds {
 		for _, combine := range combines {
 			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
-				continue // for the first margin, the method 'directed' equals the method 'projected'
+				continue // for the first margin, 'directed' equals 'projected', and 'taylor' is not defined
 			}
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue
@@ -300,8 +300,8 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 }
 
 // confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. The
-// mean is over the same examples for every method: the examples whose class the method betting+directed certifies at
-// the radius.
+// mean is over the same examples for every method: the examples whose class the method 'betting+directed' certifies
+// at the radius.
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
 	radii := widthRadii
@@ -455,8 +455,8 @@ func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	return cert.Bounds["weighted_mean"], err
 }
 
-// meanBounds returns the names of all sound bounds on means, except the confidence sequence. Users would not choose
-// that one, because it is looser than prpl-eb at a fixed n.
+// meanBounds returns the names of all sound bounds on means, except the confidence sequence. At a fixed n, the
+// confidence sequence is looser than the bound 'prpl-eb', so users would not choose it.
 func meanBounds() (names []certify.MeanBound) {
 	for _, row := range certify.MeanBounds() {
 		if row.Sound && row.Name != certify.PrPlSequence {

@@ -8,8 +8,8 @@
 //	    --stop 'radius>=0.5' --out STOPPED
 //	go run ./studies/votes docs FULL STOPPED…
 //
-// For smaller n it draws from the votes without replacement. It certifies the label, because the file has no selection
-// samples.
+// To simulate fewer than 100,000 samples of an image, the program draws from its votes without replacement. The program
+// certifies the label of each image, because the file with the votes has no selection samples.
 package main
 
 import (

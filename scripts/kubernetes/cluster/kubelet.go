@@ -34,8 +34,8 @@ type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
 	rscert string // path of the local program that replaces the image's rscert
-	// The function 'fault' decides what happens to a pod while its container runs. If 'fault' is nil, nothing happens.
-	// The kubelet calls it repeatedly until it returns a fault or the container ends.
+	// The function 'fault' decides what happens to a pod while its container runs. The kubelet calls the function again
+	// and again while it returns 'none' and the container runs. If 'fault' is nil, nothing happens.
 	fault func(pod *core.Pod, attempt int) fault
 
 	// The next two fields are for pods of Deployments.

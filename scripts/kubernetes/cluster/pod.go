@@ -28,7 +28,7 @@ type lastingPod struct {
 	process *exec.Cmd
 	log     *os.File
 	ended   chan error
-	shown   *bool // whether the reported status is ready; nil: none was reported
+	shown   *bool // whether the last report said that the pod is ready; nil before the first report
 }
 
 // keep runs a pod of a Deployment: it starts the container, probes it, and stops it when the pod is deleted.

@@ -60,7 +60,7 @@ func ask(ctx context.Context, url string, digits [][]byte, certify bool) ([]int,
 	}
 	request.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(head)))
 	request.Header.Set("Authorization", "Bearer "+token)
-	request.Close = true // so that each request can go to another pod
+	request.Close = true // each request uses a new connection
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func images(t *testing.T, n int) (digits [][]byte) {
 	return digits
 }
 
-// imageCache makes a folder with ONNX Runtime, which replaces the cache folder of the image.
+// imageCache makes a folder that holds ONNX Runtime. The folder replaces the cache folder of the image.
 func imageCache(t *testing.T, rscert string) string {
 	t.Helper()
 	library := strings.TrimSpace(output(t, ".", rscert, "setup", "--quiet"))
@@ -112,7 +112,8 @@ func TestDeploymentServes(t *testing.T) {
 	}
 	p, work := startControlPlane(t, bin), volume(t)
 	output(t, work, rscert, "certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "20000", "--max", "2", "--seed", "18", "--quiet", "--out", "run")
-	output(t, work, "sh", "-c", "cp -L cnn.onnx copy && mv copy cnn.onnx") // a link would lead out of the container
+	// The file cnn.onnx is a link to a file that the container does not have. The test replaces the link by a copy.
+	output(t, work, "sh", "-c", "cp -L cnn.onnx copy && mv copy cnn.onnx")
 	client := p.client(t)
 	k := &kubelet{t: t, client: client, rscert: rscert, claims: map[string]string{"work": work}, cache: imageCache(t, rscert)}
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: nodeName}}, meta.CreateOptions{}); err != nil {
