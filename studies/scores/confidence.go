@@ -27,8 +27,8 @@ func splitHeader() string {
 	return line + " taken |\n|" + strings.Repeat(" ---: |", len(splitSamples)+3) + "\n"
 }
 
-// splitRow returns a row of the table that splitHeader begins: the row for n samples. The map 'widths' holds the interval
-// width for each k, and for the method 'standard' at k = 0.
+// splitRow returns a row of the table that splitHeader begins: the row for n samples. The map 'widths' holds the
+// interval width for each k, and for the method 'standard' at k = 0.
 func splitRow(n int, widths map[int]float64) string {
 	line := fmt.Sprintf("| %d | %.4f |", n, widths[0])
 	for _, k := range splitSamples {
