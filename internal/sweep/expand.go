@@ -62,7 +62,7 @@ func runsOf(path string) (runs, missing []string, err error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil || holdsRun(path) {
-		return []string{path}, nil, nil // if the path is no run either, the function that reads runs refuses it
+		return []string{path}, nil, nil // if the path is not a run, the function that reads runs refuses it
 	}
 	for _, e := range entries {
 		if folder := filepath.Join(path, e.Name()); e.IsDir() && !strings.HasPrefix(e.Name(), ".") && holdsRun(folder) {
