@@ -81,36 +81,36 @@ lists, 16 times by default. --trace writes the calibration error at every tenth 
 these searches (--trace-every sets another interval). For ADMM, it also writes the
 distances of the variables from the constraints.
 
-With --adaptive, the command also considers the calibration error over --bins bins of
-equal count (AdaECE). It bounds the largest AdaECE under attack from above and from
-below. The command finds confidences that reach the lower bound. An adversary who moves
-confidences also moves the edges of these bins. The upper bound holds for every position
-of the edges.
+With --adaptive, the command also bounds the largest AdaECE under attack from above and
+from below. AdaECE is the calibration error over bins of equal count; --bins sets the
+number of these bins. The command finds confidences that reach the lower bound. An
+adversary who moves confidences also moves the edges of these bins. The upper bound
+holds for every position of the edges.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the file
-fail, where k is the 1 − delta quantile of Bin(examples, alpha). If at most k bounds
-fail, the Brier score is at most CBS + k/n, and the calibration error is at most CCE +
-2k/n. This statement needs independent noise for each example. The number 'examples'
-counts all sampled examples, also those without a certified class. They count because
-the same noise decides whether a class is certified and whether its bound fails.
+fail. Here k is the 1 − delta quantile of Bin(examples, alpha), and 'examples' is the
+number of all sampled examples. It includes the examples without a certified class,
+because the same noise decides whether a class is certified and whether its bound fails.
+If at most k bounds fail, the Brier score is at most CBS + k/n, and the calibration
+error is at most CCE + 2k/n. This statement needs independent noise for each example.
 
-With --tau, the classifier answers only where its confidence is at least τ. The
-command then prints E/(E+C), an upper bound on the share of answers that are wrong
-under attack. Here E counts the examples whose answer may be wrong, and C counts the
-examples whose answer is right under every attack. This bound holds if every bound in
-the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k
-is the quantile above.
+With --tau, the classifier answers only where its confidence is at least τ. The command
+then prints E/(E+C), an upper bound on the share of answers that are wrong under attack.
+Here E counts the examples whose answer may be wrong, and C counts the examples whose
+answer is right under every attack. This bound holds if every bound in the file holds.
+With probability 1 − delta, the share is at most (E+k)/(E+C), where k is the number of
+failed bounds described above.
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
-the true classes (--group label). A run has the true classes. For other groups of its
-examples, give a file (--groups) with a column named 'index' and the columns that
+the true classes (--group label). A run records the true classes. For other groups of
+its examples, give a file (--groups) with a column named 'index' and the columns that
 --group names. The noise must not decide which group an example is in. For each group,
 the allowed probability of failure is delta/G. Here G is the number of groups, plus one
 for each sampled example that is not in the file of the bounds. Such an example counts
-because it may belong to a group that this file does not show. So the bounds that allow
-for k failures hold for all groups together. The largest of these bounds also holds for
-every mixture of the groups.
+because it may belong to a group that this file does not show. As a result, the bounds
+that allow for k failures hold for all groups together. The largest of these bounds also
+holds for every mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
 the file. The allowance for k failed bounds is then the share of the k largest weights
@@ -125,7 +125,7 @@ The format is CSV, JSON lines, npz or Parquet; the first three may also be .gz f
 the file name is -, the command reads stdin. If the argument is a run folder, the
 command reads bounds.csv in this folder.
 
---plot draws one of the figures in the next list, and --curve names it. For the figures
+--plot draws one of the figures listed below, and --curve chooses the figure. For
 'solvers' and 'cbs', the command takes several inputs, such as the runs at several σ.
 
 ` + describeAcceCurves(),
@@ -165,7 +165,7 @@ command reads bounds.csv in this folder.
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "number of bins of equal width in the calibration error")
-	choiceVar(f, &o.edge, "edge", calib.LowerClosed, calib.Edges, "`edge` that each bin includes: only 'lower', because the certified calibration error is defined for bins [lo,hi)")
+	choiceVar(f, &o.edge, "edge", calib.LowerClosed, calib.Edges, "`edge` that each bin includes; the only value is lower, because the certified calibration error is defined for bins [lo,hi)")
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")

@@ -39,9 +39,9 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "seed of the random starts of dece")
 	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "initial learning rate of dece")
 	choiceVar(f, &o.dece.Schedule, "dece-schedule", admm.Cosine, admm.Schedules, "`schedule` of the learning rate of dece: "+admm.Schedules.Described())
-	f.Float64Var(&o.dece.Momentum, "dece-momentum", 0, "`share` of its last step that dece adds to each step; at least 0 and below 1")
+	f.Float64Var(&o.dece.Momentum, "dece-momentum", 0, "`share` of the previous step that dece adds to each step; at least 0 and below 1")
 	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "number of steps of dece per start")
-	f.StringVar(&o.trace, "trace", "", "write the calibration error at every k-th step of admm and dece, and for admm the distances from the constraints, to this CSV `file`; --trace-every sets k")
+	f.StringVar(&o.trace, "trace", "", "CSV `file` for the calibration error at every k-th step of admm and dece; for admm, the file also holds the distances from the constraints; --trace-every sets k")
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write only every `k`-th step to the file of --trace")
 }
 

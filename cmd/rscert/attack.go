@@ -44,37 +44,52 @@ looks for the input with ‖x'−x‖ ≤ E that lowers the probability of the l
 writes this input for every example, even if the answer does not change. 'rscert
 conformal apply' computes the prediction sets of the written inputs.
 
-E is in the units of the data, before --mean and --std. Every value of a perturbed
-input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly.
-The model itself confirms every success. Results do not depend on --batch or --threads.
+E is in the units of the data, before --mean and --std. Every value of a perturbed input
+stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. rscert
+runs the model itself to confirm every success. Results do not depend on --batch or
+--threads.
 
 The methods:
 ` + attackList() + `
-All methods except 'square' and 'square-conf' need the gradients of the model. rscert
-computes these gradients by an ONNX graph that rscert writes itself. If rscert has no
-gradient for an operator of the model, the error names the operator. The method 'square'
-works on every model. Attacks by gradients can fail on a model that hides its gradients.
-In this case rscert prints a warning.
+The methods 'square' and 'square-conf' work on every model. All other methods need the
+gradients of the model. To compute them, rscert writes an ONNX graph of its own. If
+rscert has no gradient for an operator of the model, the error names the operator. A
+model can hide its gradients. Then attacks by gradients can fail. rscert prints a
+warning if it detects this, but it cannot detect every such case.
 
 --attack takes several names, separated by commas. Each attack runs only on the examples
-that the earlier attacks did not break. An attack on the confidence (see below) must be
-the only name.
+that the earlier attacks did not break. An attack on the confidence (see below) runs
+alone: give no other name with it.
+
+--steps, --restarts and --step-size have a default for each method:
+
+  --steps      40 for pgd; 100 for apgd-ce, apgd-dlr, apgd-t, fab, fab-t and ace;
+               1000 for square, pgd-conf, apgd-conf and apgd-conf-t; 5000 for
+               square-conf; 150 with --smoothed
+  --restarts   10 for pgd-conf and apgd-conf; 4 with --smoothed; otherwise 1
+  --step-size  2.5·eps/steps for pgd; eps/6 (linf) or eps/20 (l2) for pgd-conf; 10 for ace
+
+An attack that aims at several classes makes --restarts starts for each class. Every
+start is random, except the first start of fab and fab-t. In addition, pgd-conf always
+starts once at the example itself.
 
 The method ace and the methods whose names end in -conf or -conf-t attack the
 confidence. ace tests calibration. The methods with -conf test classifiers that refuse
 to answer below a confidence threshold. Attacks on confidence also attack the examples
 that the model gets wrong without an attack. For these attacks, the command also prints
 a table of the accuracy and the calibration, without the attack and under the attack.
---plot draws the reliability diagrams of both.
+--plot draws reliability diagrams of both cases.
 
 --out makes a folder (docs/attacks.md lists its files). attack.json holds the parameters
-and the result of each example. adversarial.npz holds the inputs found (x) and their
-labels (y), in the order of attack.json; 'rscert attack --data adversarial.npz' reads
-this file as a dataset. The attack ace writes four such files instead. With --keep all,
-worst.npz holds an input for each example. If an attack is killed, --resume keeps its
-finished examples and continues. --verify checks a finished attack: the norm of every
-stored perturbation, the box, and the class of every stored input. For an attack with
---smoothed, --verify checks no classes. The exit code is 3 if a result is not confirmed.`,
+of the attack and the result for each example. adversarial.npz holds the inputs found
+(x) and their labels (y), in the order of attack.json. It is a dataset, so you can give
+it to --data. For the attack ace, the folder holds four such files instead of
+adversarial.npz. With --keep all, the file worst.npz holds an input for each example. If
+an attack is killed, --resume keeps its finished examples and continues.
+
+--verify checks a finished attack. For every stored input, it checks the norm of the
+perturbation, the box and the class. For an attack with --smoothed, it does not check
+the classes. The exit code is 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -126,11 +141,11 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` that holds every value of a perturbed input; --box=-inf,inf sets no limits; default: 0,1")
 	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn, separated by commas, from the list above: "+attack.Methods.String())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "loss that fgsm and pgd maximise: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "number of steps of a single attack, or of queries of square and square-conf; 0 means the default: 40 for pgd, 100 for apgd-ce, apgd-dlr, apgd-t, fab, fab-t and ace, 1000 for square, pgd-conf, apgd-conf and apgd-conf-t, 5000 for square-conf, and 150 with --smoothed")
-	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; for pgd-conf, length of the first step; for ace, initial learning rate; 0 means the default: 2.5·eps/steps for pgd, eps/6 (linf) or eps/20 (l2) for pgd-conf, and 10 for ace")
+	integerVar(f, &p.Steps, "steps", 0, "number of steps of a single attack; for square and square-conf, number of queries; 0 means the default of the attack")
+	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; for pgd-conf, length of the first step; for ace, initial learning rate; 0 means the default of the attack")
 	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of pgd, usually 0.9 or 1; 0 means no momentum")
 	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the class of the largest score; an input counts as adversarial if the model gives it any wrong class")
-	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, pgd-conf and the methods whose names begin with apgd or fab; an attack that aims at several classes makes this number of starts for each class; every start is random except the first of fab and fab-t; pgd-conf also starts at the example itself; 0 means the default: 10 for pgd-conf and apgd-conf, 4 with --smoothed, otherwise 1")
+	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, pgd-conf, the methods whose names begin with apgd or fab, and attacks with --smoothed; 0 means the default of the attack")
 	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out; if the folder holds no attack, start one")
 	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder of --out; each shows an example, the perturbation and the adversarial input")
@@ -139,7 +154,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "The attack")
 	integerVar(f, &p.Bins, "bins", run.DefaultAttackBins, "number of bins in the calibration errors")
-	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagrams without attack and under the attack on confidence to this .svg, .png or .pdf `file`")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw the reliability diagrams without and under the attack to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of the figure of --plot in centimetres, such as 15x10")
 	group(cmd, "Attacks on confidence")
 	addSmoothedFlags(cmd, &o.smoothed, e)

@@ -31,7 +31,7 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
 	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "which perturbed inputs to write to the folder of --out: "+attack.Keeps.Described())
-	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
+	integerVar(f, &p.N, "n", 10_000, "number of fresh samples that determine each answer of the smoothed classifier")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong; also the largest probability that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")
 }

@@ -25,17 +25,21 @@ func newAudit(s streams) *cobra.Command {
 		Use:   "audit RUN",
 		Short: "Attack the smoothed classifier of a run to test its certificates",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
-with the run's certificates. Consider the size of the smallest perturbation that
-changes the answer. The certified radius is a lower bound on this size, and the size of
-any perturbation that changes the answer is an upper bound. The command prints both
-bounds. For each radius, it also prints bounds on the robust accuracy, which follow
-from the certificates and the perturbations.
+with the run's certificates. The certified radius is a lower bound on the size of the
+smallest perturbation that changes the answer. Every perturbation that changes the
+answer gives an upper bound. The command prints both bounds. For each radius, it also
+prints bounds on the robust accuracy, which follow from the certificates and the
+perturbations.
 
 The command chooses examples by a hash of the data, not by the results. For each example
 it searches for perturbed inputs on the lattice, the grid of values on which the run
-adds its noise, and writes them to the audit's folder. Only then does it draw the seed
-of the fresh noise with which it verifies these inputs. With a probability of at least 1
-− gamma, every verified statement of the audit is true.
+adds its noise, and writes them to the audit's folder. After that, it draws a new seed,
+and verifies these inputs with fresh noise from this seed. With a probability of at
+least 1 − gamma, every verified statement of the audit is true.
+
+With --rounds, the command searches several times for each example. The tests of changed
+answers after search k use the share 6/(π²k²) of their allowed error probability. These
+shares add up to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
 the certificate. A sound certificate is wrong with probability at most alpha, so a few
@@ -77,12 +81,12 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: the path that the run records")
 	group(cmd, "Model and data")
 	integerVar(f, &p.Examples, "examples", 128, "number of examples to attack; a hash of the data chooses them")
-	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts; with several searches, the tests of changed answers after search k use the share 6/(π²k²) of their allowed error probability; these shares add up to at most 1")
+	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts")
 	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of random starts in each search")
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")
-	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for a first check of a perturbed input; fresh samples then verify the inputs that pass (--verify-samples)")
-	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples that verify a perturbed input, or the answer at an example")
+	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for the first check of a perturbed input; fresh samples (--verify-samples) then verify the inputs that pass")
+	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples to verify one perturbed input, or the answer at one example")
 	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
 	group(cmd, "Budget")
 	f.StringVar(&p.Out, "out", "", "`folder` to which rscert writes the audit; default: RUN/audit")

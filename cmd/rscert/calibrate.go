@@ -39,8 +39,8 @@ func newCalibrate(s streams) *cobra.Command {
 		Use:   "calibrate outputs.npz",
 		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
 		Long: `This command fits a calibration map on labelled outputs of a model. It reports metrics
-before and after calibration. It computes them on data that the fit did not use. These
-data are a random share of the rows (--holdout) or another file (--held-out). With
+before and after calibration. It computes these metrics on data that the fit did not
+use: on a random share of the rows (--holdout) or on another file (--held-out). With
 --apply, it applies a saved map and fits nothing.
 
 The list shows the map of each method:
@@ -59,13 +59,13 @@ The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or arr
 [N, m] for N rows and m classes; 'logit', the log-odds of class 1 of two classes; the
 probabilities p0, p1, …; or 'score', the probability of class 1 of two classes.
 
-If rows may depend on each other, such as the rows of one patient, name the column of
-the patient with --cluster. Rows with the same value in this column form a cluster. Then
-no cluster is in both the fit and the metrics. --holdout is a share of the clusters, not
-of the rows. The command refuses a file of --held-out with a cluster that is also in the
-file of the fit. The metrics still count every row once, and their intervals treat the
-rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
-intervals that allow for the clusters.
+Use --cluster if rows may depend on each other, such as the rows of one patient. Its
+value is the column that identifies the patient. Rows with the same value in this column
+form a cluster. Then no cluster is in both the fit and the metrics: --holdout is a share
+of the clusters, not of the rows, and the command refuses a file of --held-out that
+shares a cluster with the file of the fit. The metrics still count every row once, and
+their intervals treat the rows as independent. For intervals that allow for the
+clusters, apply 'rscert metrics --cluster' to the file of --out.
 
 --out writes the calibrated probabilities of every row as CSV with the columns p0, p1,
 …, label and fitted (1 if the map was fitted on the row). With the method venn-abers,
@@ -95,11 +95,11 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	maps := calibrator.Choices()
 	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` that fits the map: "+maps.String())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "weight of the penalty of the methods vector, matrix and dirichlet; vector and matrix penalise the squared distance from the identity map, and dirichlet penalises what --penalty says")
-	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "for the method dirichlet, the `parameters` whose squares are penalised, with the weight --l2: "+calibrator.Penalties.Described())
+	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "`parameters` whose squares the method dirichlet penalises, with the weight --l2: "+calibrator.Penalties.Described())
 	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "for the method dirichlet with --penalty odir, weight of the penalty on the squared biases")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
 	group(cmd, "The map")
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics; with --cluster, share of the clusters")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that the fit leaves out for the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
 	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in both the fit and the metrics")
 	group(cmd, "Test data")

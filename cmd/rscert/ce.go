@@ -56,16 +56,19 @@ needs one of these assumptions:
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h
 
 A monotone function has total variation at most 1. No test can verify the first two
-assumptions, but data can refute them: the command also bounds the total variation from
-below, and ends with exit code 1 if this bound is above V. There is no such bound for
-rows with weights and for perturbed scores. The third assumption allows every P(y=1|s)
-of the original scores. Its bounds are about the perturbed scores, so use the classifier
-with perturbed scores. 'rscert perturb' perturbs scores and records h in the file. With
---perturb, this command perturbs the scores itself. For the third assumption, the
-command refuses scores that the perturbation cannot have produced. The next list names
-the assumption of each method: 'variation' stands for --monotone or --variation,
-'perturbed' stands for perturbed scores, and 'weights' stands for 'variation' together
-with a column named 'weight'.
+assumptions, but data can refute them. So the command also bounds the total variation
+from below. If this bound is above V, the exit code is 1. The command computes no such
+bound for rows with weights or for perturbed scores.
+
+The third assumption puts no condition on P(y=1|s) for the original scores. Its bounds
+are about the perturbed scores, so use the classifier with perturbed scores. 'rscert
+perturb' perturbs scores and records h in the file. With --perturb, this command
+perturbs the scores itself. For the third assumption, the command refuses scores that
+the perturbation cannot have produced.
+
+The next list names the assumption of each method. There, 'variation' stands for
+--monotone or --variation, 'perturbed' stands for perturbed scores, and 'weights' stands
+for 'variation' together with a column named 'weight'.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes binned-tv for --monotone or --variation, and
@@ -92,39 +95,42 @@ npz or Parquet; the first three may also be .gz files. If the file name is -, th
 command reads stdin.
 
 The bound of each method rests on an estimate of P(y=1|s). --fits FILE writes these
-estimates as CSV. The columns are score, method, eta_hat (the estimate), lower and
-upper. The file also has the calibration curve; only the rows of the curve have limits
-(lower and upper). --plot FILE draws the estimates and the limits. The estimates have no
-guarantee.
+estimates as CSV, together with the calibration curve. The columns are score, method,
+eta_hat (the estimate), lower and upper. The columns lower and upper hold the limits of
+the curve; they are empty in the other rows. --plot FILE draws the estimates and the
+limits. The estimates have no guarantee.
 
---norms Q bounds the L_q calibration error (E|s − P(y=1|s)|^q)^(1/q). This error lies
-between CE, the calibration error above, and CE^(1/q). --score-margin M assumes that
-every score of the population lies between M and 1 − M. It bounds the mean divergence
-KL(P(y=1|s)‖s), in nats. Under this assumption, the divergence lies between 2·CE² and
-CE·ln(1/M)/(1−M). If scores can come near 0 or 1, nothing bounds the divergence from
-above. These bounds hold whenever the bounds on CE hold.
+Let CE be the calibration error E|s − P(y=1|s)|. --norms Q also bounds the L_q
+calibration error (E|s − P(y=1|s)|^q)^(1/q). The L_q error is at least CE and at most
+CE^(1/q). --score-margin M also bounds the mean divergence KL(P(y=1|s)‖s), in nats. It
+assumes that every score of the population lies between M and 1 − M. Then the divergence
+is at least 2·CE² and at most CE·ln(1/M)/(1−M). If scores can come near 0 or 1, nothing
+bounds the divergence from above. The bounds of both flags hold whenever the bounds on
+CE hold.
 
 --sizes shows how the bounds depend on the number of rows. For each size, the command
 draws this number of rows without replacement, --repeats times. It prints the mean and
-the standard deviation of each bound, and the distance of the mean from the binned
-estimate of all rows. This estimate is a proxy for the unknown error; it has no
-guarantee. The command also prints the slope of log(distance) against log(size),
-without the sizes at which a bound is trivial (1 or 0). Subsamples of one file share
-rows, so they are not independent, and nothing is promised about several subsamples
-together. --out writes the table as CSV, and --plot draws it.
+the standard deviation of each bound. It also prints the distance of the mean from the
+binned estimate of the error, computed from all rows. This estimate is a proxy for the
+unknown error; it has no guarantee. The command also prints the slope of log(distance)
+against log(size). The slope leaves out the sizes at which a bound is trivial (1 or 0).
+Subsamples of one file share rows, so they are not independent, and no guarantee covers
+several subsamples together. --out writes the table as CSV, and --plot draws it.
 
---group COLUMN also bounds the error of each group of rows, at delta divided by the
-number of groups. The values of the column are numbers or text. With several columns,
-each column makes groups of its own, and the number of groups counts the groups of all
-columns. The largest of the groups' upper bounds holds for every mixture of the groups,
-so it holds even if the shares of the groups change.
+--group COLUMN also bounds the error of each group of rows. Each of these bounds uses
+delta divided by the number of groups. The values of the column are numbers or text.
+With several columns, each column makes groups of its own, and the number of groups
+counts the groups of all columns. The largest of the groups' upper bounds holds for
+every mixture of the groups, so it holds even if the shares of the groups change.
 
---classes also bounds the error of each class k of a file with columns p0, p1, … and
-label, at delta divided by the number of classes. The score of class k is pk, and the
-label is 1 if the row has class k. The assumption must hold for each class. The mean of
-the upper bounds is an upper bound on the class-wise calibration error. With --joint,
-delta is divided evenly: one share for the bounds of all rows, one share for all groups
-together, and one share for all classes together.
+--classes also bounds the error of each class. The file then has the columns p0, p1, …
+and label. The score of class k is pk, and its label is 1 if the row has class k. Each
+of these bounds uses delta divided by the number of classes. The assumption must hold
+for each class. The mean of the upper bounds is an upper bound on the class-wise
+calibration error.
+
+With --joint, delta is divided into equal shares: one share for the bounds on the whole
+file, one share for all groups together, and one share for all classes together.
 
 --cluster COLUMN is for rows that may depend on each other, such as the rows of one
 patient, of one site or of one video. Rows with the same value in the column form a
@@ -135,19 +141,23 @@ the bounds of a group, the command keeps one row of each cluster that has rows i
 group. It refuses a row without a cluster, and rows with weights.
 
 If the file has a column 'weight', the bounds are about the population Q that the
-weights describe: a row's weight is the density of Q with respect to the population of
-the rows. The command keeps each row with probability weight/W, where W (--weight-bound,
+weights describe. A row's weight is the density of Q with respect to the population of
+the rows. The command keeps each row with probability weight/W. Here W (--weight-bound,
 or the column weight_bound) is at least as large as every weight in the whole
 population. The kept rows are independent draws from Q. The bounds for --group and
---classes also use the kept rows. The command refuses --group, --classes, --curve,
---fits and --plot if the weights are inexact (see below). The method
-'binned-tv-weighted' uses all rows instead. This method needs weights whose mean in the
-population is 1. Its bound is smaller than the bounds from the kept rows only if the
-mean of the squared weights is below about W/5. Choose the method before you look at the
-bounds. The command treats the weights as inexact if the column weight_estimated is 1
-('rscert weights' writes this column) or if you give --weight-sensitivity G with G > 1.
-For inexact weights, only the bounds of 'binned-tv-weighted' with G > 1 are sound. These
-bounds assume that every true weight lies between weight/G and weight·G.`,
+--classes also use the kept rows.
+
+The method 'binned-tv-weighted' uses all rows instead. This method needs weights whose
+mean in the population is 1. Its bound is smaller than the bounds from the kept rows
+only if the mean of the squared weights is below about W/5. Choose the method before you
+look at the bounds.
+
+The weights can be inexact. The command treats them as inexact if the column
+weight_estimated is 1 ('rscert weights' writes this column) or if you give
+--weight-sensitivity G with G > 1. For inexact weights, only the bounds of
+'binned-tv-weighted' with G > 1 are sound. These bounds assume that every true weight
+lies between weight/G and weight·G. For inexact weights, the command refuses --group,
+--classes, --curve, --fits and --plot.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert ce scores.csv --monotone --group sex --group region
   rscert ce probabilities.csv --monotone --classes
@@ -175,13 +185,13 @@ bounds assume that every true weight lies between weight/G and weight·G.`,
 	f.Float64Var(&o.Delta, "delta", 0.05, "largest probability that a bound is wrong")
 	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases; this implies --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
-	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, or if the file of perturbed scores does not record its bandwidth")
+	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, and for a file of perturbed scores that does not record it")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
-	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: the order of the rows in the lower bound, the folds, the noise of --perturb, the rows that --cluster or the weights keep, and the subsamples of --sizes")
+	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: the order of the rows in the lower bound, the folds, the noise of --perturb, the kept rows (of clusters or by weights), and the subsamples of --sizes")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the upper bounds, the lower bound on the error and the curve, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
-	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "for the method 'binned-tv-weighted', largest `factor` between a true weight and the weight in the file; the true weight may be larger or smaller by this factor")
+	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "for the method 'binned-tv-weighted', largest `factor` by which a true weight may be larger or smaller than the weight in the file")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and bounds the error for a random row of a random cluster")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
@@ -189,11 +199,11 @@ bounds assume that every true weight lies between weight/G and weight·G.`,
 	f.StringVar(&o.fits, "fits", "", "write the estimates of P(y=1|s) by all methods to this CSV `file`")
 	f.Float64SliceVar(&o.norms.norms, "norms", nil, "also bound the L_q calibration error for these `numbers` q ≥ 1, such as 2")
 	f.Float64Var(&o.norms.margin, "score-margin", 0, "assume that every score of the population is at least this `distance` from 0 and 1, and bound the mean KL divergence")
-	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "bound the error of subsamples with these `numbers` of rows, and print how the bounds depend on the number")
+	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "bound the error of subsamples with these `numbers` of rows, to show how the bounds depend on the number of rows")
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s), or with --sizes the bounds, to this .svg, .png or .pdf `file`")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "print an estimate of how many labels you need to get an upper bound of this `size`, such as 0.02, if the classifier is calibrated; the command then bounds nothing and reads only the scores, so you can use it before you label data")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "estimate how many labels a calibrated classifier needs for an upper bound of this `size`, such as 0.02; the command then computes no bounds and needs only scores, not labels")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)

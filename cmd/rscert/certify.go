@@ -49,16 +49,17 @@ alpha (Cohen et al. 2019). σ and every radius are in the units of the input dat
 Images have values in [0,1]; --mean and --std apply after the noise. --law chooses
 noise of another law, whose radii are in the L1 norm (docs/other-threats.md).
 
-With --confidence-radii, the votes certify the class, and the same samples bound the
-confidence under attack at these radii. The confidence is the mean score of the class
-(see 'rscert acce'). If you also give --scores, or a --method for scores, the class is
-certified by the scores, not by the votes.
+With --confidence-radii, the command also bounds the confidence under attack at these
+radii. The confidence is the mean score of the class (see 'rscert acce'). The votes
+certify the class, and the same samples bound the confidence. If you also give --scores,
+or a --method for scores, the scores certify the class instead of the votes.
 
-A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value, and
-with several lists one run for each combination. Each value or combination is a point of
-the sweep. The folder of --out then holds one run folder per point, and the command
-prints one table (docs/sweeps.md). Most flags accept such a list. With --model, a list
-makes a sweep of single models, and a repeated flag makes one average of models.
+A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value.
+Several lists make one run for each combination of their values. Each value or
+combination is a point of the sweep. The folder of --out then holds one run folder per
+point, and the command prints one table (docs/sweeps.md). Most flags accept such a list.
+A list of models (--model a.onnx,b.onnx) makes one run for each model. If you repeat
+--model instead, one run averages the models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -115,7 +116,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only a part of the examples, with new noise; abstained=RUN takes the examples on which this run abstained; failed=RUN also takes those that it answered wrongly; the rates of these examples say nothing about the whole dataset (docs/only.md)")
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only a part of the examples, with new noise: abstained=RUN takes the examples on which this run abstained, and failed=RUN adds those that it answered wrongly; their rates say nothing about the whole dataset (docs/only.md)")
 	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
@@ -198,13 +199,13 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop sampling an example early by this `rule`: radius>=R (stop once it is known whether the radius is at least R) or precision=F (stop once the radius is at least 1−F times the largest radius that is still possible)")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early: radius>=R stops once it is known whether the radius is at least R; precision=F stops once the radius is at least 1−F times the largest radius still possible")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz, so that you can certify them again; this implies --scores unless --confidence-radii is given; for m classes, the file takes 4·n·m bytes per example")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+methods(certify.Combines()).Described())
 	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax for --scores and --reject-below")
 	claimFlags(f, &p.TopK, &p.None)
-	f.Float64Var(&p.RejectBelow, "reject-below", 0, "a sample votes for a class only if its `confidence` is at least this number, and otherwise for no class; the confidence is the largest softmax score at --temperature (docs/reject.md)")
+	f.Float64Var(&p.RejectBelow, "reject-below", 0, "smallest `confidence` at which a sample votes for a class; below it, the sample votes for \"no class\"; the confidence is the largest softmax score at --temperature (docs/reject.md)")
 	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also bound the mean score under attack at these `radii` and write the bounds to bounds.csv; these bounds take half of alpha")
 	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+methods(certify.ConfidenceMethods()).Described())
 	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(sound(certify.MeanBounds())))

@@ -31,9 +31,9 @@ func newCombine(s streams) *cobra.Command {
 several runs. It reads the certificates of the runs and needs no model.
 
 A router is a classifier that chooses, for each input, the RUN that answers. --router
-names the run folder of the router. The router chooses the first RUN by class 0, the
-second RUN by class 1, and so on. The certified radius is the router's radius or the
-radius of the chosen run, whichever is smaller.
+names the run folder of the router. If the router's class is 0, the first RUN answers;
+if it is 1, the second RUN answers, and so on. The certified radius is the router's
+radius or the radius of the chosen run, whichever is smaller.
 
 Without --router, the runs vote. With --by majority, the answer is the class that more
 than half of the runs answer. With --by agree, the answer is the class that all runs
@@ -77,7 +77,7 @@ commands that need votes or a model refuse it.`,
 	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
 	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router; the router's class chooses the RUN that answers: class 0 chooses the first RUN, class 1 the second RUN, and so on")
 	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "without --router, the rule that chooses the answer: "+certify.Compositions.Described())
-	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class; 0 means all runs with --by agree, and otherwise the smallest number above half of the runs; choose the number before you see the runs")
+	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class; choose it before you see the runs; 0 stands for more than half of the runs, or with --by agree for all runs")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

@@ -33,12 +33,13 @@ only in the device, the precision and the library. Such runs vote differently wh
 rounding changes which of two nearly equal scores is larger. Both runs are valid.
 
 From the vote counts the command computes a lower bound on the number of votes that
-differ. The true number can be much larger, because opposite changes cancel. If both
-runs were made with --save-scores, the command compares the votes sample by sample.
+differ. The true number can be much larger, because opposite changes cancel in the
+counts. If both runs were made with --save-scores, the command compares the votes sample
+by sample.
 
 The command compares the examples that both runs contain, so either run can be a shard
-or unfinished. It refuses runs of different experiments; 'rscert report --baseline'
-compares models. The exit code is 0 even if votes differ.`,
+or unfinished. It refuses runs of different experiments. To compare models, use 'rscert
+report --baseline'. The exit code is 0 even if votes differ.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cpu --out on-cpu
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cuda --out on-gpu
   rscert compare on-cpu on-gpu

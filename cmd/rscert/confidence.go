@@ -56,20 +56,21 @@ func newConfidence(s streams) *cobra.Command {
 		Use:   "confidence RUN… | scores.npz --radii R,…",
 		Short: "Bound the confidence of the smoothed classifier under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
-every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform noise). Here f_A
-is the model's score of A, and ε is the noise.
+every perturbation δ with ‖δ‖ ≤ R. Here x is the input, f_A is the model's score of A,
+and ε is the noise. The norm is L2 for Gaussian noise, and L1 for Laplace and uniform
+noise.
 
 With --class label, A is the label. Otherwise the selection samples (the n0 samples)
 choose A: with --class-method scores, A is the class with the largest mean score; with a
 method for votes, such as margin, A is the class with the most votes.
 
 The other samples certify the class A, and also bound its mean score. Half of alpha is
-for the certificate of the class, and half is for the bounds. So for each example, the
-certificate and the bounds hold with probability at least 1 − alpha. With --method
-tangent, this statement is about each radius alone.
+for the certificate of the class, and half is for the bounds. So for each example and
+radius, the certificate and the bounds hold with probability at least 1 − alpha. With
+--method standard or cdf, they hold with this probability at all radii at once.
 
 bounds.csv has a row for each example and radius. If A is not certified at radius R, the
-row has certified = 0, and bounds the mean score of the label instead. Then no other
+row has certified = 0, and its bounds are for the mean score of the label. Then no other
 class has a mean score above 1 − lower, where 'lower' is the row's lower bound.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
@@ -89,8 +90,10 @@ on the mean score without attack, and z is the mean score under attack:
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
---compare prints the mean widths of the intervals by several methods, for one input or
-several, and --plot draws them against the radius.`,
+--compare takes a list of methods. For each input and method, it prints the mean width
+of the intervals. --plot draws the widths against the radius. In the list, a method can
+be followed by + and a bound. For cdf this is a value of --band, as in cdf+dkw. For the
+other methods it is a value of --bound, as in standard+hoeffding.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --class-method margin
@@ -125,11 +128,11 @@ several, and --plot draws them against the radius.`,
 	orderedRadiiVar(f, &p.Confidence.Radii, "radii", "`radii` of the attack, in the units of the data")
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean of a score: "+names(sound(certify.MeanBounds())))
-	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': "+methods(certify.Bands()).Described())
+	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "with --method cdf, confidence band for the distribution of the score: "+methods(certify.Bands()).Described())
 	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(certify.VoteMethods()), "method that certifies the class A; if the input is a run, the run's method replaces the default; all methods except scores use votes: "+classMethods(sound(certify.VoteMethods())).Described())
-	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // BoundConfidence refuses unsound methods
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --class-method scores bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
-	choices(f, "combine", described(methods(sound(certify.Combines())))...) // BoundConfidence refuses unsound methods
+	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses unsound methods
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --class-method scores, how to bound the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
+	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses unsound methods
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "additional temperature for the saved probabilities, which already contain the temperature of the run")

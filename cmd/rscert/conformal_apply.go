@@ -32,15 +32,21 @@ func newConformalApply(s streams) *cobra.Command {
 		Use:   "apply conformal.json --data DATA",
 		Short: "Compute the prediction sets of inputs",
 		Long: `This command computes a prediction set for each input. It draws noisy copies of the
-input until no further copy could change the set. So stopping early does not change any
-set. conformal.json says which classifier, which noise and which rule make the sets;
-'rscert conformal fit' writes this file. The command refuses a model whose SHA-256
-differs from the one in conformal.json, and inputs that are calibration examples.
+input, and stops when the remaining copies cannot change the set. So the set is the same
+as with all copies. conformal.json says which classifier, which noise and which rule
+make the sets; 'rscert conformal fit' writes this file. The command refuses a model
+whose SHA-256 differs from the one in conformal.json, and inputs that are calibration
+examples.
 
 The noise is fresh: nobody can know it before the inputs are fixed. This is why the
 guarantee holds under attack. With --seed, the command repeats the noise of an earlier
 command. The guarantee does not hold for such sets, and the output marks them as not
 sound.
+
+By default, the command refuses inputs off the lattice (the grid of input values) of the
+calibration data. '--off-lattice round' moves such an input to the nearest lattice
+point. The radius of its set then shrinks by the distance of this move, and the miss
+rises by 4/(n+1) for n calibration examples.
 
 Each line of the output holds the set of one input. It also holds, for each class, the
 number of scores that reach the threshold. The fields rule, radius, miss, guarantee,
@@ -67,12 +73,11 @@ file of scores, --data must also be a file of scores.`,
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
-		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies of each input, as many "+
-			"as the calibration drew for each example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid "+
-			"of input values) of the calibration data: refuse, or round, which moves each input to the "+
-			"nearest lattice point; the distance is subtracted from the radius of the set, and the miss rises by 4/(n+1) for n "+
-			"calibration examples")
+		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "for each input, draw as many further noisy "+
+			"copies as the calibration drew for each example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the lattice (the grid "+
+			"of input values) of the calibration data: refuse or round; round moves each input to the "+
+			"nearest lattice point, and weakens the guarantee")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&o.groups, "groups", "", "for a predictor with the guarantee 'group', CSV `file` with a row for each input, in the "+
 			"order of the data")

@@ -42,10 +42,10 @@ func newConformalEvaluate(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate sets.jsonl…",
 		Short: "Measure coverage and size of the prediction sets of labelled inputs",
-		Long: `This command reads files with prediction sets, which 'rscert conformal apply' writes.
-For each file it prints the coverage, the mean size of the sets, the number of sets with
-one class and the number of empty sets. The coverage is the share of the sets that
-contain the label, with a Clopper–Pearson interval.
+		Long: `This command reads the prediction sets that 'rscert conformal apply' wrote. For each
+file it prints the coverage, the mean size of the sets, the number of sets with one
+class and the number of empty sets. The coverage is the share of the sets that contain
+the label, with a Clopper–Pearson interval.
 
 The column p is the p-value of a test. The hypothesis is that the calibration examples
 and the inputs are exchangeable, and that the inputs are not attacked. The number of
@@ -58,7 +58,7 @@ If the sets were computed with --certified-size, the command also bounds their m
 size under the worst attack within the radius.
 
 --html writes one HTML page with all these numbers. The page also has the coverage for
-each size of the sets, for each class and, with groups, for each group. It has the
+each size of the sets, for each class and, with groups, for each group. It shows the
 curves and the conditions of the guarantee, too.
 
 With --require, the exit code is 3 if a requirement is not met:

@@ -55,16 +55,16 @@ random from one population. No calibration example may be one of the inputs
 (docs/conformal.md).
 
 With --model and --data, the command samples the model. If the sampling takes long, make
-a run with 'rscert certify --save-scores' first: a run can be divided into shards,
-resumed and merged. Then give this RUN in place of --model and --data. The command uses
-the run's estimation samples as the noisy copies. A file scores.npz of another program
-(scores [N, n, m], labels [N]) can replace the run. A RUN records its noise. For a model
-or a file of scores, --sigma gives the scale of the noise; without --sigma there is no
-noise, and --radius must be 0.
+a run with 'rscert certify --save-scores' first, because a run can be divided into
+shards, resumed and merged. Then give this RUN instead of --model and --data. The
+command uses the run's estimation samples as the noisy copies. A file scores.npz of
+another program (scores [N, n, m], labels [N]) can replace the run. A RUN records its
+noise. For a model or a file of scores, --sigma gives the scale of the noise; without
+--sigma there is no noise, and --radius must be 0.
 
 The rules:
 ` + choiceLines(conformal.Rules.Values(), conformal.Rules.What) + `
-The guarantees, where a query is an input of 'rscert conformal apply':
+The guarantees (a query is an input of 'rscert conformal apply'):
 ` + choiceLines(conformal.Guarantees.Values(), conformal.Guarantees.What) + `
 The scores:
 ` + choiceLines(conformal.ScoreKinds.Values(), conformal.ScoreKinds.What) + ``,
@@ -102,8 +102,8 @@ The scores:
 		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
 		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
 			"rule that decides which classes a set contains: "+conformal.Rules.String())
-		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies of an input, from which its set is computed; "+
-			"0 means 20 for the rules 'count' (with noise) and 'bincp', otherwise 1")
+		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies from which the set of an input is computed; "+
+			"0 means 20 for the rule 'bincp', and for 'count' with noise, otherwise 1")
 		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0 means "+
 			"that rscert chooses this number")
 		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds,

@@ -35,10 +35,10 @@ and the library's version and execution providers. It also shows the NVIDIA GPUs
 number of cores and the memory.
 
 The command times a small convolutional network in each precision on the CPU, on every
-NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. It compares the speed
-of each precision below f32 with the fastest f32 on the same hardware. Then it says
-which of the two to use. The advice depends only on the measured speeds. So run the
-command on an idle machine.
+NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each precision
+below f32, it says whether to use this precision or f32. It compares with the device
+that is fastest in f32 on the same hardware. The advice depends only on the measured
+speeds. So run the command on an idle machine.
 
 If a GPU does not work, the command names the missing library and the remedy. If no
 library works, the command lists the places that it searched, and the exit code is 1.

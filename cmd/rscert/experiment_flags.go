@@ -43,12 +43,12 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 // addDataFlags adds the flags for reading the data.
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` with the labels, if IDX, npy or image data have them in a separate file; with the value none, rscert reads no labels")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table with the labels: its name, its index from 0, first, last or none (the labels are in the file of --labels); coarse_labels selects the coarse labels of CIFAR-100; by default rscert finds the column by its name or its values (docs/my-data.md)")
+	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; none means that rscert reads no labels")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels in a table: its name, its index from 0, first or last; none if --labels gives the labels; coarse_labels for the coarse labels of CIFAR-100; by default rscert finds the column (docs/my-data.md)")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or with one name per line; needed if the labels or the folders are names")
-	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels by the rules of torchvision; the size is the length of the shorter side, or HEIGHTxWIDTH")
-	f.TextVar(&o.Crop, "crop", dataset.Size{}, "keep only the centre of each image, with this `size` in pixels; cropping follows --resize")
+	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels as torchvision does; give the length of the shorter side, or HEIGHTxWIDTH")
+	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop each image around its centre to this `size` in pixels, after --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())
 	choices(f, "label-column", "first", "last", "none")
 	group(cmd, "How the data are read")
@@ -60,7 +60,7 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns; a single number per sample counts as the output for the second of two classes: "+graph.OutputKinds.Described())
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values of an image in a flat row of the data or of the model's input; default: for data in flat rows, the order of the model's input; for a model that takes flat rows, chw: "+graph.Layouts.Described())
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values if the data or the model's input store an image as a flat row; default: chw for the model's input, and the order of the model's input for the data: "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")

@@ -93,7 +93,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	if own := map[string]string{"acce": "cbs@0.25<=0.05", "ce": "ce-upper<=0.03", "evaluate": "conformal-coverage>=0.9"}[cmd.Name()]; own != "" {
 		example = own
 	}
-	f.Var(requirementList{&o.required}, "require", "a `requirement`, such as "+example+"; the exit code is 3 if a requirement is not met; the flag can be repeated (docs/gate.md)")
+	f.Var(requirementList{&o.required}, "require", "check this `requirement`, such as "+example+"; if a requirement is not met, the exit code is 3; the flag can be repeated (docs/gate.md)")
 	o.shown = &shownTable{}
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
 	f.StringVar(&o.codeQuality, "code-quality", "", "write a GitLab code quality `file` (JSON) with one issue for each requirement that is not met")

@@ -47,7 +47,7 @@ All pods mount one volume with the model, the data and the results. If the pods 
 several nodes, the volume must be ReadWriteMany. Relative paths in the flags of certify
 start at the root of the volume.
 
-If flags of certify have lists of values, the run is a sweep with one point for each
+If a flag of certify has a list of values, the run is a sweep with one point for each
 combination of values (docs/sweeps.md). Then the Job runs all shards of every point.
 
 If a shard fails, it starts again, at most --retries times, and continues where it

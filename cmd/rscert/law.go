@@ -37,7 +37,7 @@ func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
 	f.StringVar(&s.File, "sigma-columns", "", "CSV or JSON `file` with the scale σ of the noise for every column of a table, in the units of the column; a column with σ = 0 gets no noise (docs/columns.md)")
 	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "`values` of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel with σ = 0 gets no noise")
-	choiceVar(f, &s.Kind, "sigma-scale", spec.ScaleKind(""), spec.ScaleKinds, "how to compute the scale of the noise in each column of a table; the only value is std, which means --sigma times the standard deviation of the column in --scale-data; constant columns and columns of whole numbers get no noise")
+	choiceVar(f, &s.Kind, "sigma-scale", spec.ScaleKind(""), spec.ScaleKinds, "how to compute the scale of the noise in each column of a table; the only value, std, multiplies --sigma by the column's standard deviation in --scale-data; constant columns and columns of whole numbers get no noise")
 	f.StringVar(&s.Data, "scale-data", "", "`path` of the data from which --sigma-scale computes the standard deviations, such as the training data")
 	f.StringSliceVar(&s.Noisy, "noisy-columns", nil, "with --sigma-scale, `names` of columns that get noise although they hold whole numbers")
 }
@@ -57,7 +57,7 @@ func scaleOf[L law.Law](laws []L) string {
 		names[title] = append(names[title], l.Name())
 	}
 	for i, title := range titles {
-		titles[i] = "for " + strings.Join(names[title], " and ") + " the " + title
+		titles[i] = "for " + strings.Join(names[title], " and ") + ": the " + title
 	}
-	return "scale of the noise, in the units of the data; what it is depends on --law: " + strings.Join(titles, ", ")
+	return "scale of the noise, in the units of the data; for --law " + strings.TrimPrefix(strings.Join(titles, "; "), "for ")
 }

@@ -39,17 +39,20 @@ the command adds their bounds. A softmax has the constant 1/2. So with a tempera
 the constant of the probabilities is the constant of the logits divided by 2T. The
 command refuses an operator for which it knows no bound, and names the node.
 
-The bound is about the model in real numbers. It says nothing about the rounding errors
-of the model's own arithmetic. The bound also holds for the mean scores of a smoothed
-classifier (certify --scores). It does not hold for vote shares, because a vote jumps
-where two scores are equal.
+The bound holds for a model that computes with real numbers. It does not include the
+rounding errors of the model's own arithmetic. The bound also holds for the mean scores
+of a smoothed classifier (certify --scores). It does not hold for vote shares, because a
+vote jumps where two scores are equal.
 
-Give the same --std as for 'rscert certify'. With --std, the model receives the data
-divided by the numbers of --std, and this changes the constant. The product over the
-layers is often far above the true constant. The reason is that usually no single change
-of the input is stretched most by every layer. For any model, the noise alone gives the
-smoothed classifier the Lipschitz constant 1/(σ√π). So only an L below 1/(σ√π) makes
-certificates better.`,
+Give the same --std as for 'rscert certify'. The data are divided by these numbers
+before they enter the model, and this changes the constant.
+
+The bound is often far above the true constant. It assumes that every layer stretches
+the change of its input as much as the layer can. Usually no change of the input is
+stretched that much by all layers.
+
+For any model, the noise alone gives the smoothed classifier the Lipschitz constant
+1/(σ√π). So only an L below 1/(σ√π) makes certificates better.`,
 		Example: `  rscert lipschitz model.onnx
   rscert lipschitz model.onnx --shape 1,3,32,32 --std 0.2,0.2,0.2 --temperature 2 --json`,
 		Args: oneFile,

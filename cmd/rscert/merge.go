@@ -42,12 +42,13 @@ example. If a shard is unfinished or damaged, the command refuses it and prints 
 command that finishes it. It refuses shards that differ in a parameter, the model, the
 data or the software. With --allow-gaps, it joins the given shards even if other shards
 are missing. Then run.json lists the joined shards, and the run counts as unfinished.
-Shards of different sizes can form a whole run, such as 0/2 (every second example) with
-1/4 and 3/4 (the other examples).
 
-The command also merges the shards of a sweep, which is a run for each of several
-combinations of parameter values (docs/sweeps.md). Then the folder of --out gets one run
-folder for each point of the sweep.
+Shards of different sizes can form a whole run. For example, the shard 0/2 has every
+second example, and the shards 1/4 and 3/4 have the others.
+
+The command also merges the shards of a sweep. A sweep has several points, which are
+combinations of parameter values, and a run for each point (docs/sweeps.md). Then the
+folder of --out gets one run folder for each point.
 
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,

@@ -65,19 +65,19 @@ The columns weight and index are optional. The command leaves out rows with a 1 
 column 'fitted', which 'rscert calibrate --out' writes.
 
 The input can also be a run folder or its votes.jsonl. Then the vote shares are the
-probabilities. But for the folder of a run with bounds on the confidence (certify
---confidence-radii), the command by default uses the mean score of the chosen class
-without attack, as 'rscert acce' does. --probabilities chooses between vote shares and
-mean scores.
+probabilities. But if a run folder has bounds on the confidence (certify
+--confidence-radii), the command uses the mean score of the chosen class without attack,
+as 'rscert acce' does. With --quantity class-1, it uses vote shares even then.
+--probabilities replaces these defaults.
 
 A bounds.csv, or the --out file of 'rscert acce', has a column 'radius'. From such a
-file, the command uses only the rows at one radius whose class is certified. If the file
-has several radii, --radius chooses one.
+file, the command uses the rows of one radius, and of these only the rows with a
+certified class. If the file has several radii, --radius chooses one.
 
 From the columns score and label, the command computes class-1 calibration: how often
-the label is 1 given the score s. From other columns it computes top-label
-calibration: how often the answer is right given its confidence c. For two classes,
---quantity selects class-1 or top-label calibration.
+the label is 1 if the score is s. From other columns it computes top-label calibration:
+how often the answer is right if its confidence is c. For two classes, --quantity
+selects class-1 or top-label calibration.
 
 The flag --bins sets the number of bins. ECE, classwise ECE, RMSCE and MCE use bins of
 equal width. AdaECE, AdaRMSCE and the debiased L2 error use bins with equal numbers of
@@ -98,9 +98,9 @@ many examples.
 --group COLUMN also computes the metrics of each group of rows, and names the worst
 group. For a run, the groups are the labels (--group label), or they come from a file
 (--groups) that has a column named 'index'. With G groups, the intervals of each group
-have the level 1 − (1−level)/G. So with the probability of --level, the intervals of a
-metric hold in all groups at once. The p-values and the bootstrap intervals of the NLL
-hold only for each group alone.
+have the level 1 − (1−level)/G. So with probability --level, the intervals of a metric
+hold in all groups at once. The p-values and the bootstrap intervals of the NLL hold
+only for each group alone.
 
 --cluster COLUMN is for rows that may depend on each other, such as the rows of one
 patient, of one site or of one video. Rows with the same value in the column form a
@@ -109,7 +109,17 @@ cluster, at random (--seed). The kept rows are independent, so the intervals and
 hold for a random row of a random cluster: every cluster counts once, however many rows
 it has. With --group, each group keeps one row of each cluster that has rows in the
 group. With --versus, both files keep the same rows. The command refuses --cluster for
-rows with weights, and together with flags of the list 'Thresholds under attack'.`,
+rows with weights, and together with flags of the list 'Thresholds under attack'.
+
+The flags of this list are for a classifier that answers only if its confidence reaches
+a threshold. The test error is the share of wrong answers among the answers that reach
+the threshold. The robust test error also counts answers under attack. It needs
+--attack, or the columns adversarial_confidence and adversarial_correct in the input.
+
+The true positive rate of a threshold is the share of the right answers without attack
+that reach the threshold. The false positive rate is the share of the successful attacks
+that reach it. For each rate of --tpr, the command takes the largest threshold that has
+at least this true positive rate on held-out predictions (--held-out or --holdout).`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -144,17 +154,17 @@ rows with weights, and together with flags of the list 'Thresholds under attack'
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: "+calib.Edges.Described())
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that, with the probability of --level, they hold in all bins together")
-	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with the probability of --level every bin lies in its band")
+	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram: with probability --level, they hold in all bins together")
+	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, every bin lies in its band with probability at least --level")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
-	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and all metrics are about a random row of a random cluster")
+	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")
-	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default: 999, or fewer for more than 200,000 rows")
+	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1); default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"the `probability` whose calibration the command reports; default: class-1 for a file with the columns score and label, otherwise top-label: "+calib.Quantities.Described())
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"numbers of a run that serve as probabilities; default: mean-scores for the folder of a run with bounds on mean scores (certify --confidence-radii), unless --quantity is class-1; otherwise vote-shares: "+probabilityKinds.Described())
+		"for a run, the numbers that the command uses as probabilities; default: mean-scores for a run folder with bounds on the confidence, unless --quantity is class-1; otherwise vote-shares: "+probabilityKinds.Described())
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")

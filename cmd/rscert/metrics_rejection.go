@@ -33,18 +33,16 @@ type rejectionOptions struct {
 // rejectionFlags adds the flags of rejectionOptions to the command 'metrics'.
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
-	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions without attack; they determine a confidence threshold, and the command reports the test error of the answers that reach the threshold; "+
-		"it also reports the robust test error if you give --attack, or if the input has the columns adversarial_confidence and adversarial_correct")
-	f.Float64Var(share, "holdout", 0, "share of the rows, such as 0.1, that determines the threshold in place of --held-out; the command chooses these rows at random (--seed), and computes the errors on the other rows")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions without attack, from which --tpr takes thresholds")
+	f.Float64Var(share, "holdout", 0, "instead of --held-out, share of the input's rows to hold out, such as 0.1; the command chooses these rows at random (--seed), and computes the errors on the other rows")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
-	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, such as 0.99,0.98; for each of these `shares`, the command takes the largest threshold "+
-		"that at least this share of the correct held-out answers reaches")
+	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, as `shares` such as 0.99,0.98; the held-out predictions give a threshold for each rate")
 	f.Lookup("tpr").DefValue = "0.99" // pflag would print [0.990000]
-	f.Float64SliceVar(&o.tau, "tau", nil, "confidence `thresholds` τ between 0 and 1, in addition to the thresholds of --tpr or without them")
-	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors at every threshold to this .csv, .svg, .png or .pdf `file`, with the true positive rate (the share of the right answers without attack that reach the threshold) and the false positive rate (the share of the successful attacks that reach the threshold)")
-	f.StringVar(&o.models, "models", "", "compare several models and attacks, which this CSV `file` lists; each row has a model, an attack and a file of predictions, in the columns model, attack and file; "+
-		"the attack 'clean' stands for the predictions without attack, and 'held-out' for the held-out predictions")
+	f.Float64SliceVar(&o.tau, "tau", nil, "further confidence `thresholds` τ, from 0 to 1; they need no held-out predictions")
+	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors at every threshold to this .csv, .svg, .png or .pdf `file`, with the true and the false positive rate")
+	f.StringVar(&o.models, "models", "", "compare several models and attacks; each row of this CSV `file` names a file of predictions, in the columns model, attack and file; "+
+		"the attack 'clean' means no attack, and 'held-out' marks held-out predictions")
 	group(cmd, "Thresholds under attack")
 }
 

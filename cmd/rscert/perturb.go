@@ -37,10 +37,10 @@ func newPerturb(s streams) *cobra.Command {
 		Short: "Perturb scores so that 'rscert ce' can bound the calibration error",
 		Long: `This command replaces each score by a random score near it. The random score has the
 density of the hyperbolic secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025,
-equation 8). For any classifier, P(y=1|s) of the perturbed score is smooth, with a
-derivative of at most 1/(2h). The bounds of 'rscert ce' on perturbed scores need this
-smoothness. They are bounds for the classifier that outputs perturbed scores. So also
-perturb the scores when you use the classifier.
+equation 8). For any classifier, P(y=1|s) is then a smooth function of the perturbed
+score s: its derivative is at most 1/(2h). The bounds of 'rscert ce' on perturbed scores
+need this smoothness. They are bounds for the classifier that outputs perturbed scores.
+So also perturb the scores when you use the classifier.
 
 A larger h makes the bounds tighter and the classifier worse. --auroc takes a list of
 values of h, such as 0.25 or 2^-6. For each h the command prints the area under the ROC
@@ -48,9 +48,10 @@ curve before and after perturbation, and an interval for the change of the area.
 --repeats R, it perturbs the scores R times, and prints the mean and the standard
 deviation of the area. For each h alone, the interval contains the change in the
 population with probability at least 1 − delta (--delta). This holds for any number of
-independent rows. --plot draws the area against h. Choose h with other data than the
-data for 'rscert ce'. If you choose h with the same labels, the bound of 'rscert ce'
-does not hold with its stated probability.
+independent rows. --plot draws the area against h.
+
+Choose h on data that you do not use for 'rscert ce'. If both use the same labels, the
+bound of 'rscert ce' does not hold with its stated probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same

@@ -46,12 +46,12 @@ lattice (the grid of input values), normalisation, precision and execution provi
 command refuses a model whose SHA-256 differs from the run's. The command draws fresh
 noise. Without --run, give --model and --sigma as for 'rscert certify'.
 
-The next statement needs a run with exact certificates, from votes, by a sound method.
-Suppose that the run certifies an input, and that somebody queries Q inputs on the
-lattice within the certified radius. Then every answer is the certified class or an
-abstention, except with probability at most α₁ + Q·α₂. Here α₁ is the alpha of the run,
-and α₂ is --alpha. This holds even if each query depends on the earlier answers
-(docs/predict.md).
+A second guarantee is for runs whose certificates are exact, come from votes and use a
+sound method (docs/predict.md). Suppose that the run certifies an input, and that
+somebody queries Q inputs on the lattice within the certified radius. Then every answer
+is the certified class or an abstention, except with probability at most α₁ + Q·α₂. Here
+α₁ is the alpha of the run, and α₂ is --alpha. This holds even if each query depends on
+the earlier answers.
 
 The rules:
 ` + ruleList() + `
@@ -86,15 +86,15 @@ repeats the same answers.`,
 		group(cmd, "Inputs and output")
 		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 		f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer for an input is wrong")
-		integerVar(f, &p.Budget, "budget", 100000, "for the sequential rule, maximum number of votes per input; the rule abstains if these votes do not decide")
-		integerVar(f, &o.n, "n", 1000, "for the fixed rule, number of votes per input; for --certify without --run, also the number of samples for the certificate")
-		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples; the method, alpha and the numbers of samples n0 and n come from the run; without --run, the method is margin, and the numbers come from --alpha, --n0 and --n")
-		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
+		integerVar(f, &p.Budget, "budget", 100000, "with --rule sequential, maximum number of votes per input; if these votes do not decide, the command abstains")
+		integerVar(f, &o.n, "n", 1000, "with --rule fixed, number of votes per input; also, with --certify and without --run, number of samples for each certificate")
+		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples; the run gives the method, alpha, n0 and n; without --run, the method is margin, and --alpha, --n0 and --n give the numbers")
+		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input as soon as the samples show whether it is certified at this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice (the grid of input values): refuse, or round, which moves each input to the nearest lattice point; the answers then say how far each input moved")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): refuse or round; round moves each input to the nearest lattice point, and its answer says how far")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input with this `file` conformal.json of 'rscert conformal fit'")
-		f.StringVar(&o.replay, "replay", "", "answer the inputs in --data again, and compare the new answers bit by bit with the answers in this `file`, an audit log of 'rscert serve'")
+		f.StringVar(&p.Conformal, "conformal", "", "also compute a prediction set for each input; the `file` is the conformal.json of 'rscert conformal fit'")
+		f.StringVar(&o.replay, "replay", "", "answer the inputs in --data again, and compare the answers bit by bit with this `file`; it is an audit log of 'rscert serve'")
 		group(cmd, "Answers")
 	})
 	f.BoolVar(&o.json, "json", false, "print the answers as JSON")

@@ -66,10 +66,10 @@ func newRadius(s streams) *cobra.Command {
 		Long: `This command computes the certificates of a run or file again from its votes or scores.
 You can choose other methods, or another alpha, class or margin. For several methods it
 prints a table that compares them. A sound method gives valid certificates if you chose
-the method before you saw the votes or scores. It is not sound to choose the best of
-several methods by their results here: compare the methods on other votes, or divide
-alpha by the number of methods. Values that you do not give come from the run. A file
-without a run needs --sigma.
+the method before you saw the votes or scores. Do not choose the best of several methods
+by their results here: that is not sound. Instead, compare the methods on other votes,
+or divide alpha by the number of methods. Values that you do not give come from the run.
+A file without a run needs --sigma.
 
 These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
@@ -77,29 +77,30 @@ Scores come from scores.npz, or from a run with --save-scores. --combine chooses
 bound the margin between two mean scores. The following methods bound mean scores:
 ` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
-class. For Gaussian noise, '--margin first' is p_A−p_B, with the radius σ√(π/2) times
-the margin, and '--margin second' is Φ⁻¹(p_A)−Φ⁻¹(p_B), with the radius σ/2 times the
-margin. If you know a Lipschitz constant L of the smoothed probabilities, give it with
---lipschitz. The radius of '--margin first' is then the larger of σ√(π/2) times the
-margin and margin/(√2·L).
+class. There are two margins. For Gaussian noise, '--margin first' is p_A−p_B, and its
+radius is σ√(π/2) times the margin. '--margin second' is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its
+radius is σ/2 times the margin. If you know a Lipschitz constant L of the smoothed
+probabilities, give it with --lipschitz. The radius of '--margin first' is then the
+larger of σ√(π/2) times the margin and margin/(√2·L).
 
-With --stop of certify, the run may have stopped sampling an example early. The
-certificate of this example then uses only the share of alpha that the stopping rule
-assigns to its number of samples.
+A run of 'certify --stop' may have stopped sampling some examples early. The certificate
+of such an example uses only a share of alpha. The stopping rule fixes this share for
+each number of samples.
 
---sizes answers what the certificates would be with fewer samples. For each size n in
+--sizes shows what the certificates would be with fewer samples. For each size n in
 --sizes, the command certifies from n samples per example. If the input holds scores,
-the command takes the first n samples. A file of votes holds only counts, so the command
-draws n of the votes of each example without replacement. Such a subsample is as good as
-n fresh votes. To keep the certificates sound, fix n before you see the votes. Also fix
---seed before you see them, or let the operating system draw the seed, and only once.
---repeats K draws K subsamples, and the table shows the mean ± the standard deviation.
+the command takes the first n samples. A file of votes holds only counts. So the command
+draws n of the example's votes at random, without replacement. Such a subsample is as
+good as n fresh votes. To keep the certificates sound, fix n and --seed before you see
+the votes. If you let the operating system draw the seed instead, run the command only
+once. --repeats K draws K subsamples, and the table shows the mean ± the standard
+deviation.
 
 The table has a row for each combination of run, method, size, temperature, margin and
 value of --combine. --gain-over compares each row with the row of another method. --plot
 draws the rows as curves, with one line for each method. Each combination of run, size,
-temperature and margin has its own panel. With --curve size, the sizes are the
-horizontal axis instead.`,
+temperature and margin has its own panel. With --curve size, one panel holds all sizes,
+and the size is its horizontal axis.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -125,22 +126,22 @@ horizontal axis instead.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run or, without a run, margin for votes and betting for scores")
+	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run; without a run: margin for votes, betting for scores")
 	targetFlags(cmd, &o.target)
-	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "one or both margins between p_A and p_B, separated by commas, where p_A is the probability of the class and p_B the largest probability of another class (default: the margin of the run; without a run, "+certify.SecondMargin.String()+"): "+methods(certify.MarginKinds()).Described())
+	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "one or both margins, separated by commas (default: the margin of the run; without a run: "+certify.SecondMargin.String()+"); p_A is the probability of the class, and p_B is the largest probability of another class: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
-	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "one or more ways to bound the margin between two mean scores, separated by commas (default: the choice of the run; without a run, "+certify.Directed.String()+"): "+methods(certify.Combines()).Described())
-	f.Float64SliceVar(&o.temperatures, "temperature", nil, "for saved scores, `temperatures` relative to the temperature of these scores: 2 doubles it; default: 1")
+	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "one or more ways to bound the margin between two mean scores, separated by commas (default: the choice of the run; without a run: "+certify.Directed.String()+"): "+methods(certify.Combines()).Described())
+	f.Float64SliceVar(&o.temperatures, "temperature", nil, "for saved scores, use these `temperatures`; they are relative to the temperature of the saved scores: 2 doubles it; default: 1")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
-	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example; no number may be larger than the number of such samples in the input")
+	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example; the input must hold at least that many")
 	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
-	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; default: the operating system draws a seed, and --json records it; a certificate is sound only if you choose --sizes, and the seed if you give one, before you see the votes")
+	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; default: the operating system draws a seed, and --json records it; choose a seed before you see the votes, otherwise the certificates are not sound")
 	radiiVar(f, &o.radii, "radii", "`radii` for which the table shows the certified accuracy; default: round numbers")
 	choiceVar(f, &o.by, "by", byRadius, scales, "`quantity` in the columns of the table: "+scales.Described())
-	f.BoolVar(&o.perClass, "per-class", false, "also print a table with one row per class for each method")
-	f.StringVar(&o.gainOver, "gain-over", "", "compare each row with the row of this `method`, written as in the table, such as bonferroni, or betting+bonferroni for the method betting with --combine bonferroni")
-	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; allowed only for one run, method, margin, temperature and value of --combine, and without --sizes")
+	f.BoolVar(&o.perClass, "per-class", false, "for each method, also print a table with one row per class")
+	f.StringVar(&o.gainOver, "gain-over", "", "compare each row with the row of this `method`, written as in the table, such as bonferroni; betting+bonferroni is the method betting with --combine bonferroni")
+	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; needs a single run, method, margin, temperature and value of --combine; not with --sizes")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", comparison.RadiusCurve, comparison.Curves, "`name` of the curve: "+comparison.Curves.Described())
 	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")

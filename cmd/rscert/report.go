@@ -58,7 +58,8 @@ func newReport(s streams) *cobra.Command {
 		Long: `This command summarises runs: the certified accuracy at each radius, the clean and the
 smoothed accuracy, the average certified radius and the abstentions. If a run bounds the
 confidence, the summary also has bounds on the calibration error under attack and on the
-error of confident answers. Several runs appear side by side, with their upper envelope.
+error of confident answers. Several runs appear side by side, with their upper envelope:
+the best of the runs at each radius.
 
 RUN is a run folder, a folder that holds run folders (such as the folder of a sweep), a
 file certificates.jsonl, or a log of the code of Cohen et al. 2019 (columns idx, label,
@@ -72,40 +73,45 @@ pictures of the inputs (--data), the parameters, and the meaning of each number.
 Two kinds of numbers allow for chance. The interval of an accuracy is about the
 population from which the examples are drawn (Clopper–Pearson, at --level). The column
 "with probability" is about these examples only: it is a lower bound on their accuracy
-that holds with probability 1 − delta. With this probability, at most k of the
-certificates are wrong, where k follows from delta, alpha and the number of examples. So
-the bound does not count k of the examples.
+that holds with probability 1 − delta. With this probability, at most k of the n
+certificates are wrong. The command computes k from delta, alpha and n. The bound is the
+accuracy minus k/n.
 
 With --group, the report also has the certified accuracy of each group of examples. With
 '--group label', the groups are the true classes. Other groups come from the file of
 --groups, which gives the groups of each example; its column 'index' names the example.
 Each of the G groups gets delta/G, so the lower bounds hold for all groups together. The
-smallest of these bounds is also a lower bound for every mixture of the groups.
+smallest of these bounds is also a lower bound on the accuracy for every mixture of the
+groups.
 
-With --require, the exit code is 3 if a requirement is not met. This list has one
-example of each kind of requirement. If a command stands in parentheses, only this
-command can check the requirement. 'With groups' stands for --group or --groups, and
-'with classes' for --classes:
+With --require, the exit code is 3 if a requirement is not met. The following list has
+one example of each kind of requirement. If a command stands in parentheses, only this
+command can check the requirement. A requirement marked 'with groups' needs --group or
+--groups. A requirement marked 'with classes' needs --classes:
 
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
-requirement tests the value that holds with probability 1 − delta. With several runs and
-the prefix 'best:certified:', it is enough that one run meets the requirement
-(docs/gate.md). A run whose method is not sound, or whose certificates ignore rounding
-(--noise float), never meets a requirement with these prefixes. Numbers are compared
-exactly: 59 of 100 meets >=0.59. If the input is damaged or lacks the required value,
-the exit code is 2, never 3.
+requirement tests the bound that holds with probability 1 − delta. With the prefix
+'best:certified:', it is enough that one of several runs meets the requirement
+(docs/gate.md). Two kinds of runs never meet a requirement with these prefixes: runs
+whose method is not sound, and runs whose certificates ignore rounding (--noise float).
+Numbers are compared exactly: 59 of 100 meets >=0.59. If the input is damaged or lacks
+the required value, the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
 
-With --by-model, the command compares models, so that you can choose one. --within
-applies the rule of Emde et al. 2025 (section 5.3). The value of --within is a
-tolerance. A model is a candidate if its certified accuracy is at least the best
-certified accuracy minus this tolerance. The rule chooses twice: the candidate with the
-smallest CCE (certified calibration error), and the candidate with the smallest CBS
-(certified Brier score). You choose among k runs by their results. So each run gets
-delta/k, and the statements with probability 1 − delta hold for all runs together.`,
+With --by-model, the command compares models, so that you can choose one. For each
+radius it prints a table with a row for each model and σ. A row has the certified
+accuracy, the average radius, the certified calibration error (CCE) and the certified
+Brier score (CBS). Another entry says whether the row is on the Pareto front. Because
+you choose among k runs by their results, each run gets delta/k. The statements with
+probability 1 − delta then hold for all runs together.
+
+--within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
+of --within is a tolerance. A model is a candidate if its certified accuracy is at least
+the best certified accuracy minus this tolerance. The rule names two models: the
+candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
@@ -149,17 +155,17 @@ delta/k, and the statements with probability 1 − delta hold for all runs toget
 	radiiVar(f, &o.summary.Radii, "radii", "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
-	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "certified `radius` for which the command prints how far each column alone may change, if the run has a σ for each column; default: the median radius of the correct examples")
+	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "if the run has a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
 	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, such as each true class (--group label)")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
-	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")
-	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the confidence; for each threshold, bound the error of the answers with at least this confidence")
-	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of wrong answers among the inputs that it answers (docs/reject.md)")
-	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of the audits of the runs; default: RUN/audit for each run")
+	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins for the calibration errors; all bins have the same width")
+	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`; for each threshold, bound the error of the answers with at least this confidence")
+	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of its answers that are wrong (docs/reject.md)")
+	f.StringSliceVar(&o.audits, "audit", nil, "audit `folders` of the runs; default: RUN/audit for each run")
 	projectionFlags(cmd, &o.project)
-	f.BoolVar(&o.differences, "differences", false, "with several runs of the same examples, also print the change of the certified accuracy from the first run, with p-values; ~ means that the data show no difference")
+	f.BoolVar(&o.differences, "differences", false, "also compare the certified accuracy of each later run with that of the first run, with p-values; all runs must have the same examples; ~ means that the data show no difference")
 	group(cmd, "The tables")
 	completeByModel = byModelFlags(cmd, &o.byModel)
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
@@ -172,7 +178,7 @@ delta/k, and the statements with probability 1 − delta hold for all runs toget
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is lower than the accuracy of the baseline by more than this `loss`, such as 0.01")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is more than this `loss` (such as 0.01) below that of the baseline")
 	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd

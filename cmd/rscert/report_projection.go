@@ -18,8 +18,8 @@ type projectionOptions struct {
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.rows, "rows", nil, "print one table of all runs, with a row for each value of these `parameters`; a parameter is a name in run.json (such as sigma, n or seed), or model, data or run; this table replaces the tables of each run")
-	f.StringSliceVar(&o.cols, "cols", nil, "print one table of all runs, with a column for each value of these `parameters`, which are as in --rows; without --rows, the table has one row")
+	f.StringSliceVar(&o.rows, "rows", nil, "print one table of all runs instead of a table for each run, with a row for each value of these `parameters`; a parameter is a name in run.json (such as sigma, n or seed), or model, data or run")
+	f.StringSliceVar(&o.cols, "cols", nil, "print one table of all runs, with a column for each value of these `parameters`; --rows says what a parameter is; without --rows, the table has one row")
 	f.StringVar(&o.text, "value", "acr", "with --rows or --cols, the `quantity` in the cells, written as in a requirement, such as certified-accuracy@0.5")
 }
 

@@ -44,13 +44,15 @@ func newServe(s streams) *cobra.Command {
 		Short: "Serve the smoothed classifier of a run over HTTP and gRPC",
 		Long: `This command starts a server that answers requests with the smoothed classifier G of a
 run. G returns the class that the model answers most often under noise. 'rscert predict'
-does the same for a dataset. For each input the server draws votes, which are the
-model's answers to noisy copies of the input. It stops when the votes decide the answer,
-or after --budget votes (with '--rule fixed', after --n votes). Then it answers a class
-or abstains. The server speaks the Open Inference Protocol v2 of KServe and NVIDIA
-Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also speaks the
-protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the
-path .../image takes an image as PNG, JPEG, BMP or WebP.
+gives the answers of G for the inputs of a dataset. For each input the server draws
+votes, which are the model's answers to noisy copies of the input. It stops when the
+votes decide the answer, or after --budget votes. With '--rule fixed', it always draws
+--n votes. Then it answers a class or abstains.
+
+The server speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton over HTTP,
+with JSON or binary tensors. With --grpc-listen it also speaks the protocol over gRPC.
+NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the path .../image takes
+an image as PNG, JPEG, BMP or WebP.
 
   GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under
@@ -95,17 +97,17 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f, p, c := cmd.Flags(), &o.plan, &o.config
 	f.SortFlags = false
 	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
-	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if the file is not where the run found it")
-	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file is not where the run found it")
+	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if the file has moved since the run")
+	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file has moved since the run")
 	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
-	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the name of the model's file, without suffix")
+	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the file name of the model, without suffix")
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer to an input is a class other than the class of G; an abstention is not such an answer")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the server answers an input with a class other than the class of G; an abstention is not an answer")
 	integerVar(f, &p.Budget, "budget", 10000, "for the sequential rule, maximum number of votes per input; the rule abstains if these votes do not decide")
 	integerVar(f, &o.n, "n", 1000, "for the fixed rule, number of votes per input")
 	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input; this `file` is the conformal.json that 'rscert conformal fit' wrote")
-	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice (the grid of input values): refuse, or round, which moves each input to the nearest lattice point; each answer then says how far its input moved")
+	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): refuse or round; round moves each input to the nearest lattice point, and each answer says how far its input moved")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on for HTTP; port 0 means any free port")
@@ -116,15 +118,15 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.Log, "log", "", "`file` to which the server appends a line for every answer (audit log)")
 	group(cmd, "Network and log")
 	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes in the body of a request")
-	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples that all inputs of a request together may need in the worst case")
+	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples for all inputs of a request together, in the worst case")
 	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; beyond this number, the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
 	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; beyond this number of requests, the server answers 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
 	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time that a request may take to arrive completely")
-	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM in which the server finishes running requests")
+	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time that the server takes after SIGTERM to finish running requests")
 	group(cmd, "Limits")
 	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; default: the device of the run")
-	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means that rscert chooses this number; on the CPU, the batches grow with the load from 16 samples (fewer for large inputs) to this number; on other devices, every batch has exactly this number of samples")
+	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means that rscert chooses this number; on the CPU, small batches grow with the load up to this number; on other devices, every batch has exactly this number of samples")
 	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Spec.Library)

@@ -36,8 +36,8 @@ there.
 It tries three sources in turn: pip, a direct download and npm. The direct download
 needs neither pip nor npm. It first tries the release on GitHub, and then the package in
 the npm or pip registry that this machine is configured to use. To use a copy instead,
-give its address or path in --url or $RSCERT_ONNXRUNTIME_URL. The copy is a wheel, an
-npm package, a release archive or the library itself.
+give its address or path in --url or $RSCERT_ONNXRUNTIME_URL. The copy can be a wheel,
+an npm package, a release archive or the library itself.
 
 --device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
 necessary libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download,

@@ -29,7 +29,7 @@ type signOptions struct {
 // add adds the flags for signing.
 func (o *signOptions) add(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.file, "sign", "", "sign the finished run with the secret key in this `file`, which 'minisign -G' makes")
+	f.StringVar(&o.file, "sign", "", "sign the finished run with the secret key in this `file`; 'minisign -G' makes such a key")
 	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign, a `file` whose first line is the password of the key; by default rscert takes the password from $"+passwordEnv+" or asks at the terminal")
 }
 

@@ -44,16 +44,16 @@ Parquet, CSV or JSON lines) can instead hold the log-odds of class 1 as an array
 'logits' [N] or a column 'logit'. A logit of -Inf rules a class out. --out writes the
 probabilities of every row at T as CSV with the columns p0, p1, …, label and fitted (1
 if T was fitted on the row). --out also keeps the other columns of the file, such as
-index. It leaves out columns that belong to the old outputs, such as old probabilities
-and confidences.
+index. It leaves out columns about the old predictions, such as old probabilities and
+confidences.
 
-If rows may depend on each other, such as the rows of one patient, name the column of
-the patient with --cluster. Rows with the same value in this column form a cluster. Then
-no cluster is in both the fit and the metrics. --holdout is a share of the clusters, not
-of the rows. The command refuses a file of --test with a cluster that is also in the
-file of the fit. The metrics still count every row once, and their intervals treat the
-rows as independent. 'rscert metrics --cluster', applied to the file of --out, gives
-intervals that allow for the clusters.`,
+Use --cluster if rows may depend on each other, such as the rows of one patient. Its
+value is the column that identifies the patient. Rows with the same value in this column
+form a cluster. Then no cluster is in both the fit and the metrics: --holdout is a share
+of the clusters, not of the rows, and the command refuses a file of --test that shares a
+cluster with the file of the fit. The metrics still count every row once, and their
+intervals treat the rows as independent. For intervals that allow for the clusters,
+apply 'rscert metrics --cluster' to the file of --out.`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
@@ -66,8 +66,8 @@ intervals that allow for the clusters.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics; with --cluster, share of the clusters")
-	f.StringVar(&o.test, "test", "", "compute the metrics on this `file`, in a format of the input; T is then fitted on all rows of the input")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that the fit leaves out for the metrics; with --cluster, share of the clusters")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this `file`, and fit T on all rows of the input; both files may have any input format")
 	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in both the fit and the metrics")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random split and the bootstrap")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")

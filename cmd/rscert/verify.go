@@ -38,7 +38,8 @@ the command computes this table again and compares the two. It compares every
 certificate with its votes. If the scores are saved, it also compares the bounds on the
 confidence with the scores. It reports whether the certificates allow for rounding
 (exact), and whether their method is sound. It also reports whether the run itself
-repeated some samples in other batches to check that the outputs stay the same.
+tested that its outputs do not depend on the batch. In this test, a run repeats some
+samples in other batches.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares the new votes and scores with the saved ones bit for bit. This
@@ -72,7 +73,7 @@ run, and 2 if there is no run to check.`,
 	f.StringVar(&o.again.Labels, "labels", "", "with --model, `file` with the labels; default: the path that the run records")
 	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model, `file` with the class names; default: the path that the run records")
 	integerVar(f, &o.again.Examples, "examples", 8, "with --model, number of examples to sample again")
-	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; by default the operating system draws a seed, and the command prints it")
+	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; default: the operating system draws a seed, and the command prints it")
 	integerVar(f, &o.again.Threads, "threads", 0, "with --model, number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &o.again.Library)
 	f.StringVar(&o.keyFile, "key", "", "require a signature that fits the public key in this minisign `file`")

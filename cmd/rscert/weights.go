@@ -34,15 +34,15 @@ func newWeights(s streams) *cobra.Command {
 		Use:   "weights SOURCE TARGET --features a,b --out weighted.csv",
 		Short: "Estimate weights that make one population resemble another",
 		Long: `This command estimates importance weights for the rows of SOURCE. With these weights,
-the rows of SOURCE resemble the population of TARGET. 'rscert metrics' and 'rscert ce'
+the rows of SOURCE represent the population of TARGET. 'rscert metrics' and 'rscert ce'
 use the weights. TARGET needs no labels and no scores.
 
 The weight of a row estimates how much more frequent rows like this one are in the
 population of TARGET than in the population of SOURCE. The estimate comes from a
 logistic regression that tells the rows of the two files apart by the columns in
 --features. The command splits the rows into --folds folds. For each fold, it fits the
-regression on the other folds and computes the weights of this fold. It lowers every
-weight above --weight-bound to --weight-bound.
+regression on the other folds and computes the weights of this fold. No weight exceeds
+--weight-bound: the command lowers larger weights to this value.
 
 Nothing bounds the error of these weights. They are right only if the logarithm of the
 density ratio is linear in the features, and if the features explain every relevant

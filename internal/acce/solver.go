@@ -27,7 +27,7 @@ type Solver struct {
 var Solvers = []Solver{
 	{"exact", "CCE", "the largest calibration error (CCE)", true, "cce", searchExactly,
 		func(r *Result) **float64 { return &r.CCE }},
-	{"admm", "ADMM*", "the largest error that ADMM finds in all its runs (Algorithm 1, appendix I.1)", false, "acce.admm",
+	{"admm", "ADMM*", "the largest error that ADMM finds in any of its runs (Algorithm 1, appendix I.1)", false, "acce.admm",
 		searchADMM, func(r *Result) **float64 { return &r.ACCE.ADMM }},
 	{"dece", "dECE*", "the largest error that gradient ascent on the differentiable calibration error finds (appendix M)", false, "dece", searchDECE,
 		func(r *Result) **float64 { return &r.DECE }},

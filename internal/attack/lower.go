@@ -24,7 +24,7 @@ const (
 var Keeps = choice.Of("keep", KeepFound, KeepAll).Describe(func(k Keep) string {
 	return map[Keep]string{
 		KeepFound: "only inputs that change the answer; the file is adversarial.npz",
-		KeepAll:   "also, for every example, the input that lowers the probability of the label most; the file is worst.npz, a dataset",
+		KeepAll:   "these inputs; also, for every example, the input that lowers the probability of the label most, in the dataset worst.npz",
 	}[k]
 })
 

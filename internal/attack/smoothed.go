@@ -26,7 +26,7 @@ const (
 
 // SmoothedMethods lists all attacks on a smoothed classifier.
 var SmoothedMethods = choice.Of("smoothed", SmoothAdv, Stein).Describe(func(m SmoothedMethod) string {
-	return map[SmoothedMethod]string{SmoothAdv: "follows gradients of the model", Stein: "needs only scores, for models without gradients"}[m]
+	return map[SmoothedMethod]string{SmoothAdv: "follows gradients of the model", Stein: "uses only scores, so the model needs no gradients"}[m]
 })
 
 func (m SmoothedMethod) String() string { return string(m) }

@@ -32,11 +32,11 @@ var Methods = []Method{
 	{"dirichlet", "softmax(W ln p + b), with penalties on W and b (Kull et al. 2019)", "kull2019", fitDirichlet},
 	{"structured-vector", "softmax(w·ln q + b) of the probabilities q after temperature scaling (SVS; Berta et al. 2025)", "berta2025", fitStructuredVector},
 	{"structured-matrix", "softmax(W ln q + b) of the probabilities q after temperature scaling (SMS; Berta et al. 2025)", "berta2025", fitStructuredMatrix},
-	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", "platt1999", fitPlatt},
+	{"platt", "σ(a·d + b) of the log-odds d, fitted to softened labels (Platt 1999)", "platt1999", fitPlatt},
 	{"isotonic", "the nondecreasing function nearest to the labels (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
 	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", "kull2017", fitBeta},
-	{"venn-abers", "merges p₀ and p₁, from two isotonic fits with the new example as label 0 and as label 1 (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
-	{"histogram", "the share of the class among the labels, in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
+	{"venn-abers", "merges the values p₀ and p₁ of two isotonic maps, fitted with the new example labelled 0 and labelled 1 (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
+	{"histogram", "the share of rows with this class in the bin; the bins have equal counts (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 
 // Options holds settings that only some methods use.

@@ -22,10 +22,10 @@ const (
 // Guarantees lists all guarantees, the default first.
 var Guarantees = choice.Of("guarantee", Marginal, Training, Label, Group).Describe(func(g Guarantee) string {
 	return map[Guarantee]string{
-		Marginal: "on average over the calibration examples and the queries",
-		Training: "on average over the queries, for the calibration examples at hand; fails with probability at most delta",
-		Label:    "for every class",
-		Group:    "for every group of queries",
+		Marginal: "holds on average over the calibration examples and the queries",
+		Training: "holds on average over the queries, for the calibration examples at hand; fails with probability at most delta",
+		Label:    "holds for every class separately",
+		Group:    "holds for every group of queries separately",
 	}[g]
 })
 

@@ -31,7 +31,7 @@ const (
 
 // DenoiserKinds lists all kinds of denoisers.
 var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, PredictedImage).Describe(func(k DenoiserKind) string {
-	return map[DenoiserKind]string{DenoisedImage: "it returns the clean image", PredictedNoise: "a diffusion model that returns the noise",
+	return map[DenoiserKind]string{DenoisedImage: "a denoiser that returns the clean image", PredictedNoise: "a diffusion model that returns the noise",
 		PredictedImage: "a diffusion model that returns the clean image"}[k]
 })
 

@@ -52,7 +52,7 @@ var metrics = []metric{
 			}
 			return shareOf(&s.Abstained)
 		}},
-	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified bound on the share of wrong answers among the inputs that are answered", radius: true, share: true,
+	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified bound on the share of the answers that are wrong, at this radius", radius: true, share: true,
 		upper: true, certifiable: true, anyClaim: true, value: selectiveError},
 	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
@@ -66,7 +66,7 @@ var metrics = []metric{
 	{name: "worst-group-cce", example: "worst-group-cce@0.25<=0.15", what: "certified calibration error of the group in which it is largest (with groups)", radius: true, share: true,
 		upper: true, certifiable: true, ofBounds: true, value: worstGroupCalibration(
 			func(w acce.WorstGroup) *float64 { return w.CCE }, func(w acce.WorstCertified) *float64 { return w.CCE })},
-	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified bound at this radius (0.25) on the share of wrong answers among the answers with at least this confidence (0.9)",
+	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified bound, at radius 0.25, on the share of wrong answers among the answers with confidence at least 0.9",
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
 	{name: "conformal-coverage", example: "conformal-coverage>=0.90", what: "share of the prediction sets that contain the label (rscert conformal evaluate)",
 		share: true, anyClaim: true, promised: true, value: conformalCoverage},

@@ -24,9 +24,9 @@ class CertifyOptions(TypedDict, total=False):
         column; a column with σ = 0 gets no noise (docs/columns.md)
     sigma_channels: values of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel
         with σ = 0 gets no noise
-    sigma_scale: how to compute the scale of the noise in each column of a table; the only value is std, which means
-        ``sigma`` times the standard deviation of the column in ``scale_data``; constant columns and columns of whole
-        numbers get no noise
+    sigma_scale: how to compute the scale of the noise in each column of a table; the only value, std, multiplies
+        ``sigma`` by the column's standard deviation in ``scale_data``; constant columns and columns of whole numbers
+        get no noise
     scale_data: path of the data from which ``sigma_scale`` computes the standard deviations, such as the training
         data
     noisy_columns: with ``sigma_scale``, names of columns that get noise although they hold whole numbers
@@ -48,8 +48,8 @@ class CertifyOptions(TypedDict, total=False):
         is margin/(√2·L) if that is larger) (default second)
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
-    stop: stop sampling an example early by this rule: radius>=R (stop once it is known whether the radius is at least
-        R) or precision=F (stop once the radius is at least 1−F times the largest radius that is still possible)
+    stop: rule to stop sampling an example early: radius>=R stops once it is known whether the radius is at least R;
+        precision=F stops once the radius is at least 1−F times the largest radius still possible
     scores: certify by the mean softmax scores instead of the votes
     save_scores: save the scores of all samples in scores.npz, so that you can certify them again; this implies
         ``scores`` unless ``confidence_radii`` is given; for m classes, the file takes 4·n·m bytes per example
@@ -61,12 +61,12 @@ class CertifyOptions(TypedDict, total=False):
         2024, §5.3; not sound, and kept only to reproduce the paper) (default directed)
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: what a certificate claims if samples may abstain, that is vote for "no class"; the smoothed classifier is
-        silent if "no class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class),
-        ignore (the class gets more votes than every other class; votes for "no class" do not count) or safe (the
-        smoothed classifier answers the class or is silent) (default answer)
-    reject_below: a sample votes for a class only if its confidence is at least this number, and otherwise for no
-        class; the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
+    none: what a certificate claims if samples may abstain, which counts as a vote for "no class"; if "no class" gets
+        the most votes, the smoothed classifier is silent (docs/reject.md): answer (the smoothed classifier answers
+        the class), ignore (the class gets more votes than every other class; votes for "no class" do not count) or
+        safe (the smoothed classifier answers the class or is silent) (default answer)
+    reject_below: smallest confidence at which a sample votes for a class; below it, the sample votes for "no class";
+        the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
     confidence_radii: also bound the mean score under attack at these radii and write the bounds to bounds.csv; these
         bounds take half of alpha
     confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
@@ -80,26 +80,26 @@ class CertifyOptions(TypedDict, total=False):
     band: confidence band for the distribution of the score in the confidence method 'cdf': binomial (takes the exact
         binomial bound at each of 127 thresholds; it is tight in the tails) or dkw (has the same width everywhere
         (Dvoretzky, Kiefer & Wolfowitz), as in the papers) (default binomial)
-    labels: file with the labels, if IDX, npy or image data have them in a separate file; with the value none, rscert
-        reads no labels
-    label_column: column of a table with the labels: its name, its index from 0, first, last or none (the labels are
-        in the file of ``labels``); coarse_labels selects the coarse labels of CIFAR-100; by default rscert finds the
-        column by its name or its values (docs/my-data.md)
+    labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; none means that
+        rscert reads no labels
+    label_column: column with the labels in a table: its name, its index from 0, first or last; none if ``labels``
+        gives the labels; coarse_labels for the coarse labels of CIFAR-100; by default rscert finds the column
+        (docs/my-data.md)
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or with one name per line;
         needed if the labels or the folders are names
-    resize: resize images to this size in pixels by the rules of torchvision; the size is the length of the shorter
-        side, or HEIGHTxWIDTH
-    crop: keep only the centre of each image, with this size in pixels; cropping follows ``resize``
+    resize: resize images to this size in pixels as torchvision does; give the length of the shorter side, or
+        HEIGHTxWIDTH
+    crop: crop each image around its centre to this size in pixels, after ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
     outputs: what the model returns; a single number per sample counts as the output for the second of two classes:
         auto (rscert inspects the model), logits or probabilities (default auto)
     average: what rscert averages if ``model`` is given several times: the logits or the probabilities of the models;
         ``outputs`` then says what every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
-    layout: order of the values of an image in a flat row of the data or of the model's input; default: for data in
-        flat rows, the order of the model's input; for a model that takes flat rows, chw: chw (channel, height, width)
-        or hwc (height, width, channel)
+    layout: order of the values if the data or the model's input store an image as a flat row; default: chw for the
+        model's input, and the order of the model's input for the data: chw (channel, height, width) or hwc (height,
+        width, channel)
     mean: values to subtract from the noisy input before it enters the model: one value, or one per channel
     std: values by which to divide the noisy input after ``mean``: one value, or one per channel
     noise: kind of the noise: lattice (the noise is drawn on a grid; the certificates hold for the exact numbers that
@@ -131,26 +131,26 @@ class CertifyOptions(TypedDict, total=False):
         in a system folder
     denoiser: ONNX file of a denoiser that runs before the model; the certificates hold for the denoiser and the model
         together (docs/denoiser.md)
-    denoiser_kind: kind of the denoiser: image (it returns the clean image), epsilon (a diffusion model that returns
-        the noise) or x0 (a diffusion model that returns the clean image) (default image)
+    denoiser_kind: kind of the denoiser: image (a denoiser that returns the clean image), epsilon (a diffusion model
+        that returns the noise) or x0 (a diffusion model that returns the clean image) (default image)
     denoiser_range: two values that stand for the data values 0 and 1 in the denoiser; default: -1,1 for a diffusion
         model, and 0,1 for other denoisers
     diffusion_schedule: noise schedule of a diffusion model: linear, cosine, or a file with the value ᾱ of each
         timestep, one per line (default linear)
-    only: certify only a part of the examples, with new noise; abstained=RUN takes the examples on which this run
-        abstained; failed=RUN also takes those that it answered wrongly; the rates of these examples say nothing about
-        the whole dataset (docs/only.md)
+    only: certify only a part of the examples, with new noise: abstained=RUN takes the examples on which this run
+        abstained, and failed=RUN adds those that it answered wrongly; their rates say nothing about the whole dataset
+        (docs/only.md)
     from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
         data are the same
     preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
         Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: the settings of cohen2019,
         and bounds on the confidence (standard, Hoeffding) at the paper's radii for CIFAR-10)
     resume: continue the run in the folder of ``out``; if the folder holds no run, start one
-    sign: sign the finished run with the secret key in this file, which 'minisign -G' makes
+    sign: sign the finished run with the secret key in this file; 'minisign -G' makes such a key
     sign_password_file: with ``sign``, a file whose first line is the password of the key; by default rscert takes the
         password from $RSCERT_SIGN_PASSWORD or asks at the terminal
-    require: a requirement, such as certified-accuracy@0.5>=0.60; the exit code is 3 if a requirement is not met; the
-        flag can be repeated (docs/gate.md)
+    require: check this requirement, such as certified-accuracy@0.5>=0.60; if a requirement is not met, the exit code
+        is 3; the flag can be repeated (docs/gate.md)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
@@ -229,8 +229,8 @@ class CertifyOptions(TypedDict, total=False):
 class RadiusOptions(TypedDict, total=False):
     """The options are flags of ``rscert radius``.
 
-    method: methods, separated by commas; default: the method of the run or, without a run, margin for votes and
-        betting for scores
+    method: methods, separated by commas; default: the method of the run; without a run: margin for votes, betting for
+        scores
     class_: class to certify; if the input is a run, the run's choice replaces the default: predicted (the class with
         the most votes among the n0 selection samples) or label (the true label)
     alpha: largest probability that the certificate of an example is wrong; if the input is a run, the run's value
@@ -238,20 +238,20 @@ class RadiusOptions(TypedDict, total=False):
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
         scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
         λ]; it is not drawn at random, so its certificates need no alpha; radii in L1) (default gaussian)
-    margin: one or both margins between p_A and p_B, separated by commas, where p_A is the probability of the class
-        and p_B the largest probability of another class (default: the margin of the run; without a run, second):
-        second (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the
-        quantile function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B),
-        radius λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B,
-        radius b times the margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the
-        radius is margin/(√2·L) if that is larger)
+    margin: one or both margins, separated by commas (default: the margin of the run; without a run: second); p_A is
+        the probability of the class, and p_B is the largest probability of another class: second (gaussian:
+        Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile function of
+        the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
+        margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
+        margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is
+        margin/(√2·L) if that is larger)
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: what a certificate claims if samples may abstain, that is vote for "no class"; the smoothed classifier is
-        silent if "no class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class),
-        ignore (the class gets more votes than every other class; votes for "no class" do not count) or safe (the
-        smoothed classifier answers the class or is silent) (default answer)
+    none: what a certificate claims if samples may abstain, which counts as a vote for "no class"; if "no class" gets
+        the most votes, the smoothed classifier is silent (docs/reject.md): answer (the smoothed classifier answers
+        the class), ignore (the class gets more votes than every other class; votes for "no class" do not count) or
+        safe (the smoothed classifier answers the class or is silent) (default answer)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
@@ -275,8 +275,8 @@ class CceOptions(TypedDict, total=False):
     """The options are flags of ``rscert acce``.
 
     bins: number of bins of equal width in the calibration error (default 15)
-    edge: edge that each bin includes: only 'lower', because the certified calibration error is defined for bins
-        [lo,hi) (default lower)
+    edge: edge that each bin includes; the only value is lower, because the certified calibration error is defined for
+        bins [lo,hi) (default lower)
     solver: solvers to run: exact, admm, dece or brier (default [exact])
     adaptive: also bound the calibration error with bins of equal count
     tau: thresholds τ of the confidence; for each τ, bound the error of a classifier that answers only if its
@@ -290,10 +290,10 @@ class CceOptions(TypedDict, total=False):
         under-attack)
     names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
-    group: also compute CBS and CCE for each group; a group consists of the rows with the same value in this column;
-        with several columns, each column makes groups of its own
-    groups: file that gives the group of each example; it has a column named index and the columns that ``group``
-        names; without ``group``, it has a column named group
+    group: also compute CBS and CCE for each group; the rows with the same value in this column form a group; if you
+        give several columns, each one makes its own groups
+    groups: file that gives the group of each example; it has a column named index, and the columns that ``group``
+        names; without ``group``, the file has the column group instead
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which admm starts: clean (the confidences without attack) or brier (the confidences
         with the largest Brier score) (default [clean,brier])
@@ -313,10 +313,10 @@ class CceOptions(TypedDict, total=False):
     dece_learning_rate: initial learning rate of dece (default 0.01)
     dece_schedule: schedule of the learning rate of dece: cosine (falls to 0 along a half cosine), constant (stays the
         same) or plateau (falls to a tenth after eleven steps in a row without progress) (default cosine)
-    dece_momentum: share of its last step that dece adds to each step; at least 0 and below 1
+    dece_momentum: share of the previous step that dece adds to each step; at least 0 and below 1
     dece_steps: number of steps of dece per start (default 1000)
-    trace: write the calibration error at every k-th step of admm and dece, and for admm the distances from the
-        constraints, to this CSV file; ``trace_every`` sets k
+    trace: CSV file for the calibration error at every k-th step of admm and dece; for admm, the file also holds the
+        distances from the constraints; ``trace_every`` sets k
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
@@ -365,19 +365,18 @@ class MetricsOptions(TypedDict, total=False):
     bins: number of bins in the calibration errors that use bins (default 15)
     edge: edge that each bin includes: upper (bins (lo,hi]) or lower (bins [lo,hi)) (default upper)
     level: confidence level of the intervals (default 0.95)
-    joint_bands: widen the intervals of the reliability diagram so that, with the probability of ``level``, they hold
-        in all bins together
-    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, then with the
-        probability of ``level`` every bin lies in its band
-    group: also compute the metrics of each group; a group consists of the rows with the same value in this column;
-        with several columns, each column makes groups of its own
-    groups: file that gives the group of each example; it has a column named index and the columns that ``group``
-        names; without ``group``, it has a column named group
-    cluster: column that says to which cluster (such as a patient) each row belongs; rows of one cluster may depend on
-        each other; the command keeps one random row of each cluster, and all metrics are about a random row of a
-        random cluster
+    joint_bands: widen the intervals of the reliability diagram: with probability ``level``, they hold in all bins
+        together
+    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, every bin lies in its
+        band with probability at least ``level``
+    group: also compute the metrics of each group; the rows with the same value in this column form a group; if you
+        give several columns, each one makes its own groups
+    groups: file that gives the group of each example; it has a column named index, and the columns that ``group``
+        names; without ``group``, the file has the column group instead
+    cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
+        other; the command keeps one random row of each cluster
     seed: seed of the bootstrap, of the simulated calibration test, of ``cluster`` and of ``holdout`` (default 1)
-    draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1). Default:
+    draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1); default:
         999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
     quantity: the probability whose calibration the command reports; default: class-1 for a file with the columns
@@ -388,19 +387,16 @@ class MetricsOptions(TypedDict, total=False):
     title: title of the diagram; default: the file name, the number of rows and the ECE
     curve: curve in the diagram: kernel (a kernel regression with the smooth ECE as its bandwidth), isotonic (an
         isotonic regression) or none (no curve) (default kernel)
-    held_out: file with held-out predictions without attack; they determine a confidence threshold, and the command
-        reports the test error of the answers that reach the threshold; it also reports the robust test error if you
-        give ``attack``, or if the input has the columns adversarial_confidence and adversarial_correct
-    holdout: share of the rows, such as 0.1, that determines the threshold in place of ``held_out``; the command
-        chooses these rows at random (``seed``), and computes the errors on the other rows
+    held_out: file with held-out predictions without attack, from which ``tpr`` takes thresholds
+    holdout: instead of ``held_out``, share of the input's rows to hold out, such as 0.1; the command chooses these
+        rows at random (``seed``), and computes the errors on the other rows
     attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
         for each row
-    tpr: true positive rates, such as 0.99,0.98; for each of these shares, the command takes the largest threshold
-        that at least this share of the correct held-out answers reaches (default 0.99)
-    tau: confidence thresholds τ between 0 and 1, in addition to the thresholds of ``tpr`` or without them
-    by_tau: write the errors at every threshold to this .csv, .svg, .png or .pdf file, with the true positive rate
-        (the share of the right answers without attack that reach the threshold) and the false positive rate (the
-        share of the successful attacks that reach the threshold)
+    tpr: true positive rates, as shares such as 0.99,0.98; the held-out predictions give a threshold for each rate
+        (default 0.99)
+    tau: further confidence thresholds τ, from 0 to 1; they need no held-out predictions
+    by_tau: write the errors at every threshold to this .csv, .svg, .png or .pdf file, with the true and the false
+        positive rate
     versus: file with another classifier's predictions on the same rows in the same order; the command prints the
         differences between the two classifiers, with confidence intervals that hold for any number of rows
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
