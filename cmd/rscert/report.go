@@ -178,7 +178,7 @@ candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is more than this `loss` (such as 0.01) below that of the baseline")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is below the certified accuracy of the baseline by more than this `difference`, such as 0.01")
 	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd

@@ -118,7 +118,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.Log, "log", "", "`file` to which the server appends a line for every answer (audit log)")
 	group(cmd, "Network and log")
 	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes in the body of a request")
-	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples for all inputs of a request together, in the worst case")
+	integerVar(f, &c.Samples, "max-samples", 2_000_000, "refuse a request if its inputs together could need more samples than this number")
 	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; beyond this number, the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
 	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; beyond this number of requests, the server answers 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
