@@ -52,7 +52,7 @@ func (t Threat) Check() error {
 	return nil
 }
 
-// Outside returns the first value of x outside the box.
+// Outside returns the first value of x that is outside the box. The result 'found' is false if there is no such value.
 func (t Threat) Outside(x []float32) (value float32, found bool) {
 	for _, v := range x {
 		if !(v >= t.Low && v <= t.High) {
