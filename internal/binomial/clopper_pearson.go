@@ -22,8 +22,8 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound computes LowerBound as the result 'best'. The result 'width' estimates the distance, in ln p, from 'best'
-// to the root. LowerSpan starts its search for the upper end with 'width'.
+// lowerBound computes two numbers. The result 'best' is the bound that LowerBound returns. The result 'width' estimates
+// the distance, in ln p, from 'best' to the exact bound. LowerSpan starts its search for the upper end with 'width'.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {
 		return 0, 0

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestAuditCoverage is TestCoverage with more and larger samples and more folds.
+// TestAuditCoverage is TestCoverage with more samples, larger samples and more folds.
 func TestAuditCoverage(t *testing.T) {
 	const trials = 1000
 	for _, n := range []int{100, 3000} {
