@@ -71,8 +71,8 @@ func write(rows []exampleRow, weighted bool) string {
 	return b.String()
 }
 
-// The test recomputes each figure of a group from the group's rows. The number of allowed failures follows from
-// δ/G, where G is the constant 'counted'.
+// The test recomputes each figure of a group from the group's rows. The number of allowed failures follows from δ/G,
+// where G is the constant 'counted'.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
 	const counted = groups + 2*(examples-n) // each missing example may be in a further group of each of the two columns

@@ -5,8 +5,8 @@
 // Brier score, the calibration error that each of the Solvers finds, and a bound on the calibration error over bins of
 // equal count. If Options.Dataset is set, the field Certified of the Result states bounds for the dataset as a whole.
 // Only the solver "exact" returns an upper bound on the calibration error under attack. The other solvers return values
-// that are at most this bound. Study.WriteAttack writes the worst confidences, and Study.Bins sorts the examples into bins
-// by these confidences. Study.WriteTrace writes the residuals of the searches.
+// that are at most this bound. Study.WriteAttack writes the worst confidences, and Study.Bins sorts the examples into
+// bins by these confidences. Study.WriteTrace writes the residuals of the searches.
 //
 // Package calib computes the bounds, and package admm runs the searches.
 package acce
