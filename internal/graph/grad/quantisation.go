@@ -14,7 +14,7 @@ import (
 // smallest or the largest value of the type. One reason is ReLU, whose slope at 0 is 0: quantisation tools replace ReLU
 // by the saturation at the smallest value.
 
-// limits maps quantised types to their smallest and largest values.
+// The table 'limits' gives the smallest and the largest value of each quantised type.
 var limits = map[graph.ElemType][2]float64{
 	graph.ElemType(onnxpb.TensorProto_UINT8): {0, math.MaxUint8}, graph.ElemType(onnxpb.TensorProto_INT8): {math.MinInt8, math.MaxInt8},
 	graph.ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16}, graph.ElemType(onnxpb.TensorProto_INT16): {math.MinInt16, math.MaxInt16},
