@@ -204,7 +204,7 @@ func TestPickledNames(t *testing.T) {
 	}{"fine_labels": {"fine", []int{50, 0, 99}}, "coarse_labels": {"coarse", []int{9, 0, 15}}} {
 		var list strings.Builder
 		for k := range 100 {
-			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // of the coarse names, only the last 20 are used below
+			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // the code below uses only the last 20 of the coarse names
 		}
 		text := list.String()
 		if c.kind == "coarse" {
