@@ -175,7 +175,7 @@ func multinomialProbability(x []int64, p []float64) float64 {
 	return math.Exp(l + f)
 }
 
-// truth returns the true radius of the contest of a certificate. The slice p holds the probabilities of A, of the other
+// The method 'truth' returns the true radius of a contest. The slice p holds the probabilities of A, of the other
 // classes and of silence, in this order. A rank contest leaves out some rivals, and the selection samples determine
 // these rivals. This method does not know the selection samples. So it leaves out the most probable rivals, because
 // this choice gives the largest radius.

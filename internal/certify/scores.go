@@ -277,8 +277,8 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection if ClassByVotes is set. The argument 'class' is the class with the most votes of the
-// selection samples, or the label.
+// Choose ends the selection and fixes the class. It returns an error unless ClassByVotes is set. The argument 'class'
+// is the class with the most votes of the selection samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
 	case !a.certifier.params.ClassByVotes:
@@ -394,7 +394,8 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 	return weight(a.certifier.params.additive(), xa, xb, a.example.N, alpha)
 }
 
-// rivalScore returns the score of rival i in a row.
+// rivalScore returns the score of rival i in a row. If the rival is a set of classes, its score is the largest score of
+// these classes.
 func (a *ScoreAccumulator) rivalScore(i int, row []float32) float32 {
 	if class := a.rivals[i].class; class >= 0 {
 		return row[class]
