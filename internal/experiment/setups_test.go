@@ -307,7 +307,7 @@ func TestRightSetups(t *testing.T) {
 // must tell which of the two is right.
 func TestModelsFittedToBytes(t *testing.T) {
 	linear, trees := exportImages(t, "scikit-learn"), exportImages(t, "lightgbm")
-	// The export has 20 examples, which are too few for the significance tests in Look.
+	// The export of LightGBM has 20 examples. They are too few for the significance tests in Look.
 	trees.values, trees.labels = slices.Repeat(trees.values, 3), slices.Repeat(trees.labels, 3)
 	asBytes := func(v float32) float32 { return float32(math.Round(float64(v) * 255)) }
 	for _, k := range []struct {

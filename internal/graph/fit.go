@@ -187,7 +187,7 @@ func reorder(from, to Layout, c, n int) []int {
 }
 
 // The function 'fill' returns a copy of the argument 'sizes' if there is one size per dimension and each size fits its
-// dimension. Otherwise it returns false. A fixed dimension fits only its own size, and a free dimension fits every size.
+// dimension. Otherwise it returns false. A fixed dimension fits only its own size. A free dimension fits every size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false
