@@ -37,7 +37,7 @@ func tarFile(t testing.TB, members ...string) []byte {
 	return b.Bytes()
 }
 
-// TestTar reads WebDataset archives.
+// TestTar checks that Open reads WebDataset archives.
 func TestTar(t *testing.T) {
 	a, b := string(testFile(t, "images/bee/b.png")), string(testFile(t, "images/ant/b.png"))
 	for name, c := range map[string]struct {

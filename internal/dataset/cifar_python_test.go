@@ -104,7 +104,8 @@ func TestPickles(t *testing.T) {
 	}
 }
 
-// TestPickleFolders finds the test batch in the folders of the published archives and in their parents.
+// TestPickleFolders checks that Open finds the test batch in the folders of the published archives, and in the parents
+// of these folders.
 func TestPickleFolders(t *testing.T) {
 	ten, hundred, binary := pickled(t, "cifar10-c-python2-numpy1-protocol2"), pickled(t, "cifar100-c-python2-numpy1-protocol2"), make([]byte, cifarPixels+1)
 	for name, c := range map[string]struct {
