@@ -57,7 +57,7 @@ func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
 	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
-// newTangent computes S_0 from the scores of the selection samples. The function 'start' returns a new bound on the
+// newTangent computes S_0 from the scores in the argument 'selection'. The function 'start' returns a new bound on the
 // mean of n samples, at level 1−α.
 func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
