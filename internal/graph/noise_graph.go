@@ -32,7 +32,7 @@ import (
 // graph also avoids ArgMax, because on CUDA the library cuDNN decides which of several equal scores ArgMax takes and
 // how ArgMax treats NaN.
 
-// The nodes for noise and votes need operator set noiseOpset or a newer one. From operator set 7 on, operators
+// noiseOpset is the oldest operator set that the nodes for noise and votes support. From operator set 7 on, operators
 // broadcast their operands by themselves.
 const noiseOpset = 7
 
@@ -152,7 +152,8 @@ func (a Around) AddVotes(output string) (votes string) {
 
 	scores := e.Op("Reshape", output, e.Ints(a.Rows, int64(m)))
 	largest := reduce("ReduceMax", scores)
-	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32) // also true for NaN
+	// This value is 1 also for a NaN score. Then 'below' makes the vote 0.
+	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32)
 	rank := reduce("ReduceMax", e.Op("Mul", best, e.Floats(nil, ranks...)))
 	below := reduce("ReduceMin", e.Cast(e.Op("Less", scores, e.Floats(nil, infinity)), Float32))
 	above := e.Cast(e.Op("Less", e.Floats(nil, -infinity), largest), Float32)

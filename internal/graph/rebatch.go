@@ -451,7 +451,7 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 			n.Attribute = slices.DeleteFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return a.GetName() == "allowzero" })
 		case op == "Expand":
 			n.Input[1] = e.Ints(edit.target...)
-		default: // Resize
+		default: // the operator Resize
 			n.Input[3] = e.batchAnd(input, nil, edit.target[1:])
 		}
 		for _, k := range edit.repeats {

@@ -89,8 +89,8 @@ func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, 
 	return values, asked
 }
 
-// addOutputs adds outputs to the graph: the shape of each value in 'values', and each vector in 'asked', converted to
-// int64.
+// addOutputs adds outputs to the graph. The first outputs are the shapes of the values in 'values'. The other outputs
+// are the vectors in 'asked', converted to int64.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)
 	for i, v := range slices.Concat(values, asked) {

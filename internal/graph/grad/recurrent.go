@@ -20,7 +20,7 @@ type recurrence struct {
 	backward                  bool   // this direction goes from the last step to the first
 	x, w, r, inBias, outBias  string // shapes: x [T, B, I], w [gates·H, I], r [gates·H, H], biases [gates·H]
 	states, before, first     string // h [T, B, H], the states before the steps [T, B, H], the initial state [B, H]
-	slopes, lastSlope, atCell string // gradients in h [T, B, H], the last state [B, H], the last cell; "" if none
+	slopes, lastSlope, atCell string // gradients in h [T, B, H], in the last state [B, H], in the last cell; "" if none
 }
 
 // These are the positions of the inputs of RNN, LSTM and GRU nodes.
@@ -314,10 +314,11 @@ func gruSlopes(c *recurrence) (sums, first, _ string) {
 	keep := c.bySteps(z, c.hidden)
 	toZ := c.bySteps(c.mul(c.Op("Sub", c.before, n), c.bell(z)), c.hidden)
 	toN := c.bySteps(c.mul(c.oneMinus(z), c.tanhSlope(n)), c.hidden)
-	// The gradient in the argument of r's σ is dn·toR, where dn is the gradient in the argument of n's tanh.
+	// If 'linear' is true, the gradient in the argument of r's σ is dn·toR, where dn is the gradient in the argument of
+	// n's tanh.
 	toR := c.mul(out[2], c.bell(r))
 	if !linear {
-		// Here this gradient is toR times the gradient in r·h₋.
+		// The gradient in the argument of r's σ is toR times the gradient in r·h₋.
 		toR = c.mul(c.before, c.bell(r))
 	}
 	slopeR, gate := c.bySteps(toR, c.hidden), c.bySteps(r, c.hidden)

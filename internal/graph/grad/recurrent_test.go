@@ -22,7 +22,8 @@ func (l layer) inputs(f *function, x string) []string {
 	return in(x, f.weights(-1, 1, l.directions, rows, 2), f.weights(-1, 1, l.directions, rows, 3), f.weights(-1, 1, l.directions, 2*rows))
 }
 
-// The method 'node' adds the layer to f. If the layer has several outputs, it joins them into one vector.
+// The method 'node' adds the layer to f. If the layer has several outputs, the method joins these outputs into one
+// vector.
 func (l layer) node(f *function, inputs []string) string {
 	outputs := f.several(l.kind, l.outputs, inputs, append(l.attributes, integer("hidden_size", 3))...)
 	if l.outputs == 1 {

@@ -85,7 +85,8 @@ func (t *tape) wholeScales(n *node) bool {
 	return true
 }
 
-// Element j of the result is a weighted sum of the input's elements. The method 'row' returns the weights.
+// Element j of the result is a weighted sum of the input's elements. The method 'row' returns the weights of this
+// sum.
 func (r resizing) row(j, in, out int64) []float64 {
 	at := r.source(float64(j), float64(in), float64(out))
 	weights := make([]float64, in)

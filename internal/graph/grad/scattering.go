@@ -114,9 +114,9 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 	return t.Cast(scatter(t.zeros(graph.Float32, t.shape(x)), t.Cast(d, graph.Float32)), graph.Float16)
 }
 
-// addAt adds nodes that compute the gradient in x, if an operator copies elements of x. Element i of d is the gradient
-// in a copy of x[from[i]]. For each element of x, the nodes sum the gradients in the copies of this element. If the
-// most frequently copied element has k copies, the nodes sum k tensors.
+// addAt adds nodes that compute the gradient in the input x of an operator that copies elements. Element i of d is the
+// gradient in a copy of x[from[i]]. For each element of x, the nodes sum the gradients in the copies of this element.
+// If the most frequently copied element has k copies, the nodes sum k tensors.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
 	// Copy k of element x[j] has the index terms[k][j] in d. If this copy does not exist, terms[k][j] is len(from).
