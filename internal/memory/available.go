@@ -41,8 +41,8 @@ var hierarchies = []hierarchy{
 	{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
-// groups returns the folders of the process's group and of the group's ancestors. Each group has its own limit. A
-// container sees only one group, whose folder is the mount itself.
+// groups returns the folders of the process's group and of the group's ancestors. Each group has its own limit. In a
+// container there is only one group, and its folder is the mount itself.
 func (h hierarchy) groups(root fs.FS) []string {
 	folders := []string{h.mount}
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
