@@ -70,7 +70,7 @@ func (gaussian) First() Theorem {
 // sqrtHalfPi is √(π/2), OEIS A069998.
 const sqrtHalfPi = 1.2533141373155002512
 
-// cut is the end of the table of masses, in standard deviations.
+// The constant 'cut' is the end of the table of masses, in standard deviations.
 const cut = 9
 
 // Ratios returns the limits of σ/g, where g is the lattice's step. At the ratio 3640, Masses returns 2·9·3640 + 1

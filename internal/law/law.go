@@ -113,13 +113,13 @@ type Ratios struct {
 	Least    int64 // below this ratio, rounding to the lattice would add too much to the noise
 	Fine     int64 // from this ratio on, rounding adds almost nothing to the noise
 	Greatest int64 // ratios below Greatest + 1 are allowed; their tables have at most 2¹⁶ entries
-	Halves   bool  // if the nearest multiple of ½ is almost equal to a ratio, Round returns this multiple
+	Halves   bool  // Round replaces a ratio by the nearest multiple of ½ if the two are almost equal
 }
 
 // Round returns the ratio that callers pass to the method Masses. If r.Halves is set and a multiple of ½ is within a
-// factor 1 ± 2⁻⁵³ of the ratio, Round returns this multiple. Otherwise it returns the ratio unchanged. For example, a
-// scale that is the float64 nearest to k·step/2 gets the ratio k/2. Certified radii allow for four roundings (see
-// Theorem). One of them is the rounding of the scale to float64.
+// factor 1 ± 2⁻⁵³ of the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to
+// k·step/2 gets the ratio k/2. Certified radii allow for four roundings (see Theorem). One of them is the rounding of
+// the scale to float64.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// layer describes a recurrent layer with 3 states. Each step takes 2 values.
+// The type 'layer' describes a recurrent layer with 3 states. Each step takes 2 values.
 type layer struct {
 	kind              string
 	gates, directions int64

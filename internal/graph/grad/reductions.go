@@ -30,7 +30,7 @@ func reduction(t *tape, n *node) error {
 	return nil
 }
 
-// axes returns the axes that a reduction runs over.
+// The method 'axes' returns the axes that a reduction runs over.
 func (t *tape) axes(n *node) ([]int64, error) {
 	rank := len(t.shape(n.input(0)))
 	given, err := t.integers(n, 1)

@@ -119,7 +119,7 @@ func (r resizing) row(j, in, out int64) []float64 {
 	return weights
 }
 
-// source returns the coordinate in the input that corresponds to coordinate j of the result.
+// The method 'source' returns the coordinate in the input that corresponds to coordinate j of the result.
 func (r resizing) source(j, in, out float64) float64 {
 	switch {
 	case r.coordinates == "asymmetric":

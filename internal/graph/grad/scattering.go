@@ -88,7 +88,7 @@ func (t *tape) withBatch(indices string, shape []int64, axes int) string {
 	return t.concat([]string{leading, indices}, -1)
 }
 
-// places returns the coordinates of element i of a tensor.
+// The function 'places' returns the coordinates of element i of a tensor.
 func places(i int64, shape []int64) []int64 {
 	at := make([]int64, len(shape))
 	for k := len(shape) - 1; k >= 0; k-- {
@@ -145,7 +145,7 @@ func (t *tape) addAt(x, d string, from []int64) string {
 	return t.reshapeTo(sum, x)
 }
 
-// scatter is the rule of operators that write or add updates at indices. If an update overwrites an element, the
+// The rule 'scatter' is for operators that write or add updates at indices. If an update overwrites an element, the
 // gradient in this element is 0.
 func scatter(t *tape, n *node) error {
 	indices, updates, d := n.input(1), n.input(2), n.d[0]

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// window describes, for each spatial axis, the windows of a convolution or a pooling operator. Window j begins at
-// element stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
+// The type 'window' describes, for each spatial axis, the windows of a convolution or a pooling operator. Window j
+// begins at element stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
 type window struct {
 	kernel, strides, dilations []int64
 	span                       []int64 // dilation·(kernel−1) + 1
@@ -56,12 +56,12 @@ func (w window) apart() bool {
 	return true
 }
 
-// spread adds nodes that compute the gradient in the input of a convolution with weights [M, C/g, kernel…]. For every
-// element of d [N, M, out…], the products of this element and the weights are added to the gradients in the element's
-// window. All these products and sums together are again a convolution. Its kernel is the original kernel, reversed,
-// with the two channel axes exchanged in each group. If the weights are constant, ONNX Runtime computes this kernel
-// only once, when it opens the graph. The argument 'v' names the convolution's input. The result has the element type
-// of the gradient in v.
+// The method 'spread' adds nodes that compute the gradient in the input of a convolution with weights
+// [M, C/g, kernel…]. For every element of d [N, M, out…], the products of this element and the weights are added to the
+// gradients in the element's window. All these products and sums together are again a convolution. Its kernel is the
+// original kernel, reversed, with the two channel axes exchanged in each group. If the weights are constant, ONNX
+// Runtime computes this kernel only once, when it opens the graph. The argument 'v' names the convolution's input. The
+// result has the element type of the gradient in v.
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {
@@ -124,7 +124,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
 }
 
-// convolve adds a convolution of d over the windows w. Negative padding crops d.
+// The method 'convolve' adds a convolution of d over the windows w. Negative padding crops d.
 func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
 	var pads []int64
@@ -172,8 +172,8 @@ func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, grou
 	return t.pad(v, t.interleave(phases, groups*c, s, rows), cropBefore, cropAfter)
 }
 
-// interleave adds nodes that do the same as DepthToSpace in mode CRD. These nodes exchange neighbouring axes twice. On
-// ONNX Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
+// The method 'interleave' adds nodes that do the same as DepthToSpace in mode CRD. These nodes exchange neighbouring
+// axes twice. On ONNX Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
 func (t *tape) interleave(phases string, channels, s int64, rows []int64) string {
 	height, width := rows[0], rows[1]
 	x := t.transpose(t.reshape(phases, []int64{-1, s, height * width}), []int64{0, 2, 1}) // interleaves the columns
