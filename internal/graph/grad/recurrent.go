@@ -174,8 +174,8 @@ func (t *tape) concat(parts []string, axis int64) string {
 }
 
 // The method 'divided' adds nodes that cut v along an axis into parts. The argument 'count' is the number of parts, and
-// the argument 'size' is the size of each part along the axis. None of the nodes is a Split node, because older operator
-// sets pass the sizes to Split in another way.
+// the argument 'size' is the size of each part along the axis. None of the nodes is a Split node, because older
+// operator sets pass the sizes to Split in another way.
 func (t *tape) divided(v string, count, size, axis int64) []string {
 	parts := make([]string, count)
 	for k := range parts {
