@@ -99,8 +99,8 @@ func TestNoiseBytes(t *testing.T) {
 	}
 }
 
-// exactPair computes the two Gaussians of a pair of words in float64, directly by their definition. The error of each is
-// below 1e-15.
+// exactPair computes the two Gaussians of a pair of words in float64, directly by their definition. The error of each
+// is below 1e-15.
 func exactPair(a, b uint32) (float64, float64) {
 	k := uint64(a)<<8 + uint64(b&255) + 1
 	lnU := math.Log1p(-float64(1<<40-k) / (1 << 40))
