@@ -45,7 +45,8 @@ type acceOptions struct {
 	json, quiet bool
 }
 
-// statementOptions are the flags for the statement that acce makes about the whole dataset with probability 1 − delta.
+// statementOptions are the flags for acce's statement about the whole dataset. The statement holds with probability at
+// least 1 − delta.
 type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: taken from the run or the file

@@ -305,7 +305,7 @@ func printByGroup(w io.Writer, results []acce.Result) error {
 	return nil
 }
 
-// within returns words for the radius of a result, such as " within L2 radius 0.5".
+// within describes the radius of a result in words, such as " within L2 radius 0.5". It returns "" without a radius.
 func within(r acce.Result) string {
 	if r.Radius == nil {
 		return ""

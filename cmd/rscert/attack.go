@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// attackOptions are the flags of attack, except the flags of the experiment.
+// attackOptions are the flags of the command 'attack'.
 type attackOptions struct {
 	plan        run.AttackPlan
 	methods     []attack.Method
@@ -160,7 +160,8 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
-	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel" // there is no noise
+	// The usual usage text speaks of the noisy input, but an attack on the model adds no noise.
+	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel"
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
@@ -170,7 +171,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	group(cmd, "Examples")
 	var tf32 bool
 	addDeviceFlags(cmd, e, &tf32)
-	f.Lookup("noise-on").Hidden = true // there is no noise
+	f.Lookup("noise-on").Hidden = true // an attack on the model adds no noise
 	group(cmd, "How it is run")
 	return func() error {
 		e.FixedSeed, e.FixedSelect = given(cmd, "seed", &e.Seed), given(cmd, "select", &e.Select)
@@ -272,7 +273,7 @@ func describeAttack(s run.AttackStage) string {
 		how += fmt.Sprintf(", classes aimed at: %d", s.Targets)
 	}
 	starts := "random starts"
-	if s.Attack == attack.FAB || s.Attack == attack.FABT { // the first start is the example itself
+	if s.Attack == attack.FAB || s.Attack == attack.FABT { // their first start is the example itself, not random
 		starts = "starts"
 	}
 	return how + fmt.Sprintf(", %s: %d", starts, s.Restarts)

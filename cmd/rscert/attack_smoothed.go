@@ -137,7 +137,8 @@ func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
 	return nil
 }
 
-// smoothedFlags returns an error if the user gave a flag that has an effect only with --smoothed or --run.
+// smoothedFlags checks the flags of an attack on the model. It returns an error if the user gave a flag that has an
+// effect only with --smoothed or --run.
 func smoothedFlags(cmd *cobra.Command) error {
 	if name := firstGiven(cmd, smoothedOnly); name != "" {
 		return badInputf("--%s is for attacks on the smoothed classifier: give --smoothed or --run", name)

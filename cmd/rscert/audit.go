@@ -158,7 +158,7 @@ func writeAudit(w io.Writer, r *run.Audited) error {
 	return err
 }
 
-// figure formats a median that may be infinite.
+// figure returns a median as text. A nil median is infinite.
 func figure(v *float64) string {
 	if v == nil {
 		return "not found"

@@ -199,11 +199,11 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	return r.print(s.out)
 }
 
-// calibrationTask holds the rows and the map of the commands calibrate and temperature.
+// calibrationTask holds the rows and the calibration map for one call of the command 'calibrate' or 'temperature'.
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // the index in testTable of each row of 'test'; nil if 'test' has all rows
+	rows             []int  // for each row of 'test', its index in testTable; nil if 'test' has all rows of testTable
 	fitted           []bool // for each row of the field 'all', whether the map was fitted on it
 	found            calibrator.Map
 	cluster          *splitClusters // nil without --cluster

@@ -19,7 +19,7 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 		return badInputf("%s: the map is fitted on this file: the metrics need other rows", displayPath(file))
 	}
 	if c.test.Columns != c.all.Columns || c.test.N() == 0 {
-		return nil // no rows to compare, or another number of columns, which sameShape refuses
+		return nil // there are no test rows, or sameShape will refuse the number of their columns
 	}
 	shared := c.test.SharedWith(c.all)
 	switch {
@@ -77,7 +77,7 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 	if one, err := predictions.SelectClassOne(p); err == nil {
 		p = one
 	}
-	auroc, _ := calib.Rank(p).AUROC() // NaN if all answers are alike
+	auroc, _ := calib.Rank(p).AUROC() // NaN if all entries of p.Correct are equal
 	found := calib.Suspicions(p, auroc)
 	if fit {
 		found = slices.DeleteFunc(found, func(s calib.Suspicion) bool { return s.Kind == calib.ConstantLabels })

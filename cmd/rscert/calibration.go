@@ -54,7 +54,7 @@ func (e *estimate) interval() report.Cell {
 
 // calibration holds the metrics of one set of predictions, for tables and for JSON.
 type calibration struct {
-	Quantity       calib.Quantity       `json:"quantity"` // applies to calibration errors, Brier, AUROC and AUPRC
+	Quantity       calib.Quantity       `json:"quantity"` // subject of calibration errors, Brier, AUROC and AUPRC
 	Accuracy       *estimate            `json:"accuracy"`
 	Prevalence     *estimate            `json:"prevalence,omitempty"` // share of class 1
 	MeanConfidence float64              `json:"mean_confidence"`

@@ -260,7 +260,7 @@ type ceReport struct {
 	Columns  []string       `json:"columns"`                  // columns or arrays of the scores and labels in use
 	Unused   []string       `json:"unused_columns,omitempty"` // columns of scores and labels that are not used
 
-	lower calib.LowerMethod // its name is the key of the main lower bound in the map 'Lower'
+	lower calib.LowerMethod // the method of the main lower bound, which the map 'Lower' holds under the method's name
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {

@@ -43,7 +43,7 @@ type ceGroups struct {
 // ceClass is what --json prints about a class.
 type ceClass struct {
 	Class int     `json:"class"`
-	Share float64 `json:"share"` // of the rows whose label is the class
+	Share float64 `json:"share"` // share of this label among the rows
 	cePart
 }
 
@@ -64,8 +64,8 @@ type ceClasses struct {
 // restricted to this group. So the bounds for rows without weights hold for the kept rows of a group. A method that
 // uses the weights of all rows would have to know E[w] within each group.
 //
-// With --cluster, a group keeps one row of each cluster that has rows in the group. This row can differ from the row
-// that the bounds for all rows use. The bounds of a group are about a draw in two steps. The first step draws a cluster
+// With --cluster, a group keeps one row of each cluster that has rows in the group. The bounds for the whole table may
+// use another row of this cluster. The bounds of a group are about a draw in two steps. The first step draws a cluster
 // among the clusters that have rows in the group. The second step draws a row among the rows that are in both this
 // cluster and the group.
 func (r *ceReport) divide(ctx context.Context, s streams, t *table.Table, kept []int, score, label []float64, o *ceOptions) error {
@@ -135,7 +135,8 @@ func divideClasses(t *table.Table) (*ceClasses, error) {
 	return c, nil
 }
 
-// parts returns two lists: the bounds of all groups, and the bounds of all classes. It leaves out an empty list.
+// parts returns a list with the bounds of all groups, if there are groups, and a list with the bounds of all classes,
+// if there are classes.
 func (r *ceReport) parts() (all [][]*cePart) {
 	if r.Groups != nil {
 		all = append(all, r.Groups.parts())

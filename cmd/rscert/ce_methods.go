@@ -20,7 +20,7 @@ func describeBoundMethods() string {
 	return b.String()
 }
 
-// defaultBoundMethods returns the methods used without --method.
+// defaultBoundMethods returns the methods that ce uses if the user does not give --method.
 func defaultBoundMethods() (methods []calib.BoundMethod) {
 	for _, m := range calib.BoundMethods {
 		if m.Default {
@@ -32,7 +32,8 @@ func defaultBoundMethods() (methods []calib.BoundMethod) {
 
 const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows the cost of a bandwidth"
 
-// supported returns the methods whose assumption is stated by a flag or recorded in the input file.
+// The method 'supported' returns the bound methods whose assumption is made: a flag states the assumption, or the input
+// file records it.
 func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
 	for _, m := range o.methods {
 		made := o.varies

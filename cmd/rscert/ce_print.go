@@ -130,8 +130,8 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	return errors.Join(r.Groups.print(out, r.Delta, r.Joint), r.Classes.print(out, r.Delta, r.Joint))
 }
 
-// printColumns names the columns of the scores if the file leaves a choice, so that the reader can compare the result
-// with the result of 'rscert metrics'.
+// printColumns prints which columns hold the scores that 'rscert ce' uses, so that the reader can compare the result
+// with the result of 'rscert metrics'. It prints nothing if the file holds only one kind of score.
 func (r *ceReport) printColumns(out io.Writer) {
 	probabilities := r.Quantity == calib.ClassOneQuantity && !slices.Contains(r.Columns, "score")
 	if len(r.Unused) == 0 && !probabilities {

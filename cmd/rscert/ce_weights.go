@@ -104,7 +104,8 @@ func selectRows(value []float64, rows []int) []float64 {
 // exact reports whether the weights are exact. It is true if there are no weights.
 func (w *ceWeights) exact() bool { return w == nil || !w.Estimated && w.Sensitivity == 1 }
 
-// If the weights are not exact, qualify marks the bounds that need exact weights as not sound.
+// qualify does nothing if the weights are exact. Otherwise, it marks a bound as not sound if the bound needs exact
+// weights.
 func (r *ceReport) qualify(methods []calib.BoundMethod) {
 	if r.Weights.exact() {
 		return

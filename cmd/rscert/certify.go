@@ -157,7 +157,7 @@ func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() erro
 		return err
 	}
 	if (o.check || o.plan) && fromSettings(cmd, "require") {
-		o.gate.required = nil // requirements from a config file apply only to a run
+		o.gate.required = nil // these requirements are from a config file; --check and --plan ignore them
 	}
 	o.Version, o.Preset, o.Expected = version(), o.preset.String(), o.from.expect()
 	return nil

@@ -13,8 +13,8 @@ import (
 )
 
 // The test makes one run for each claim, that is, for each combination of --top-k and --none. All runs have the same
-// votes, and samples with a low confidence are rejected. The command 'radius' must compute the certificates of every
-// claim from one of these runs. Other commands must use the claim of the run, or refuse the run and name the claim.
+// votes, and samples with a low confidence are rejected. From the run "answer", the command 'radius' must compute the
+// certificates of every claim. Other commands must use the claim of the run, or refuse the run and name the claim.
 func TestClaimsThroughTheModel(t *testing.T) {
 	dir := t.TempDir()
 	rscert := func(want int, args ...string) string {

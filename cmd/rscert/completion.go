@@ -14,8 +14,8 @@ import (
 // choicesKey is the key of the annotation that lists the possible values of a flag.
 const choicesKey = "rscert_choices"
 
-// choices records the values that a flag takes, for shell completion and for hints on mistyped values. An element of
-// the argument 'values' is a name, or a name, a tab and a description.
+// choices records the values that a flag takes, for shell completion and for hints on mistyped values. Each element of
+// the argument 'values' is a name. A tab and a description may follow the name.
 func choices(f *pflag.FlagSet, flag string, values ...string) {
 	if err := f.SetAnnotation(flag, choicesKey, values); err != nil {
 		panic(err)
@@ -32,7 +32,8 @@ func choicesOf(f *pflag.Flag) []string {
 	return known
 }
 
-// described returns the names of a list with their descriptions, in the form that the function 'choices' takes.
+// The function 'described' returns the names of a list with their descriptions, in the form that the function 'choices'
+// takes.
 func described[T fmt.Stringer](list choice.List[T]) []string {
 	all := list.Names()
 	for i, v := range list.Values() {

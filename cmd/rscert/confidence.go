@@ -195,7 +195,8 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
-// If there are no selection samples, writeTangentSamples prints which samples determine the tangent.
+// writeTangentSamples prints that the first k of n samples determine the function of the method 'tangent'. It prints
+// nothing if k is 0: then selection samples determine this function, or the bounds use another method.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
 		fmt.Fprintf(w, "no selection samples: the first %d of %d samples determine the function of the method tangent, the other %d bound its mean\n", k, n, n-k)

@@ -35,7 +35,7 @@ func TestConformalFitKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		buffer := make([]byte, 1<<12)
-		for !strings.Contains(printed.String(), "noise: ") { // sampling follows
+		for !strings.Contains(printed.String(), "noise: ") { // the fit prints this text just before it samples
 			n, err := stderr.Read(buffer)
 			printed.Write(buffer[:n])
 			if err != nil {

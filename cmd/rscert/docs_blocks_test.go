@@ -40,8 +40,9 @@ var reasons = []string{
 // the blocks need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
-	"docs/install.md":     "make newcomers", // tests the three ways to install; marks tell how Python blocks are tested
-	"docs/gpu.md":         "a GPU",
+	// 'make newcomers' tests the three ways to install. Python blocks have marks that name their tests.
+	"docs/install.md": "make newcomers",
+	"docs/gpu.md":     "a GPU",
 }
 
 var (

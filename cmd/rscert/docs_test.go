@@ -310,7 +310,8 @@ var (
 	notProse = regexp.MustCompile("(?m)^```(?:.*\n)*?```$|^ {4}.*$|^#.*$|`[^`\n]*`|<!-- .*? -->")
 )
 
-// unlinked returns the papers that a page names without a link, and the links that lead to a wrong paper.
+// The function 'unlinked' returns the papers that a page names without a link. It also returns the links that lead to a
+// wrong paper.
 func unlinked(page string, rows map[string]string) (wrong []string) {
 	page = notProse.ReplaceAllString(outsideMarks(page), "")
 	page = paperLink.ReplaceAllStringFunc(page, func(link string) string {

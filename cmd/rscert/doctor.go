@@ -86,7 +86,7 @@ type libraryReport struct {
 	Source    string   `json:"source"`
 	Version   string   `json:"version"`
 	SHA256    string   `json:"sha256"`
-	Published bool     `json:"published"` // whether this rscert knows the library as a published library
+	Published bool     `json:"published"` // whether the library is in rscert's list of published libraries
 	Providers []string `json:"providers"`
 	CUDA      bool     `json:"cuda"`
 	CUDAError string   `json:"cuda_error,omitempty"`
@@ -107,8 +107,8 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName returns the field Source of a place where rscert looks for ONNX Runtime. If this field names a parameter,
-// the result is the flag, --onnxruntime.
+// sourceName returns a name for a place where rscert looks for ONNX Runtime. The name is "--onnxruntime" if the user
+// gave the place with this flag, and the field Source otherwise.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)

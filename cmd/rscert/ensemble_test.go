@@ -31,7 +31,7 @@ func inProcess(t *testing.T) func(want int, args ...string) string {
 	}
 }
 
-// sampling returns the words of a certify command for the first digits.
+// The function 'sampling' returns the arguments of a command line that certifies the first digits.
 func sampling(out string, more ...string) []string {
 	return append([]string{"certify", "--data", "../../testdata/mnist", "--n", "200", "--n0", "50", "--max", "4", "--quiet", "--out", out}, more...)
 }

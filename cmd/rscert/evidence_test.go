@@ -328,7 +328,8 @@ func npzBomb(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-// hugeBatch returns the bundled model with a fixed batch of 2³¹ and another name for its input.
+// hugeBatch returns the bundled model with a fixed batch of 2³¹. The argument 'input' is the new name of the model's
+// input.
 func hugeBatch(t *testing.T, input string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(cnn)

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// given returns the argument 'value' if the flag is on the command line, and nil otherwise.
+// The function 'given' returns the argument 'value' if the flag is on the command line, and nil otherwise.
 func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("no flag --" + flag)

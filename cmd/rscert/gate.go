@@ -100,7 +100,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "also write the result of each requirement to stderr, as an annotation for this CI `system`: "+annotationKinds.Described())
 }
 
-// given reports whether the user gave any requirement.
+// The method 'given' reports whether the user gave any requirement.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
 // check checks the flags of output files before any work starts.

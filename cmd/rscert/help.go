@@ -76,8 +76,8 @@ func shownDefault(f *pflag.Flag) string {
 	return f.DefValue
 }
 
-// listChoices makes --help print the described choices of a flag one below the other. It looks in the usage text for
-// the phrase that choice.List.Described makes of them, and puts the lines in its place.
+// listChoices makes --help print the described choices of a flag one below the other. In the usage text, the choices
+// are one phrase, made by choice.List.Described. listChoices replaces this phrase by one line for each choice.
 func listChoices(f *pflag.Flag) {
 	choices := f.Annotations[choicesKey]
 	phrases, lines, width := make([]string, len(choices)), "", 0

@@ -104,8 +104,8 @@ func testKilledAttack(t *testing.T, files int, more ...string) {
 	t.Logf("killed %d times, %d times after progress", kills, later)
 }
 
-// grown returns a channel on which a value arrives when a file has more than the given number of lines. The test may
-// end before the file reaches this length.
+// The function 'grown' returns a channel. The channel receives a value when the file has more than the given number of
+// lines. If the test ends earlier, the channel receives nothing.
 func grown(t *testing.T, path string, lines int) <-chan time.Time {
 	tick, longer := time.NewTicker(time.Millisecond), make(chan time.Time, 1)
 	go func() {

@@ -23,7 +23,7 @@ func names[M ~string](rows []certify.Row[M]) string {
 	return strings.Join(all, ", ")
 }
 
-// sound returns the rows of the sound methods.
+// The function 'sound' returns the rows of the sound methods.
 func sound[M ~string](rows []certify.Row[M]) []certify.Row[M] {
 	return slices.DeleteFunc(slices.Clone(rows), func(r certify.Row[M]) bool { return !r.Sound })
 }
@@ -45,7 +45,8 @@ func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
 }
 
-// listed returns a table of methods and their descriptions for a command's help. Each method has one line.
+// The function 'listed' returns a table of methods and their descriptions for a command's help, with one line for each
+// method.
 func listed[M ~string](rows []certify.Row[M]) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -212,8 +212,8 @@ type reliabilityBin struct {
 	ConsistencyHigh *float64 `json:"consistency_high,omitempty"`
 }
 
-// consistency says how many bins lie outside their consistency bands. It also holds the probability that no bin of a
-// calibrated classifier lies outside.
+// consistency says how many bins lie outside their consistency bands. For a calibrated classifier, the probability that
+// no bin lies outside its band is at least Level.
 type consistency struct {
 	Level   float64 `json:"level"`
 	Outside int     `json:"outside"`

@@ -124,7 +124,7 @@ func findMeanScores(ctx context.Context, s streams, path string, o metricsOption
 	return "", 0, nil
 }
 
-// readVotePredictions takes the votes of a run or file as predictions.
+// readVotePredictions reads the votes in a run folder or in a file, and returns them as predictions.
 func readVotePredictions(ctx context.Context, s streams, path string) (*calib.Predictions, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

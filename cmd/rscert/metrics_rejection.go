@@ -82,7 +82,7 @@ func (o rejectionOptions) check() error {
 	return nil
 }
 
-// checkModels checks the flags of a command with --models.
+// checkModels checks the flags that the user gave together with --models.
 func (o rejectionOptions) checkModels() error {
 	switch {
 	case o.heldOut != "":

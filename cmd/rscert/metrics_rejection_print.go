@@ -27,7 +27,7 @@ type rejection struct {
 
 // thresholdErrors holds the errors at several thresholds.
 type thresholdErrors struct {
-	Sound         bool             `json:"sound"` // always false: an error under some attacks is not a bound
+	Sound         bool             `json:"sound"` // always false: a stronger attack can cause larger errors
 	Attacks       []string         `json:"attacks,omitempty"`
 	Split         *thresholdSplit  `json:"split,omitempty"`
 	ThresholdRows int              `json:"threshold_rows,omitempty"` // number of rows used to choose the thresholds
@@ -44,8 +44,8 @@ type thresholdSplit struct {
 	Seed  uint64  `json:"seed"`
 }
 
-// thresholdPoint holds the errors at one threshold. The embedded attackErrors are about the worst case of all attacks
-// on each row, and ByAttack is about each attack alone.
+// thresholdPoint holds the errors at one threshold. The embedded attackErrors count the worst of all attacks
+// for each row. ByAttack holds the errors under each attack alone.
 type thresholdPoint struct {
 	TPR           *float64      `json:"tpr,omitempty"` // the value of --tpr that gave this threshold, or nil
 	Threshold     float64       `json:"threshold"`

@@ -41,7 +41,7 @@ func compareWith(
 	if p.Weight != nil || other.Weight != nil {
 		return nil, hint.Add(badInputf("--versus counts every row once, and the rows have weights (column weight)"), alikeHint+" in both files")
 	}
-	if clusters != nil && other.N() == p.N() { // ComparePaired refuses different numbers of rows
+	if clusters != nil && other.N() == p.N() { // if the numbers of rows differ, ComparePaired returns an error
 		if err := calib.CheckPaired(p, other); err != nil {
 			return nil, badInput(fmt.Errorf("--versus: %s: %w", displayPath(o.versus), err))
 		}

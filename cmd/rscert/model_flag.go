@@ -14,7 +14,7 @@ type models struct {
 	further *[]string
 }
 
-// modelFlag adds --model for an experiment.
+// modelFlag adds --model, and stores the paths of the models in s.
 func modelFlag(f *pflag.FlagSet, s *spec.Spec, usage string) {
 	modelsFlag(f, &s.Model, &s.Further, usage)
 }

@@ -81,7 +81,7 @@ func checkDistinct(files ...written) error {
 // commands do not check the error of each line that they print.
 type output struct {
 	w      io.Writer
-	strict *strictness // after a warning that ends the command, output prints nothing
+	strict *strictness // if a warning has ended the command, Write prints nothing
 	err    error
 }
 

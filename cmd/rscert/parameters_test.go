@@ -82,8 +82,8 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 	}
 }
 
-// namesFlags lists the files in internal whose strings may name flags. Some of these files write command lines. Errors
-// of the other files do not carry parameters yet.
+// namesFlags lists files in the folder 'internal'. Strings in these files may name flags, because the files write
+// command lines.
 var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "onnx/gpus.go", "setup/source.go"}
 
 // Internal packages name parameters, not flags: param.Sigma, not --sigma.

@@ -30,7 +30,7 @@ func (p *powers) String() string { return "" }
 // Type implements pflag.Value.
 func (p *powers) Type() string { return "float64Slice" }
 
-// Set adds the elements of the list in the text. Commas separate the elements.
+// Set parses numbers that are separated by commas, and appends them to the list.
 func (p *powers) Set(text string) error {
 	for field := range strings.SplitSeq(text, ",") {
 		base, exponent, power := strings.Cut(strings.TrimSpace(field), "^")

@@ -22,7 +22,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// powercutProgram is the flag -powercut.program. It names another version of rscert, which the test then uses.
+// powercutProgram is the flag -powercut.program. If it is set, the test runs the rscert at this path,
+// not the test binary.
 var powercutProgram = flag.String("powercut.program", "", "`path` of the rscert whose run is cut; default: this one")
 
 // cutRun returns the command line of the interrupted run. This run writes every kind of file that a run folder can

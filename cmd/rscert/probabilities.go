@@ -10,8 +10,8 @@ import (
 type probabilities string
 
 const (
-	voteShares probabilities = "vote-shares" // for each class
-	meanScores probabilities = "mean-scores" // only for the chosen class
+	voteShares probabilities = "vote-shares" // a probability for each class
+	meanScores probabilities = "mean-scores" // a probability only for the chosen class
 )
 
 var probabilityKinds = choice.Of("probabilities", voteShares, meanScores).Describe(func(p probabilities) string {

@@ -325,7 +325,8 @@ func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary
 	return nil
 }
 
-// addToSummary adds to o.summary the norms and thresholds that the requirements need, and what the curve needs.
+// addToSummary extends the options o.summary. The summaries then include the norms and thresholds of the requirements,
+// and the bounds on p_A if the curve shows these bounds.
 func (o *reportOptions) addToSummary() {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	for _, norm := range o.norms() {

@@ -248,7 +248,7 @@ func abandon(w io.Writer) {
 	os.Exit(exitInterrupted)
 }
 
-// withSeeHelp appends "see '… --help'" to the hint of err, with the name of the command.
+// withSeeHelp appends the command for help to the hint of err, for example: see 'rscert certify --help'.
 func withSeeHelp(cmd *cobra.Command, err error) error {
 	see := fmt.Sprintf("see '%s --help'", cmd.CommandPath())
 	if meant, ok := hint.Spelled(err, asFlag); ok {

@@ -45,7 +45,7 @@ func warnOfCopiedPredictions(s streams, path string, p *calib.Predictions) error
 	}
 	sample, err := calib.NewSample(p.Confidence, label)
 	if err != nil {
-		return nil //nolint:nilerr // such rows cannot be tested for copies
+		return nil //nolint:nilerr // without a valid sample, there is nothing to test for copies
 	}
 	return warnOfCopies(s, path, sample)
 }
@@ -69,7 +69,7 @@ func warnOfSample(s streams, path string, t *table.Table, scores predictions.Sco
 		return err
 	}
 	found := sample.Suspicions(scores.Quantity())
-	// The table can have a column for each class, unless its only scores are in the column 'score'.
+	// If the table has no scores outside the column 'score', it has no probabilities of all classes.
 	if scores.Columns[0] != "score" || len(scores.Unused) > 0 {
 		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 			found = append(found, calib.SuspectLabels(label, classes)...)
@@ -86,7 +86,7 @@ func warnOfScores(s streams, path string, t *table.Table, scores predictions.Sco
 	}
 	sample, err := calib.NewSample(scores.Score, scores.Label)
 	if err != nil {
-		return nil //nolint:nilerr // the perturbation refuses such rows
+		return nil //nolint:nilerr // if the sample is not valid, the perturbation returns an error
 	}
 	return warnOfSample(s, path, t, scores, sample)
 }

@@ -65,7 +65,7 @@ func TestScripts(t *testing.T) {
 			if haveShared {
 				env.Setenv("SHARED", shared)
 			}
-			// Scripts have a separate home folder, but the library is in the user's cache.
+			// Scripts have their own home folder. But the library ONNX Runtime is in the cache of the real user.
 			env.Setenv("XDG_CACHE_HOME", cache)
 			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil

@@ -243,7 +243,7 @@ func collectLess() {
 	}
 }
 
-// isLoopback reports whether a host is this machine only.
+// isLoopback reports whether only this machine can reach the host: localhost or a loopback address.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

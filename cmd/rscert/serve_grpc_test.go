@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/serve/oip"
 )
 
-// client returns a client of the server's gRPC.
+// client returns a gRPC client of the server.
 func (s *served) client(t *testing.T) oip.GRPCInferenceServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))

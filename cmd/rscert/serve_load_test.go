@@ -109,13 +109,13 @@ func byGRPC(client oip.GRPCInferenceServiceClient) asker {
 // figures are the measurements of one kind of load.
 type figures struct {
 	name      string
-	latencies []time.Duration // latencies of good requests
+	latencies []time.Duration // times until the answers to requests that are not hostile
 	length    time.Duration
 	samples   float64
 	server    float64   // processor time of the server, in seconds
 	clients   float64   // processor time of the clients, in seconds
 	rates     []float64 // samples per second in each round, relative to the samples per second of 'rscert certify'
-	memory    float64   // resident bytes at the end
+	memory    float64   // resident memory of the server after the load, in bytes
 }
 
 // quantile returns a quantile of durations.

@@ -29,7 +29,7 @@ import (
 type served struct {
 	cmd    *exec.Cmd
 	model  string // URL of the model
-	grpc   string // address of gRPC; empty without it
+	grpc   string // address for gRPC; empty if the server does not offer gRPC
 	stderr *bytes.Buffer
 }
 
@@ -271,7 +271,7 @@ func TestReplayNotices(t *testing.T) {
 	var changed []byte
 	err = auditlog.Read(path, recorded.Seed(), func(l auditlog.Line) error {
 		if a := l.Answer; a != nil && a.Index == 1 {
-			a.Votes[0]++ // the log has too many votes for class 0 now; the second digit is a 9
+			a.Votes[0]++ // one vote more for class 0 than the server counted
 		}
 		text, err := json.Marshal(l)
 		changed = append(append(changed, recorded.Seed().AppendJSON(text)...), '\n')

@@ -198,7 +198,7 @@ func TestSlurm(t *testing.T) {
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The program must see shard 1 run before scancel ends it.
+	// The test ends shard 1 with scancel only after the program has asked squeue about the tasks.
 	await(t, "question about the tasks", func() bool { _, err := os.Stat(asked); return err == nil })
 	if text, err := exec.CommandContext(t.Context(), "scancel", array.Jobs[0].ID+"_1").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -39,9 +39,9 @@ var (
 	}
 )
 
-// nearest returns the candidate that a mistyped name probably means. First it looks for a candidate that has the typed
-// name in another program. Then it looks for a single candidate that begins with the typed name. Last it takes the
-// candidate with the least edit distance, if this distance is small. It returns "" if no candidate is near.
+// nearest returns the candidate that a mistyped name probably means. First it looks for a candidate that another
+// program calls by the typed name. Then it looks for a single candidate that begins with the typed name. Last it takes
+// the candidate with the least edit distance, if this distance is small. It returns "" if no candidate is near.
 func nearest(typed string, candidates []string, elsewhere map[string]string) string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "_", "-")
 	if name := elsewhere[typed]; slices.Contains(candidates, name) {
@@ -72,7 +72,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		return explainValue(invalid)
 	case errors.As(err, &unknown):
 		typed := unknown.GetSpecifiedName()
-		if short := unknown.GetSpecifiedShortnames(); short != "" { // -n, -model
+		if short := unknown.GetSpecifiedShortnames(); short != "" { // one dash, as in -n or -model
 			typed, _, _ = strings.Cut(short, "=")
 		}
 		var known []string

@@ -101,7 +101,8 @@ func (v *swept) String() string {
 	return v.Value.String()
 }
 
-// inner returns the value of a flag. If this is a swept value, inner returns the value inside it, which takes no list.
+// inner returns the value of a flag. If the flag takes lists (type swept), inner returns the embedded value, which
+// takes no list.
 func inner(f *pflag.Flag) pflag.Value {
 	if v, ok := f.Value.(*swept); ok {
 		return v.Value

@@ -151,7 +151,8 @@ func (o verifyOptions) writeJUnit(doc []byte, err error) error {
 	return durable.WriteFile(o.junit, doc)
 }
 
-// verifyOutcomes converts the checks into tests of a JUnit file. A skipped check counts as not failed.
+// verifyOutcomes converts the checks into tests of a JUnit file. A test passes unless its check has failed. So a
+// skipped check passes.
 func verifyOutcomes(v run.Verdict) (outcomes []gate.Outcome) {
 	for _, c := range v.Checks {
 		outcomes = append(outcomes, gate.Outcome{

@@ -93,8 +93,9 @@ type weightsReport struct {
 	Mean          float64  `json:"mean"`
 	Largest       float64  `json:"largest"`
 	Clipped       int      `json:"clipped"`
-	// Before and After are the largest difference of a feature's mean between source and target, without weights and
-	// with weights. The unit is the feature's standard deviation.
+	// The difference of a feature is the distance between its means in the source and in the target, in units of its
+	// standard deviation. Before is the largest difference of a feature without weights. After is the largest one with
+	// weights.
 	Before float64 `json:"difference_before"`
 	After  float64 `json:"difference_after"`
 }

@@ -222,9 +222,9 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 	return worst
 }
 
-// checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound has the largest possible
-// effect: it says that the answer is right under every attack, although some attack makes the answer wrong. The
-// function returns the largest ratio of the share of failures to δ.
+// checkWorstRows makes tables. In these tables, each bound fails with probability exactly α. A failed bound has the
+// largest possible effect: it says that the answer is right under every attack, although some attack makes the answer
+// wrong. The function returns the largest ratio of the share of failures to δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

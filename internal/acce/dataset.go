@@ -9,8 +9,8 @@ import (
 
 // Dataset requests bounds for the dataset as a whole (Result.Certified).
 type Dataset struct {
-	Delta    float64 // failure probability of the statement
-	Alpha    float64 // failure probability of each bound; 0 means the value in the table
+	Delta    float64 // failure probability of the bounds for the dataset
+	Alpha    float64 // failure probability of each bound in the table; 0 means the value in the column 'alpha'
 	Examples int     // number of sampled examples; 0 means the number in the table
 	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is true, the study
 	// then makes no statement. Otherwise NewStudy returns an error. If Options.Thresholds are given, an unknown number
@@ -64,7 +64,7 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	return nil
 }
 
-// count stores the numbers of examples and the calibration without attack in r.
+// count stores in r the numbers of examples and the calibration error without attack.
 func (s *Study) count(g group, r *Result) {
 	r.Quantity = s.options.Quantity
 	if r.Radius != nil {

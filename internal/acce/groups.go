@@ -101,8 +101,8 @@ func (s *Study) checkMembers(index []float64) error {
 }
 
 // part makes the study of a group. Let N be the number of sampled examples, and let the rows have M examples that are
-// not in the group. Then at most N − M of the sampled examples are in the group. The number of failures grows with the
-// number of examples, so it is safe to use N − M.
+// not in the group. Then at most N − M of the sampled examples are in the group. The more examples a group has, the
+// more of its bounds may fail. So it is safe to assume that the group has N − M examples.
 func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error) {
 	sub := &Study{options: s.options, table: s.table, bins: s.bins, alpha: s.alpha, sampled: s.sampled}
 	sub.options.Groups, sub.options.Solvers, sub.options.Adaptive, sub.options.Attack = nil, nil, false, false
@@ -142,7 +142,7 @@ func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error)
 
 // unseenGroups returns the largest possible number of groups that have no row in the table. The noise decides which
 // examples the table leaves out, so the number of groups in the table is random. But δ must be divided by at least the
-// number of groups of all sampled examples. Each missing example is in one group of each column.
+// number of groups of all sampled examples. In each column, each missing example may be in a group of its own.
 func (s *Study) unseenGroups(rows calib.BoundRows) int {
 	if s.options.EveryGroup {
 		return 0

@@ -71,7 +71,8 @@ func write(rows []exampleRow, weighted bool) string {
 	return b.String()
 }
 
-// The test recomputes each figure of a group from the group's rows. The number of allowed failures is computed at δ/G.
+// The test recomputes each figure of a group from the group's rows. The number of allowed failures follows from δ/G,
+// where G is the constant 'counted'.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
 	const counted = groups + 2*(examples-n) // each missing example may be in a further group of each of the two columns
@@ -180,8 +181,8 @@ func TestByGroupOfSameExamples(t *testing.T) {
 }
 
 // In a row whose bounds fail, the bounds look perfect, but the classifier is certain and wrong. The table leaves out
-// most of the other rows. With probability at most δ, the bound of some group is too small. If the number of sampled
-// examples did not include the examples without a row, the bounds would fail often.
+// most of the other rows. The probability that the bound of some group is too small must be at most δ. If the number
+// of sampled examples did not include the examples without a row, the bounds would fail often.
 func TestByGroupCoverage(t *testing.T) {
 	const sampled, groups, alpha, delta, trials = 120, 4, 0.08, 0.2, 400
 	r := rand.New(rand.NewPCG(29, 3))
@@ -277,8 +278,10 @@ func TestGroupsTheTableHides(t *testing.T) {
 		return all
 	}
 	one, two := failures(false), failures(true)
-	wrong := (1 - alpha) * chance(int(one[0]), n) // the table shows one group
-	if two[1] == 0 {                              // it shows two, and the second one fails
+	// The probability 'wrong' has two terms. The first term is for a table that shows one group. The second term is for
+	// a table that shows two groups. In this table, the bound of the second group has failed.
+	wrong := (1 - alpha) * chance(int(one[0]), n)
+	if two[1] == 0 {
 		wrong += alpha
 	} else {
 		wrong += alpha * chance(int(two[0]), n)

@@ -2,11 +2,11 @@
 // confidence of a prediction within a radius.
 //
 // NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
-// Brier score, the calibration error that each of the Solvers finds, and a bound for bins of equal count. If
-// Options.Dataset asks for it, the field Certified of the Result states bounds for the dataset as a whole. Only the
-// solver "exact" returns an upper bound on the calibration error under attack. The other solvers return values that are
-// at most this bound. Study.WriteAttack writes the worst confidences, and Study.Bins sorts the examples into bins by
-// these confidences. Study.WriteTrace writes the residuals of the searches.
+// Brier score, the calibration error that each of the Solvers finds, and a bound on the calibration error over bins of
+// equal count. If Options.Dataset is set, the field Certified of the Result states bounds for the dataset as a whole.
+// Only the solver "exact" returns an upper bound on the calibration error under attack. The other solvers return values
+// that are at most this bound. Study.WriteAttack writes the worst confidences, and Study.Bins sorts the examples into
+// bins by these confidences. Study.WriteTrace writes the residuals of the searches.
 //
 // Package calib computes the bounds, and package admm runs the searches.
 package acce

@@ -55,7 +55,8 @@ type problem struct {
 	options *Options
 	bins    calib.Bins
 	watch   func(g group, name string, steps int) (step Progress, done func())
-	trace   func(g group, solver string, runs []traceRun) admm.Watch // records the requested residuals
+	// trace returns a Watch that records the residuals for WriteTrace.
+	trace func(g group, solver string, runs []traceRun) admm.Watch
 }
 
 // finding is the output of a solver.

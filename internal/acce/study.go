@@ -22,7 +22,7 @@ type Options struct {
 	Solvers  []Solver
 	Radii    []float64 // if empty, all radii of the table
 	Adaptive bool      // also bound the calibration error with bins of equal count
-	Attack   bool      // keep the confidences that attain the largest value
+	Attack   bool      // keep the confidences of the attack with the largest calibration error
 	Quantity string    // names the quantity that the confidences estimate; empty if unknown
 	Norm     *law.Norm // norm of the radii; nil if unknown
 	Dataset  *Dataset  // if nil, the study makes no statement about the dataset as a whole
@@ -53,7 +53,7 @@ type Study struct {
 	bins    calib.Bins
 	groups  []group
 	sampled calib.Sampled // the zero value if the number of sampled examples is unknown
-	alpha   float64       // failure probability of each bound; 0 if there is no statement about the dataset
+	alpha   float64       // failure probability of each bound in the table; 0 if the options request no statement
 	results []Result
 	traces  []trace
 	weight  []float64 // weights of the rows of the table; nil: equal weights
@@ -147,7 +147,7 @@ type Result struct {
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`
 
-	attack []float64 // the confidences that attain the largest value
+	attack []float64 // the confidences of the attack with the largest calibration error
 }
 
 // Estimates holds estimates of the CCE by the method of Emde et al. 2025.
@@ -169,7 +169,7 @@ type Certified struct {
 	// ExamplesAssumed says that the number of sampled examples is unknown. The study then assumes that the table holds
 	// all of them.
 	ExamplesAssumed bool     `json:"examples_assumed,omitempty"`
-	Failures        int64    `json:"failures"` // the largest number of bounds that fail
+	Failures        int64    `json:"failures"` // with probability 1 − Delta, at most this many bounds fail
 	CBS             float64  `json:"cbs"`
 	CCE             *float64 `json:"cce,omitempty"`
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`

@@ -23,7 +23,7 @@ type trace struct {
 	radius *float64
 	solver string
 	runs   []traceRun
-	steps  [][]admm.Residuals // the steps of each run
+	steps  [][]admm.Residuals // the traced steps of each run
 }
 
 // trace returns a Watch. The Watch records the residuals of one search, and WriteTrace later writes these residuals. If

@@ -165,7 +165,7 @@ func TestStartsNeedConfidences(t *testing.T) {
 }
 
 // With SameExamples, the study keeps only the examples that have a row at every radius. The results equal the results
-// for a table without the rows of the other examples.
+// for a table that holds only the rows of these examples.
 func TestSameExamples(t *testing.T) {
 	all := Options{Bins: 4, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.05, Alpha: 0.002, Examples: 50}, Attack: true}
 	same := all

@@ -25,7 +25,7 @@ import (
 // These constants come from the paper (appendix G.2).
 const (
 	gradientClip   = 5   // limit for the absolute value of each entry of the gradient with respect to the assignment a
-	assignmentClip = 1.2 // each step clamps a, so that ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
+	assignmentClip = 1.2 // each step clamps the assignment a: ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
 // Problem holds the intervals and the bins of a search. The task is to choose one confidence from each interval so that
@@ -395,8 +395,8 @@ func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// residuals sets the relaxed calibration error and the distances in r. It computes the error, SoftECE, from s.gap, and
-// the distances from s.a and s.z.
+// The method 'residuals' sets the relaxed calibration error and the distances in r. It computes the error, SoftECE,
+// from s.gap, and the distances from s.a and s.z.
 func (s *state) residuals(r *Residuals) {
 	for _, g := range s.gap {
 		r.SoftECE += math.Abs(g) / float64(s.n)

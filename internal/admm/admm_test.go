@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// certified draws n predictions that resemble those of a certified classifier. They are confident where they are right,
-// and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
+// The function 'certified' draws n predictions that resemble the predictions of a certified classifier. They are
+// confident where they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []calib.Bounded, clean []float64) {
 	samples, clean = make([]calib.Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -81,8 +81,8 @@ func mustDECE(t testing.TB, ctx context.Context, p *Problem, par DECEParams) Est
 	return e
 }
 
-// reaches reports whether a point of the interval v lies in bin m. It compares v with the edges of the bin and does not
-// call Bins.Index.
+// The function 'reaches' reports whether the interval v has a point in bin m. It compares the ends of v with the edges
+// of the bin and does not call Bins.Index.
 func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.Edges()[m]
@@ -91,8 +91,8 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 // rounding is a bound on rounding errors: sums of the same terms in different orders differ by at most this much.
 const rounding = 1e-12
 
-// reference runs Algorithm 1 as printed. It keeps every variable, and it writes the paper's matrices C, K and B as
-// loops. It shares no code with the type 'state'.
+// The type 'reference' runs Algorithm 1 exactly as the paper prints it. It keeps every variable, and it writes the
+// paper's matrices C, K and B as loops. It shares no code with the type 'state'.
 type reference struct {
 	n, m               int
 	c                  []float64
@@ -321,8 +321,8 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // converges. The constraints are met in the limit, and the relaxed error approaches the projected error. With the rates
 // of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the curvature ρ(2
 // + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM converges or that the
-// estimate is near the exact value. The test checks only that ADMM converges for these predictions and exceeds the
-// error of the Brier confidences.
+// estimate is near the exact value. The test checks only that ADMM converges for these predictions, and that its
+// estimate is larger than the calibration error of the Brier confidences.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
@@ -371,7 +371,7 @@ func TestResiduals(t *testing.T) {
 	var r Residuals
 	s.residuals(&r)
 	want := Residuals{
-		SoftECE:    r.SoftECE,                     // not tested: residuals computes SoftECE from s.gap, which this test does not set
+		SoftECE:    r.SoftECE,                     // not tested: SoftECE comes from s.gap, which this test does not set
 		Confidence: Norms{0.5 - 0.4 + 0.25, 0.25}, // bin 2 is out of reach of sample 1, and bin 1 is out of reach of sample 2
 		Binary:     Norms{0.25 + 0.25 + 0.5, 0.5},
 		Unique:     Norms{0.5 + 0.5, 0.5},

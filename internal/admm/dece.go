@@ -15,7 +15,7 @@ const DECESteps = 1000
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
-	ascentRate  = 0.01 // default rate at the start
+	ascentRate  = 0.01 // default learning rate at the start
 	ascentClip  = 1    // limit for the absolute value of each entry of the gradient of N·dECE
 	softmaxTail = 40   // weights below e⁻⁴⁰ times the largest weight count as 0
 )

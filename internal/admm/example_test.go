@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// attacked holds three predictions whose confidences an attack can move.
+// The variable 'attacked' holds three predictions whose confidences an attack can move.
 var attacked = []calib.Bounded{
 	{Lower: 0.6, Upper: 0.9, Correct: true},
 	{Lower: 0.7, Upper: 0.8, Correct: true},

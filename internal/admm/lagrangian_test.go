@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// terms computes the terms of eq. (27) from all variables of the reference, which keeps q₁, q₂ and g.
+// The method 'terms' computes the terms of eq. (27) from the variables. Unlike the type 'state', the type 'reference'
+// keeps q₁, q₂ and g.
 func (s *reference) terms(rho float64) (l Lagrangian) {
 	term := func(lambda, d float64) float64 { return lambda*d + rho/2*d*d }
 	for k := range s.m {

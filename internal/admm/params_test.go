@@ -51,8 +51,8 @@ func TestStartNames(t *testing.T) {
 	}
 }
 
-// DECE uses the starts, the rate and the number of steps of its parameters. Random starts lie within the intervals. The
-// trace has every second step of each run, with the soft error of the step.
+// DECE uses the starts, the learning rate and the number of steps that its parameters set. Random starts lie within the
+// intervals. For every second step of each run, the trace holds the soft error and the hard error.
 func TestDECEHasItsSettings(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 41))
 	samples, clean := certified(r, 40)

@@ -84,7 +84,8 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// aimed returns a copy of the target that has the class ω as its label. The loss of the copy is CE(f(x), ω).
+// The method 'aimed' returns a target whose label is the class ω, so its loss is CE(f(x), ω). For the true label, the
+// method returns t itself. Otherwise it returns a copy of t with another label.
 func (t *target) aimed(omega Omega) *target {
 	if omega == TrueLabel {
 		return t
@@ -95,7 +96,7 @@ func (t *target) aimed(omega Omega) *target {
 }
 
 // shares holds factors for keepClass. If a perturbation changes the class, keepClass multiplies the perturbation by
-// each of these factors in turn, until the class is the example's class.
+// each of these factors in turn, until the classifier answers the example's class again.
 var shares = []float64{.99, .9, .5, 0}
 
 // keepClass stores the candidates and their scores as the altered inputs of setting k. According to the graph that
@@ -152,7 +153,7 @@ const (
 // first step, their attack returns x unchanged.
 const crossingFactor = .5
 
-// gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
+// The type 'gradual' is an ACE attack on one example. Its result is the best of the points that kept the class.
 type gradual struct {
 	*Search
 	*target

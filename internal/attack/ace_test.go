@@ -123,14 +123,14 @@ func TestACELinear(t *testing.T) {
 	}
 }
 
-// TestACEConfirms: if the gradient's graph and the classifier disagree about the class, the classifier decides, and the
-// attack shortens the perturbation until the classifier keeps the class.
+// TestACEConfirms: if the graph that computes gradients and the classifier answer different classes, the answer of the
+// classifier counts. The attack shortens the perturbation until the classifier keeps the class.
 func TestACEConfirms(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, L2)
 	s := newSearch(l, ACE, L2, .3)
 	shifted := *l
-	shifted.b += .4 // the gradient's graph has its boundary elsewhere than the classifier
+	shifted.b += .4 // the graph that computes gradients has another boundary than the classifier
 	s.Gradients, s.StepSize, s.Steps = softmaxGradients{&shifted, 4, false}, 10, 100
 	found, err := s.Run(t.Context(), all)
 	if err != nil {
@@ -232,7 +232,7 @@ func TestConfidences(t *testing.T) {
 	}
 }
 
-// TestNoClass: an input without a class has no confidence, which is an error.
+// TestNoClass: if the classifier answers no class for an example, the attacks on confidences return an error.
 func TestNoClass(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 3, L2)

@@ -133,8 +133,8 @@ func (c *autoClimbing) move(from, gradient []float32) {
 	c.steps++
 }
 
-// scatterFar moves x to a random point at distance Epsilon and projects it. The direction is uniform noise for Linf and
-// normal noise for L2.
+// scatterFar moves x to a random point at distance Epsilon from x, and then projects this point. The direction is
+// uniform noise for Linf and normal noise for L2.
 func (s *Search) scatterFar(x []float32, t *target, round int) {
 	rng, noise, size := s.random(t, round), make([]float64, len(x)), 0.
 	for i := range noise {

@@ -177,8 +177,8 @@ func TestAutoReturns(t *testing.T) {
 		if step != 22 {
 			continue
 		}
-		// The next point is P(x + .75·(z − x) + .25·(x − previous)), where x is the point with the largest loss, the
-		// point of step 3, and z is P(x − 50).
+		// The next point is P(x + .75·(z − x) + .25·(x − previous)), where x is the point of step 3, which has the
+		// largest loss. The point z is P(x − 50).
 		x, previous := float64(points[3]), float64(points[22])
 		want := min(max(x+.75*(max(x-50, -50)-x)+.25*(x-previous), -50), 50)
 		if got := float64(a.x[0]); math.Abs(got-want) > 1e-4 || a.loss != 5 {
@@ -223,8 +223,8 @@ func TestAutoNaN(t *testing.T) {
 	}
 }
 
-// several is a linear classifier of several classes. The method Run computes the gradient of the target's score minus
-// the label's score.
+// The type 'several' is a linear classifier of several classes. The method Run computes the gradient of the target's
+// score minus the label's score.
 type several struct {
 	w     [][]float64 // weights of each class
 	batch int
@@ -402,7 +402,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// countingGradients counts calls.
+// countingGradients counts the calls of Run.
 type countingGradients struct {
 	linearGradients
 	calls *int

@@ -38,7 +38,8 @@ func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*targ
 	return nil
 }
 
-// candidates runs one ascent for each target, and then runs the classifier on the resulting candidates.
+// The method 'candidates' runs one ascent for each target. It returns the candidate of each ascent, and the
+// classifier's scores for this candidate.
 func (s *Search) candidates(ctx context.Context, targets []*target, begin func(*target) ascent) (all, scores [][]float32, err error) {
 	ascents := make([]ascent, len(targets))
 	share := (len(targets) + s.workers() - 1) / s.workers()

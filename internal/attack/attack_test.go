@@ -301,7 +301,8 @@ func TestSeedMatters(t *testing.T) {
 }
 
 // TestHonest: an example that the classifier gets wrong without an attack does not count as robust, and the attack
-// skips it. A success counts only if the classifier confirms it. Steps with a gradient of zero are counted.
+// skips it. If the scores of Gradients call an input misclassified but the classifier does not, the attack has not
+// broken the example. Steps with a gradient of zero are counted.
 func TestHonest(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 10, Linf)
@@ -330,8 +331,9 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSquares: a query changes one rectangle, whose area follows the schedule. All values of one channel change in the
-// same direction. Both statements hold for channels as the first dimension and for channels as the last dimension.
+// TestSquares: the first query changes each column of each channel by +ε or by −ε. The second query changes as many
+// pixels of each channel as the schedule says. Both statements hold for channels as the first dimension and for
+// channels as the last dimension.
 func TestSquares(t *testing.T) {
 	for _, shape := range [][]int{{3, 8, 10}, {8, 10, 3}} {
 		s := newSearch(newLinear(), Square, Linf, .25)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBrokenByScores: an example that an attack by scores broke counts only if an attack by gradients ran before. More
-// than 0.2 % of such examples cause a warning.
+// TestBrokenByScores: an example that an attack by scores broke counts only if an attack by gradients ran before. If
+// these examples are more than 0.2 % of all examples, BrokenByScores warns.
 func TestBrokenByScores(t *testing.T) {
 	found := make([]Found, 1000)
 	broken := func(by ...Method) []Found {

@@ -28,8 +28,8 @@ func (s *SmoothedSearch) directions(ctx context.Context, x Example) (found [][]f
 // runRestart runs one restart. It returns a perturbation and the number of steps with a gradient of zero.
 type runRestart func(ctx context.Context, restart int) (delta []float64, flat int, err error)
 
-// restarts runs all restarts side by side. It returns their perturbations and the number of steps with a gradient of
-// zero.
+// The method 'restarts' runs all restarts side by side. It returns their perturbations and the number of steps with a
+// gradient of zero.
 func (s *SmoothedSearch) restarts(ctx context.Context, run runRestart) (found [][]float64, flat int, err error) {
 	found = make([][]float64, s.Restarts)
 	zeros := make([]int, s.Restarts)
@@ -114,10 +114,10 @@ func length(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// copies is the number of noisy copies that the last step's gradient uses.
+// The method 'copies' returns the number of noisy copies that the last step's gradient uses.
 func (s *SmoothedSearch) copies() int { return s.runs() * s.Gradients.Copies() }
 
-// runs is the number of calls of Gradients.Run in the last step.
+// The method 'runs' returns the number of calls of Gradients.Run in the last step.
 func (s *SmoothedSearch) runs() int {
 	return (s.Samples + s.Gradients.Copies() - 1) / s.Gradients.Copies()
 }

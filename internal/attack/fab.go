@@ -165,7 +165,8 @@ func (s *Search) cross(c *chase) {
 		c.found.Flat++
 		return
 	}
-	// The point x + d is on the boundary if slope·d = gap. The example + d is on the boundary if slope·d = origin.
+	// The point x + d is on the boundary if slope·d = gap. The point x₀ + d is on the boundary if slope·d = origin,
+	// where x₀ is the example.
 	gap, origin := -c.difference, -c.difference
 	for i, v := range c.slope {
 		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
@@ -190,9 +191,9 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
-// scales the perturbation. For Linf it reduces changes above a limit to this limit, and leaves smaller changes as they
-// are. Smaller changes are common near the ends of the box.
+// The method 'shrunk' moves the input 'a' towards x until the norm of the perturbation is the given share of the old
+// norm. For L2 it scales the perturbation. For Linf it reduces changes above a limit to this limit, and leaves smaller
+// changes as they are. Smaller changes are common near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -252,8 +253,8 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the ends of
-// the range. They are norms of perturbations, divided by the norm of the perturbation that leads from the example to
-// the input in the field 'end'.
+// the range. Each end is a share: the norm of a perturbation, divided by the norm of the perturbation that leads from
+// the example to the input in the field 'end'.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Lattice is the set of inputs in which every value is Step·k for an integer k from Low to High. A run on a lattice
-// certifies inputs of the lattice.
+// Lattice is the set of inputs in which every value is Step·k for an integer k from Low to High. The certificates of a
+// run on a lattice are statements about inputs on this lattice.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int
@@ -90,7 +90,7 @@ func (l Lattice) budget(radius float64) int64 {
 	switch {
 	case !(radius > 0):
 		return 0
-	case r == nil: // infinite
+	case r == nil: // the radius is infinite
 		return most
 	}
 	r.Quo(r, l.Step)
@@ -155,7 +155,7 @@ func scale(all []mover, budget int64) {
 		most = max(most, m.gain)
 	}
 	low, high := 0., 1/most
-	for range 64 { // if λ grew further, only coordinates of negligible gain would still move
+	for range 64 { // after 64 doublings, only coordinates of negligible gain could still move
 		if !fits(high) {
 			break
 		}

@@ -21,10 +21,10 @@ func blurredProbability(l *linear, x []float32) float64 {
 }
 
 // TestLower: for a linear classifier, the input with the smallest probability of the label lies at distance ε along the
-// weights. The score must fall at least 98 % as far as it falls at this input, even if the label has already lost at
-// the example. The norm of the perturbation is at most ε, and on a lattice the values are bytes. Probabilities from
-// 20,000 samples agree closely with the formula. The reported probabilities agree roughly, because they come from 32
-// samples.
+// weights. From the example to this input, the score changes by ε‖w‖. For the input that Lower finds, the change must
+// be at least 98 % of this amount, even if the label has already lost at the example. The norm of the perturbation is
+// at most ε, and on a lattice the values are bytes. Probabilities from 20,000 samples agree closely with the formula.
+// The reported probabilities agree only roughly, because they come from 32 samples.
 func TestLower(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for i, x := range all {

@@ -31,7 +31,7 @@ const (
 	FABT Method = "fab-t"
 	// Square changes random squares and uses only scores (Andriushchenko et al. 2020).
 	Square Method = "square"
-	// Standard is AutoAttack's preset of that name (Croce & Hein 2020).
+	// Standard is AutoAttack's preset 'standard' (Croce & Hein 2020).
 	Standard Method = "standard"
 	// ACE changes the confidence of examples but not their class (Emde et al. 2025, equation 2).
 	ACE Method = "ace"
@@ -176,8 +176,8 @@ func (m Method) UsesGradients() bool {
 }
 
 // Loss returns the loss that a single attack raises, or "" if the attack uses no gradients. The argument 'chosen' is
-// the user's choice. It counts only if the attack has no loss of its own. If the choice is DLR and the attack aims at
-// classes (the argument 'targeted'), the loss is TargetedDLR.
+// the user's choice. Loss returns this choice only if the attack has no loss of its own. If the choice is DLR and the
+// argument 'targeted' says that the attack aims at classes, Loss returns TargetedDLR instead.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {

@@ -28,8 +28,9 @@ func ConfStep(t Threat) float64 {
 }
 
 // raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf). It runs
-// projected ascent with momentum and backtracking, from the example itself and from Restarts random starts. Each
-// example keeps the input with the largest probability of a wrong class, whether or not this input changes the class.
+// projected ascent with momentum and backtracking. One run starts at the example itself, and s.Restarts further runs
+// start at random points. Each example keeps the input with the largest probability of a wrong class, whether or not
+// this input changes the class.
 func (s *Search) raise(ctx context.Context, targets []*target) error {
 	for restart := range s.Restarts + 1 {
 		if err := s.raiseFrom(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) }); err != nil {
@@ -39,9 +40,10 @@ func (s *Search) raise(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// autoRaise uses Auto-PGD to maximise the largest probability of a class other than the label. It begins at Restarts
-// random starts. With Targets it maximises the probability of one target class after another. The AutoAttack of Stutz
-// et al. calls these attacks apgd-conf and apgd-conf-t. As in that AutoAttack, the length of the first step is .05ε.
+// autoRaise uses Auto-PGD to maximise the largest probability of a class other than the label. It makes s.Restarts runs
+// from random starts. With Targets it maximises the probability of one target class after another. The AutoAttack of
+// Stutz et al. calls these attacks apgd-conf and apgd-conf-t. As in that AutoAttack, the length of the first step is
+// .05ε.
 func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {
@@ -115,9 +117,9 @@ func (s *Search) other(scores []float32, y int) float64 {
 	return most
 }
 
-// raising is one ascent on one example. The value of an input is the logarithm of the largest probability of a wrong
-// class. The ascent moves to inputs of larger value. If a step would lower the value, the ascent does not take the
-// step, and the next steps are shorter.
+// The type 'raising' is one ascent on one example. The value of an input is the logarithm of the largest probability of
+// a wrong class. The ascent moves to inputs of larger value. If a step would lower the value, the ascent does not take
+// the step, and the next steps are shorter.
 type raising struct {
 	*Search
 	*target

@@ -116,7 +116,8 @@ func TestBacktracking(t *testing.T) {
 	if c.length != 1/1.1 || !slices.Equal(c.at, []float32{0, 0}) {
 		t.Errorf("length %g at %v", c.length, c.at)
 	}
-	if got, want := float64(c.x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 { // .19 = .9·.1 + .1, by the momentum
+	// With momentum .9, the velocity is .9·.1 + .1 = .19 times the unit gradient.
+	if got, want := float64(c.x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 {
 		t.Errorf("the second step leads to %g, want %g", got, want)
 	}
 	if look(2, 0, 0) != true || c.found.Flat != 1 {

@@ -34,11 +34,11 @@ type Example struct {
 // Found is the outcome of an attack on one example.
 type Found struct {
 	Index, Label int
-	Clean        int       // class of the unperturbed example; −1 if the model gives no class
+	Clean        int       // the classifier's answer to the unperturbed example; −1 if it gives no class
 	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong about the clean input
-	By           Method    // the attack that found Adversarial
-	Class        int       // class of Adversarial
-	Distance     float64   // distance of Adversarial from the example, rounded up
+	By           Method    // the attack that found the adversarial input
+	Class        int       // the classifier's answer to the adversarial input
+	Distance     float64   // distance of the adversarial input from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Only attacks that change confidences set the fields Confidence and Altered. Confidence is the largest probability
 	// without an attack. Altered holds the altered inputs: one for each element of the list Settings if the method is
@@ -152,9 +152,10 @@ func others(scores []float32, label int) []int {
 	return all
 }
 
-// rounds calls f for each random start. It stops early if all examples are broken. A targeted attack has Restarts
-// rounds for each class that it aims at. These classes are the s.Targets wrong classes with the largest clean scores,
-// or all wrong classes if there are fewer. The class with the largest score comes first.
+// rounds calls f once for each round. It stops early if no example needs a further attack (see standing). An untargeted
+// attack has Restarts rounds. A targeted attack has Restarts rounds for each class that it aims at. These classes are
+// the s.Targets wrong classes with the largest clean scores, or all wrong classes if there are fewer. The class with
+// the largest score comes first.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)
@@ -197,7 +198,8 @@ func (s *Search) settle(t *target, candidate, scores []float32) error {
 	return err
 }
 
-// allowed returns the distance of a candidate from its example. A candidate that the threat does not allow is an error.
+// allowed returns the distance of a candidate from its example. It returns an error if the threat does not allow the
+// candidate.
 func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	distance := s.Distance(candidate, t.Values)
 	if _, outside := s.Outside(candidate); outside || !(distance <= s.Epsilon) {

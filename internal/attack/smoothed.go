@@ -79,9 +79,9 @@ type NoisyGradients interface {
 // All noise comes from Seed and the example's index. It does not depend on batches or the number of goroutines. Seed
 // must not be the seed of a run.
 type SmoothedSearch struct {
-	Threat              // with norm L2; Epsilon is the largest distance to try, and may be infinite
+	Threat              // Norm must be L2; Epsilon is the largest distance to try, and may be infinite
 	Lattice    *Lattice // lattice of the candidates; nil if they may be any float32 numbers in the box
-	Scale      float64  // scale of the noise, and the first radius
+	Scale      float64  // scale of the noise; DDN also uses it as the first radius
 	Gradients  NoisyGradients
 	Classifier Classifier
 	// Input returns a generator of noisy inputs for the Classifier. The argument holds the values of the example or of
@@ -93,7 +93,7 @@ type SmoothedSearch struct {
 	Screen   int // largest number of selection samples per perturbation
 	Seed     uint64
 	Workers  int
-	// Probabilities says that the scores are probabilities, not logits. Only Lower uses this field.
+	// Probabilities says that the scores are probabilities, not logits. Only the method Lower uses this field.
 	Probabilities bool
 }
 
@@ -136,7 +136,7 @@ func (s *SmoothedSearch) Search(ctx context.Context, x Example) (candidates []Ca
 	return candidates, flat, err
 }
 
-// nearest returns the ray with the smallest distance at which the label loses.
+// nearest tries each direction. It returns the ray along which the label loses at the smallest distance.
 func (s *SmoothedSearch) nearest(ctx context.Context, x Example, directions [][]float64) (ray, error) {
 	best := ray{radius: math.Inf(1)}
 	for _, d := range directions {
@@ -220,9 +220,9 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	return values
 }
 
-// crossing returns a ray in the direction of r. Its radius is the smallest radius at which the label loses among
-// selection samples, up to a relative tolerance. The search for this radius starts at the radius of r, or at the scale
-// of the noise if r has the radius 0.
+// crossing returns a ray in the direction of r. The radius of the new ray is the smallest radius at which the label
+// loses among selection samples, up to a relative tolerance. The search for this radius starts at the radius of r, or
+// at the scale of the noise if r has the radius 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})
@@ -333,8 +333,8 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 	return p, nil
 }
 
-// Votes counts the votes of n noisy samples, and returns the number of votes for each class. The argument 'values'
-// holds the values of an example or of a candidate, to which the samples add noise from the stream.
+// Votes draws n noisy samples, and returns the number of votes for each class. Each sample is the argument 'values' (an
+// example or a candidate) plus noise from the stream.
 func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
 	input, err := s.Input(values)
 	if err != nil {

@@ -51,7 +51,7 @@ func (g noisyLinear) Run(_ context.Context, x, noise []float32, label int, score
 
 const testSigma = .5
 
-// newSmoothed returns a search with Gaussian noise on the lattice of bytes.
+// newSmoothed returns a search. The noise is Gaussian, and the candidates are on the lattice of bytes.
 func newSmoothed(t *testing.T, l *linear) *SmoothedSearch {
 	t.Helper()
 	fine, _, ok := smoothing.Lattice{Step: bytesLattice.Step, Low: 0, High: 255}.Refine(law.Gaussian, testSigma)

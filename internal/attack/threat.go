@@ -41,7 +41,7 @@ type Threat struct {
 	Low, High float32
 }
 
-// Check returns an error if the threat allows no perturbation.
+// Check returns an error unless Epsilon is positive and finite, and Low is below High.
 func (t Threat) Check() error {
 	switch {
 	case !(t.Epsilon > 0) || math.IsInf(t.Epsilon, 0):
@@ -52,7 +52,7 @@ func (t Threat) Check() error {
 	return nil
 }
 
-// Outside returns the first value of x outside the box.
+// Outside returns the first value of x that is outside the box. The result 'found' is false if there is no such value.
 func (t Threat) Outside(x []float32) (value float32, found bool) {
 	for _, v := range x {
 		if !(v >= t.Low && v <= t.High) {
@@ -91,11 +91,11 @@ func sign(sum float64) float64 {
 	return 1
 }
 
-// magnitude returns |a − b|, rounded up if it is not a float64.
+// magnitude returns |a − b|. If a float64 cannot hold this number exactly, magnitude rounds it up.
 func magnitude(a, b float64) float64 {
 	d := a - b
 	back := d - a
-	if (a-(d-back))-(b+back) != 0 { // the rounding error of d, exactly (Knuth's two-sum)
+	if (a-(d-back))-(b+back) != 0 { // the difference is exactly the rounding error of d (Knuth's two-sum)
 		return math.Nextafter(math.Abs(d), math.Inf(1))
 	}
 	return math.Abs(d)

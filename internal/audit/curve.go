@@ -15,8 +15,8 @@ type Outcome struct {
 	// the answer is not the label. The error probability of all tests of one example together is Levels.Gamma. Broken
 	// is 0 if the answer is wrong at the example itself, and +∞ if there is no verified break.
 	Broken float64
-	// Listed is like Broken, but it also counts the breaks that Chains has verified. Chains tests the inputs of all
-	// examples together, at one familywise level. Listed is at most Broken.
+	// Listed is the distance from the example to the nearest break that a test of Broken or the function Chains has
+	// verified. Chains tests the inputs of all examples together, at one familywise level. Listed is at most Broken.
 	Listed float64
 }
 

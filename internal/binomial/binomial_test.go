@@ -11,7 +11,7 @@ import (
 func exactTail(n, k int64, p float64) *big.Rat {
 	P := new(big.Rat).SetFloat64(p)
 	Q := new(big.Rat).Sub(big.NewRat(1, 1), P)
-	// With the common denominator 2^(s·n), the sum needs only integers and reduces no fractions.
+	// All terms have the common denominator 2^(s·n), so the code adds only the numerators, which are integers.
 	s := max(P.Denom().BitLen(), Q.Denom().BitLen()) - 1
 	one := new(big.Int).Lsh(big.NewInt(1), uint(s))
 	a := new(big.Int).Div(new(big.Int).Mul(P.Num(), one), P.Denom())
@@ -297,8 +297,8 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// Tail cannot prove that any float64 below 1 lies above the exact bound α^(1/n), because this bound is very close to 1.
-// So the upper end must be 1.
+// The exact bound α^(1/n) is very close to 1. There is no float64 below 1 for which Tail can prove that it lies above
+// this bound. So the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {

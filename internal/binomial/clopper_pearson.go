@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// MinLevel is the smallest α that the bounds accept. Bounds on relative errors hold only for normal float64 numbers.
-// Tails near MinLevel are far above the smallest normal number.
+// MinLevel is the smallest α that LowerBound, LowerSpan and UpperBound accept. The proofs of the relative rounding
+// errors need normal float64 numbers. Tails near MinLevel are far above the smallest normal number.
 const MinLevel = 1e-100
 
 // LowerBound returns the one-sided Clopper–Pearson bound. This is a lower bound at level 1−α on the success probability
@@ -22,14 +22,14 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound computes LowerBound as the result 'best'. The result 'width' estimates the distance, in ln p, from 'best'
-// to the root. LowerSpan starts its search for the upper end with 'width'.
+// lowerBound computes two numbers. The result 'best' is the bound that LowerBound returns. The result 'width' estimates
+// the distance, in ln p, from 'best' to the exact bound. LowerSpan starts its search for the upper end with 'width'.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {
 		return 0, 0
 	}
-	// ln P is concave in ln p, with derivative x·b(x; n, p)/P. So Newton's method lands at or below the root from any
-	// start and then climbs to it.
+	// Let P = P(Bin(n, p) ≥ x). Then ln P is concave in ln p, with derivative x·P(Bin(n, p) = x)/P. So from any start
+	// the first step of Newton's method ends at or below the root, and the further steps climb to the root.
 	logAlpha := math.Log(alpha)
 	u := math.Log(lowerGuess(x, n, alpha))
 	for range 100 {

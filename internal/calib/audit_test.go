@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestAuditCoverage is TestCoverage with more and larger samples and more folds.
+// TestAuditCoverage is TestCoverage with more samples, larger samples and more folds.
 func TestAuditCoverage(t *testing.T) {
 	const trials = 1000
 	for _, n := range []int{100, 3000} {
@@ -71,7 +71,7 @@ func auditTrials(t *testing.T, trials int) int {
 }
 
 // TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. From 300 pairs on,
-// BinnedQuadratic uses quadraticPath, which is slow. So the test draws fewer samples of 400 and 3000 pairs.
+// BinnedQuadratic uses quadraticPath, which is slow. So the test draws fewer samples for the sizes 400 and 3000.
 func TestAuditBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, map[int]int{
 		6: auditTrials(t, 2000), 20: auditTrials(t, 2000), 400: auditTrials(t, 600), 3000: auditTrials(t, 200),

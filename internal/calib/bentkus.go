@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BinnedBentkus returns an upper bound on the calibration error. It has the assumption and the partitions of
-// BinnedVariation. Two parts of its concentration step are sharper:
+// BinnedBentkus returns an upper bound on the calibration error. It makes the same assumption
+// as BinnedVariation and uses the same partitions. Two parts of its concentration step are sharper:
 //
 //   - The inequality of Bentkus (2004) replaces Bennett's (see bentkusTail).
 //   - Partition k gets the share w_k of δ₁ in place of the share 1/K. The share w_k is proportional to 1/(1+(k−k*)²)
@@ -18,10 +18,10 @@ import (
 //
 // Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is convex
 // in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) takes one of two values. Its mean is
-// 0, and its variance is η_i(1−η_i). Of the two signs of h_i, consider the one with the larger upper value. By the
-// lemma of bentkusTail, this sign gives the larger E f, whatever the other summands are. This sign depends on η_i
-// alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and at most 1+c.
-// Their mean is 0, and their variance is at most β − c².
+// 0, and its variance is η_i(1−η_i). Choose the sign of h_i that makes the larger of these two values as large as
+// possible. By the lemma of bentkusTail, this sign gives the larger E f, whatever the other summands are. This sign
+// depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and
+// at most 1+c. Their mean is 0, and their variance is at most β − c².
 //
 // The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
 // all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
@@ -123,10 +123,11 @@ func bentkusTail(n int, t, v, c float64) float64 {
 	return min(1, tailMoments(float64(n), top, q/p).least(x, q/p)*math.Exp(logp+absErr)*(1+1e-9))
 }
 
-// upperMoments holds the sums M_0, M_1 and M_2 of bentkusTail for one k, as multiples of the term P(B = ⌈x⌉).
+// upperMoments holds P(B = k) and the sums M_0, M_1 and M_2 of bentkusTail for one k. All four numbers are divided by
+// P(B = ⌈x⌉).
 type upperMoments struct {
 	n, k       float64
-	term       float64 // P(B=k)
+	term       float64 // P(B = k)/P(B = ⌈x⌉)
 	m0, m1, m2 float64
 }
 
@@ -140,7 +141,8 @@ func tailMoments(n, k, odds float64) upperMoments {
 		m.m0 += term
 		m.m1 += d * term
 		m.m2 += d * d * term
-		// The terms at d+1, d+2, … are at most term·ratio^i, and (d+i)² ≤ (d+1)²i², so Σ(d+i)²·ratio^i ≤ rest.
+		// For i ≥ 1, the term at d+i is at most term·ratio^i, and (d+i)² ≤ (d+1)²i². So Σ_{i≥1} (d+i)²·term·ratio^i is
+		// at most 'rest'.
 		if rest := term * (d + 1) * (d + 1) * 2 * ratio / math.Pow(1-ratio, 3); ratio < 1 && rest < 1e-12*m.m0 {
 			m.m0, m.m1, m.m2 = m.m0+rest, m.m1+rest, m.m2+rest
 			break

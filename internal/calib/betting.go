@@ -19,7 +19,8 @@ import (
 // round, a quarter join the round before the last, and so on. For a round, σ̂² is the variance of the examples in the
 // earlier rounds. λ is constant within a round, so a histogram of the round's examples is enough. Each example is split
 // between the two ends of its histogram cell. Because ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm
-// smaller and the interval larger. The interval grows by a share of at most 1/bettingCells.
+// smaller and the interval larger. If λ is fixed, the split moves each end of the interval by at most
+// 1/bettingCells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)

@@ -63,9 +63,9 @@ const (
 	offsetUnits = 1 << 32
 )
 
-// tally holds the pairs of one epoch, bin and label.
+// tally holds two sums over the pairs of one epoch, bin and label.
 type tally struct {
-	count  uint64
+	count  uint64 // number of pairs
 	offset uint64 // sum of the positions of the scores in the bin
 }
 

@@ -109,8 +109,8 @@ func TestBettingWealthIsFair(t *testing.T) {
 	}
 }
 
-// The curve counts every point once. The estimate is near the true error if errors of opposite sign do not cancel
-// within a bin.
+// The bins of Curve together hold every point once. In the first sample all errors s − s² have the same sign and do not
+// cancel within a bin, so EstimateError must be near the true error.
 func TestCurveAndEstimate(t *testing.T) {
 	s := draw(20_000, 4, oddScores["heavy"], func(x float64) float64 { return x * x })
 	curve, err := Curve(s, 0.05)

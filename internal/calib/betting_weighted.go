@@ -10,10 +10,10 @@ import "math"
 // for CE_Q. The type Weighting defines W, Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and
 // the code takes the w that makes X smallest. The wealth grows with X, so this choice can only lower the wealth.
 //
-// The function σ guesses the sign of s − η_Q(s). For each earlier pair of the bin, it takes the weighted residual, s−y
-// times the weight. The guess is the sum of these residuals, divided by the root of the sum of their squares. For Γ >
-// 1, σ uses no weights. The reason is that σ must not depend on later pairs, but estimated weights may depend on the
-// features of all pairs.
+// The function σ guesses the sign of s − η_Q(s). The weighted residual of a pair is s−y times the weight of the pair.
+// The guess is the sum of the weighted residuals of the earlier pairs in the bin, divided by the root of the sum of
+// their squares, and clipped to [−1, 1]. For Γ > 1, σ uses s−y without weights. The reason is that σ must not depend on
+// later pairs, but estimated weights may depend on the features of all pairs.
 func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -85,8 +85,8 @@ func (s *WeightedSample) residual(i int) (at int, z float64) {
 	return min(int(score*signBins), signBins-1), s.share[i] * (score - float64(label))
 }
 
-// guessSigns computes the signKinds functions σ. It returns the value of each function in each of the signBins
-// narrowest bins.
+// guessSigns computes all functions σ. There are signKinds of them. The result sigma[kind][at] is the value of function
+// 'kind' in bin 'at', where the bins are the narrowest ones.
 func (s *WeightedSample) guessSigns(past *[signBins]pastResiduals) (sigma [signKinds][signBins]float64) {
 	for kind := range signKinds {
 		width := signBins >> kind

@@ -71,8 +71,8 @@ func bestRanges(n float64) []bestRange {
 // below 'bound'.
 func (r bestRange) keeps(bound float64) bool { return bound > r.low || r.low == 0 }
 
-// bound returns the smaller of the two bounds at their levels in the range. If BinnedBentkus refutes the whole range,
-// BinnedQuadratic is not needed.
+// bound computes BinnedBentkus and BinnedQuadratic, each with its share of δ in the range r, and returns the smaller
+// bound. If BinnedBentkus refutes the whole range, bound does not compute BinnedQuadratic.
 func (r bestRange) bound(s *Sample, delta, variation float64) (Bound, error) {
 	b, err := BinnedBentkus(s, (1-r.quadratic)*delta, variation)
 	if err != nil || !r.keeps(b.Value) && !r.keeps(b.OfSample) {

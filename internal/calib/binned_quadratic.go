@@ -136,11 +136,11 @@ func (s *Sample) planQuadratic(x, variation float64) quadraticPlan {
 
 // quadraticForecast approximates the bound of BinnedQuadratic for a calibrated classifier. It returns this
 // approximation and the μ that gives it. The argument 'excess' is X + x/λ. If N is normal with variance mσ², ln A_b =
-// −λmg²/(1+2τ) + c_b with τ = λσ² and c_b = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum over g is m(1+2τ)/(4n²μ) +
-// (μ/λ)c_b. So the sum is a/μ + μ·b with a = Σm(1+2τ_b)/4n² and b = X + (x+Σc_b)/λ. Its minimum 2√(ab) is at μ =
-// √(a/b). Because the scores of a bin differ from each other, the code replaces 2√(ab) by √(4ab+spread), where 'spread'
-// is the mean of (s_i−s̄)² over all scores. For the sum ΣJ_b(V_b) it adds V times the largest p·e_b + μ·e_b/2, because
-// J_b(1) is nearly p·e_b + μ·e_b/2.
+// −λmg²/(1+2τ) + c_b with τ = λσ² and c_b = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum of u_b + (μ/λ) ln A_b over g is
+// m(1+2τ)/(4n²μ) + (μ/λ)c_b. These maxima of all bins and μ(X + x/λ) add up to a/μ + μ·b with a = Σm(1+2τ_b)/4n² and b
+// = X + (x+Σc_b)/λ. The minimum of this sum over μ is 2√(ab), at μ = √(a/b). Because the scores of a bin differ from
+// each other, the code replaces 2√(ab) by √(4ab+spread), where 'spread' is the mean of (s_i−s̄)² over all scores. For
+// the sum ΣJ_b(V_b) it adds V times the largest p·e_b + μ·e_b/2, because J_b(1) is nearly p·e_b + μ·e_b/2.
 func quadraticForecast(bins []bin, n, lambda, excess, variation float64) (value, mu float64) {
 	a, b, spread := 0.0, excess, 0.0
 	for i := range bins {

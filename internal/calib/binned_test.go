@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// slowPartition cuts the sorted scores into about 2ᵏ bins. It lists all cuts that the comment of cutLevels defines.
+// slowPartition cuts the sorted scores into about 2ᵏ bins. It computes every cut directly from the definition in the
+// comment of cutLevels.
 func slowPartition(scores []float64, k, finest int) [][2]int {
 	n := len(scores)
 	first := func(i int) int { return slices.Index(scores, scores[i]) }
@@ -189,8 +190,8 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// The variable 'low' is the upper limit of c − W: it is 1+c, or 1 if the scores are fixed. Of all
-			// distributions with this limit, mean 0 and variance v, the worst one has only two values.
+			// The largest possible value of c − W* (see oneStep) is 'low'. It is 1+c, or 1 if the scores are fixed. Of
+			// all distributions with this upper limit, mean 0 and variance v, the worst one has only two values.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1
@@ -323,7 +324,7 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	best, terms := math.Inf(1), [2]float64{}
 	for level := range k {
 		var gap, smooth float64
-		for j := range 1 << level { // there are no ties
+		for j := range 1 << level { // no two scores are equal, so all bins are about equally full
 			from, to := j*n>>level, (j+1)*n>>level
 			x, y := scores[from:to], labels[from:to]
 			squares, difference := make([]float64, len(x)), make([]float64, len(x))
@@ -367,13 +368,13 @@ func TestRemaindersHold(t *testing.T) {
 		s := draw(n, uint64(trial), func(r *rand.Rand) float64 { return 0.5 * (1 + width*oddScores["coarse"](r)) }, uniform01)
 		scores, _ := unpackAll(s)
 		whole := newBin(s.packed, 0, n, 0)
-		// The test makes an η with |η″| ≤ b2 and |η′| ≤ b1: η″ takes random signs in small steps, and η′ is the sum of
-		// these steps.
+		// The test makes an η with |η″| ≤ b2 and |η′| ≤ b1 on a fine grid. η″ is b2 or −b2, and its sign changes at
+		// random. η′ is the integral of η″, but it stops at b1 and −b1.
 		const steps = 2000
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // η is a single parabola if its slope stays within b1
+			slope = -b2 * width / 8 // η is a single parabola if |η′| stays below b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {
@@ -406,7 +407,7 @@ func TestRemaindersHold(t *testing.T) {
 			continue
 		}
 		left, most := rms(slowLine(scores, at)), whole.lineRemainder(b1, b2)
-		if left > most*(1+1e-3)+1e-9 { // the tolerance covers the steps of η
+		if left > most*(1+1e-3)+1e-9 { // the tolerance is for the grid: η is piecewise linear
 			t.Fatalf("trial %d: a line leaves %v > %v", trial, left, most)
 		}
 		tightest = max(tightest, left/most)

@@ -7,8 +7,8 @@ import (
 )
 
 // BinnedVariation returns an upper bound on the calibration error of a classifier if its calibration function η has a
-// total variation of at most V. V is 1 if η is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms
-// included,
+// total variation of at most V. For a monotone η, V = 1 is enough. With probability ≥ 1−δ, for any distribution of
+// scores, atoms included,
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
@@ -19,10 +19,10 @@ import (
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores, and let η vary by V_b within
 // the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores. So
 // the deviation is largest if each value is at an end of an interval of length V_b. The largest deviation is
-// 2q(1−q)V_b, where q is the share of the bin's scores at which η is at the upper end. It is at most V_b/2. If a single
-// score has a share w > ½ of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this
-// score. Let g_b be 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this
-// gives
+// 2q(1−q)V_b, where q is the share of the bin's scores at which η is at the upper end. Because q(1−q) ≤ ¼, this
+// deviation is at most V_b/2. If a single score has a share w > ½ of the bin, the deviation is at most 2w(1−w)V_b. The
+// deviation is 0 if the bin has only this score. Let g_b be 2p_b·w(1−w) if the bin has such a score, and p_b/2
+// otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next largest g_b.
 //

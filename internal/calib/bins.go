@@ -11,8 +11,8 @@ import (
 const MaxBins = 2048
 
 // Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}); the last bin is closed. The edge e_m is the
-// float64 quotient float64(m)/float64(M). Index compares with these edges, and only Index decides which bin a
-// confidence lies in.
+// float64 quotient float64(m)/float64(M). The method Index alone decides which bin a confidence lies in. It compares
+// the confidence with these edges.
 type Bins struct {
 	edge []float64 // the M+1 edges
 }

@@ -10,7 +10,7 @@ import (
 // bound.
 type Assumption int
 
-// These assumptions concern P(y=1|s) or the scores.
+// Each assumption is about P(y=1|s) or about the scores.
 const (
 	BoundedVariation         Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
 	PerturbedScores                            // the scores were perturbed with the sech kernel of BoundParams.Bandwidth

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// For each row of BoundMethods, the function Compute returns the same bound as a direct call of the method, for example
-// of BinnedVariation. The field Sound has the same value in the row and in the bound.
+// For each row of BoundMethods, the function in the field Compute returns the same bound as a direct call of the method
+// (for example a call of BinnedVariation). The field Sound has the same value in the row and in the bound.
 func TestBoundMethods(t *testing.T) {
 	sample := draw(60, 1, func(r *rand.Rand) float64 { return r.Float64() }, func(s float64) float64 { return s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25,

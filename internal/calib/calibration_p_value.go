@@ -60,7 +60,7 @@ func (p *Predictions) logEvidence() float64 {
 	var r, v [bins]float64
 	for i, c := range p.Confidence {
 		if c == indicator(!p.Correct[i]) {
-			return math.Inf(1) // the outcome had probability 0
+			return math.Inf(1) // under the hypothesis this outcome has probability 0
 		}
 		k := min(int(c*bins), bins-1)
 		r[k] += p.residual(i)

@@ -152,8 +152,9 @@ func TestCBSBadIntervals(t *testing.T) {
 }
 
 // MeanWithFailures and CCEWithFailures return a sum of a value and a share of failures (or twice this share). Both the
-// share and the sum are rounded up. So the result is never below the exact sum. The result has the same bits as a
-// formula that takes the next larger float64 after the division for the share and again after the sum.
+// share and the sum are rounded up. So the result is never below the exact sum. The test also computes this sum in
+// float64, and takes the next larger float64 after the division for the share and again after the addition. The result
+// has exactly the same bits.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
@@ -205,8 +206,8 @@ func TestMeanWithFailures(t *testing.T) {
 	}
 }
 
-// If an interval end is not a multiple of 2⁻⁶³, CBS rounds it in the direction in which the score grows. Any other
-// rounding gives less than the true maximum.
+// If an interval end is not a multiple of 2⁻⁶³, CBS rounds it so that the Brier score becomes larger. With any other
+// rounding the result would be below the true maximum.
 func TestCBSRoundsEndsOutward(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

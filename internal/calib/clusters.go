@@ -14,7 +14,7 @@ type Clusters struct {
 }
 
 // NewClusters makes clusters from lists of rows. Every row from 0 to n−1 must be in exactly one list. The seed
-// determines a random order of the rows. KeepOne keeps the row of a cluster that comes first in this order.
+// determines a random order of the rows. From each cluster, KeepOne keeps the row that comes first in this order.
 func NewClusters(rows [][]int, seed uint64) Clusters {
 	n := 0
 	for _, members := range rows {
@@ -49,12 +49,12 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 // one distribution. Therefore the kept pairs are also independent and have one distribution. Given C_k, the kept pair
 // is in A with the probability (number of rows of C_k with (s, y) in A) / (number of rows of C_k).
 //
-// The given rows may be a part of all rows, if the choice of a row depends only on the values of the rows of its
-// cluster. Then let C_k be the given rows of cluster k. Whether a cluster has a given row depends on this cluster
-// alone. Let L be the number of clusters with a given row. Conditional on L, these clusters are independent draws from
-// the distribution of clusters that have a given row. The proof holds for them. Suppose that a bound fails with
-// probability at most δ for every number of independent rows. Then it also fails with probability at most δ for the
-// random number of kept rows.
+// The proof also covers calls with only some of the rows, if the caller's choice of a row depends only on the values of
+// the rows in its cluster. Now let C_k be the given rows of cluster k. Whether a cluster has a given row depends on
+// this cluster alone. Let L be the number of clusters with a given row. Conditional on L, these L clusters are
+// independent draws from the distribution of clusters that have a given row. So the proof above holds for them. Suppose
+// that a bound fails with probability at most δ for every number of independent rows. Then it also fails with
+// probability at most δ for the random number of kept rows.
 func (c Clusters) KeepOne(rows []int) []int {
 	first := make([]int, c.count) // 1 + the kept row of each cluster, or 0
 	for _, i := range rows {

@@ -16,9 +16,9 @@ type Consistency struct {
 	Outside int          // number of bins whose accuracy lies outside its band
 }
 
-// ConsistencyBands returns consistency bands (Bröcker & Smith 2007). Under the hypothesis of CalibrationTest, all
-// accuracies lie in their bands with a probability of at least the argument 'level'. If an accuracy lies outside its
-// band, this hypothesis is rejected at the level 1−'level'.
+// ConsistencyBands returns consistency bands (Bröcker & Smith 2007). Under the hypothesis of CalibrationTest, the
+// probability that all accuracies lie in their bands is at least the argument 'level'. If an accuracy lies outside its
+// band, the data reject this hypothesis at the significance level 1 − 'level'.
 //
 // Given the confidences, the numbers S_m of correct examples in the bins are independent. Under the hypothesis, the
 // mean of S_m is n_m p, where n_m is the number of examples in bin m and p is their mean confidence. For a ≤ n_m p ≤ b,

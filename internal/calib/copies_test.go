@@ -68,7 +68,7 @@ func TestLooksCopied(t *testing.T) {
 func TestDisagreements(t *testing.T) {
 	s := copied(120, 3, 2, 4, func(r *rand.Rand) float64 { return math.Round(20*r.Float64()) / 20 }, uniform01)
 	scores, labels := unpackAll(s)
-	share := func(a, b float64) float64 { // share of pairs (row of score a, other row of score b) with different labels
+	share := func(a, b float64) float64 { // share of pairs of two rows (score a, score b) with different labels
 		differ, pairs := 0.0, 0.0
 		for i := range scores {
 			for j := range scores {

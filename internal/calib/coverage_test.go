@@ -14,7 +14,7 @@ func tooMany(failures, trials int, delta float64) bool {
 	return 1-distuv.Binomial{N: float64(trials), P: delta}.CDF(float64(failures-1)) < 1e-6
 }
 
-// scoreLaw is a distribution of scores together with its expectation operator.
+// scoreLaw is a distribution of scores. The function 'mean' returns the expectation of f under this distribution.
 type scoreLaw struct {
 	name string
 	draw func(*rand.Rand) float64
@@ -60,7 +60,7 @@ type calibration struct {
 	name      string
 	eta       func(float64) float64
 	variation float64
-	bandwidth float64 // an h with |η′| ≤ b1 and |η″| ≤ b2 (see the function 'derivatives'); 0 if η is not smooth
+	bandwidth float64 // an h for which |η′| ≤ b1 and |η″| ≤ b2, where (b1, b2) = derivatives(h); 0 if η is not smooth
 }
 
 // For the smooth functions, the maxima of (|η′|, |η″|) are (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
@@ -219,7 +219,7 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 		t.Errorf("%d pairs", got.n)
 	}
 	// Let n_a be the number of training points on an atom. Both points of a pair lie on the same atom with probability
-	// 1/3. Q is then 1/n_a, and otherwise 0. So the standard error is about √2/(3·1000·√pairs).
+	// 1/3. In this case Q is 1/n_a. Otherwise Q is 0. So the standard error of the mean is about √2/(3·1000·√pairs).
 	if d := math.Abs(got.mean - want); d > 5*math.Sqrt2/3000/math.Sqrt(float64(got.n)) {
 		t.Errorf("mean overlap %v, want %v", got.mean, want)
 	}

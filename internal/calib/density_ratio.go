@@ -29,7 +29,7 @@ type Ratios struct {
 	Clipped int       // number of weights that were lowered to Bound
 	// The fields Before and After say how much the means of the features differ between source and target. Each of the
 	// two is the largest difference over the features, in units of the feature's standard deviation over both samples.
-	// Before uses the means of the source without weights, and After uses its weighted means.
+	// Before uses the unweighted means of the source, and After uses the weighted means of the source.
 	Before, After float64
 }
 
@@ -80,7 +80,7 @@ func EstimateRatios(source, target Features, o RatioFit) (Ratios, error) {
 // A scaling maps each feature to mean 0 and standard deviation 1. A constant feature is only shifted.
 type scaling struct{ mean, deviation []float64 }
 
-// standardise returns the scaling of the rows of both samples together.
+// standardise computes the scaling from the rows of both samples together.
 func standardise(samples ...Features) scaling {
 	d := samples[0].D
 	m := make([]moments, d)
@@ -130,7 +130,7 @@ type discriminator struct {
 	data     [2]Features // source, target
 	folds    [2][]uint8
 	leaveOut uint8
-	count    [2]float64 // number of fitted rows of source and target
+	count    [2]float64 // how many rows of the source and of the target the regression is fitted on
 }
 
 // logOdds returns the logarithm of the odds that x is from the target. The argument 'beta' holds the coefficients of

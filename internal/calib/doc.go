@@ -9,7 +9,7 @@
 //   - ECE, MCE and DebiasedL2 compute the expected, the largest and the debiased L2 calibration error of bins.
 //     ClasswiseECE computes the mean of the ECE over classes. SmoothECE needs no bins.
 //   - Predictions.TopLabelBrier, MulticlassBrier and NLL are proper scores. DecomposeBrier splits a Brier score.
-//   - Ranked computes AUROC, average precision and the isotonic fit.
+//   - The type Ranked computes AUROC, average precision and the isotonic fit.
 //   - AccuracyEstimate, ECEEstimate, MCEEstimate, ClasswiseEstimate, BrierEstimate and NLLEstimate add a confidence
 //     interval. The field Method of an Estimate says how far the interval can be trusted.
 //   - CalibrationTest and Spiegelhalter test whether the predictions are calibrated.
@@ -19,13 +19,14 @@
 // # Bounds on the calibration error
 //
 // The calibration error of a binary classifier with score s and label y is CE = E|s − η(s)|, where η(s) = P(y = 1 | s).
-// A Sample of n pairs (s, y) gives bounds on CE. No upper bound exists without an assumption. BoundMethods lists the
-// methods with their assumptions:
+// A Sample of n pairs (s, y) gives bounds on CE. Every upper bound needs an assumption. BoundMethods lists the methods
+// with their assumptions:
 //
-//   - η has bounded total variation (1 if η is monotone): BinnedVariation, TotalVariation;
+//   - η has bounded total variation (at most 1 if η is monotone): BinnedVariation, TotalVariation;
 //   - the scores were perturbed by Sech, which makes η smooth: BinnedLipschitz, NadarayaWatson, Lipschitz.
 //
-// BettingLower bounds CE from below without an assumption. Curve bounds η in bins. EstimateError estimates CE.
+// The function BettingLower bounds CE from below without an assumption. The function Curve bounds η in bins.
+// EstimateError estimates CE.
 //
 // With importance weights, the bounds are about a population that differs from the population of the rows. KeepByWeight
 // keeps rows at random so that the kept rows are a sample of that population. WeightedVariation and WeightedLower use
@@ -38,10 +39,11 @@
 //
 // A Bounded prediction has a confidence that an attack can move within an interval. Over all confidences in the
 // intervals, CCE computes the largest expected calibration error and CBS the largest Brier score. LargestGap bounds the
-// calibration error for every choice of bins. BoundRows takes such intervals from the columns of a table and groups
-// them by radius. StateForAll returns a Statement about the whole dataset. The Statement holds even if a few intervals
-// fail, whereas the other bounds need every interval to hold. Thresholded bounds the error of a classifier that answers
-// only when it is confident. RejectionPlan and RejectionCurve estimate this error from given attacks.
+// calibration error for every choice of bins. The type BoundRows takes such intervals from the columns of a table and
+// groups them by radius. StateForAll returns a Statement about the whole dataset. The Statement holds even if a few
+// intervals fail, whereas the other bounds need every interval to hold. The type Thresholded gives a bound on the error
+// of a classifier that answers only when it is confident. RejectionPlan and RejectionCurve estimate this error from
+// given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show the commands that use these
 // functions.

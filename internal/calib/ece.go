@@ -44,7 +44,8 @@ func (b *Bin) add(confidence float64, correct bool, w float64) {
 	b.squares += w * w * r * r
 }
 
-// finishBins turns the sums of add into means.
+// finishBins sets the field Weight of each bin to the bin's share of all weight. It divides the sums that the method
+// 'add' collected, so that Confidence and Accuracy hold means.
 func finishBins(bins []Bin) {
 	total := 0.0
 	for _, b := range bins {

@@ -19,7 +19,7 @@ func (e Edge) String() string {
 	return fmt.Sprintf("edge %d", int(e))
 }
 
-// Brackets returns the form of the bins, (lo,hi] or [lo,hi).
+// Brackets returns the interval notation for the bins, "(lo,hi]" or "[lo,hi)".
 func (e Edge) Brackets() string {
 	if e == LowerClosed {
 		return "[lo,hi)"

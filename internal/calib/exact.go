@@ -40,9 +40,9 @@ type Worst struct {
 // the last '+' bin and the last '−' bin. One of these two is always the previous bin. One pass over the samples makes
 // the tables of counts and sums that the program needs.
 //
-// CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. Let the
-// supremum be the exact result for the rounded edges of Bins. Then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the
-// last place. Value does not depend on the order of the samples.
+// CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. Let S* be the
+// exact supremum of the calibration error for bins with the float64 edges of Bins. Then S* ≤ Value ≤ S* + 2⁻⁶³ + one
+// unit in the last place. Value does not depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	return WeightedCCE(intervals, bins, RowWeights{})
 }

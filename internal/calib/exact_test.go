@@ -225,8 +225,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and with ends on edges and on the floats next
-// to them.
+// randomSamples draws wide, narrow and degenerate intervals. In many calls, ends lie on edges of bins or on the floats
+// next to an edge.
 func randomSamples(r *rand.Rand, b Bins, n int) []Bounded {
 	kind := r.IntN(3)
 	end := func() float64 {
@@ -282,7 +282,8 @@ func FuzzCCE(f *testing.F) {
 		b := mustBins(t, 1+int(bins)%10)
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
-			// Many ends lie on edges, because 255 = 3·5·17. Bits of the first byte shift an end to the next float.
+			// The ends are multiples of 1/255. Because 255 = 3·5·17, all edges of 3 and of 5 bins are such multiples.
+			// Two bits of the first byte say whether an end moves to a neighbouring float.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)

@@ -90,7 +90,8 @@ func ExampleAttackBounds_WithFailures() {
 	// Output: CBS 0.205, largest gap 0.405
 }
 
-// The mean of 1,000 terms is 0.2, but 5 of the terms may have any value in [0, 1].
+// If every interval holds, the mean of 1,000 terms is at most 0.2. The printed bound holds even if 5 of the intervals
+// fail.
 func ExampleMeanWithFailures() {
 	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, calib.RowWeights{}.LargestShare(5, 1000)))
 	// Output: 0.205
@@ -142,7 +143,7 @@ func ExampleBoundRows_SameExamples() {
 	// 1 [{0.7 0.95 true}]
 }
 
-// The rows state the number of sampled examples.
+// The column Examples states that 10 examples were sampled. The table has rows for two of them.
 func ExampleBoundRows_CountSampled() {
 	rows := calib.BoundRows{
 		Lower: []float64{0.8, 0.6}, Upper: []float64{0.9, 0.8}, Correct: []float64{1, 0},

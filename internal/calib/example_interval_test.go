@@ -55,8 +55,8 @@ func ExampleBrierEstimate() {
 	// Output: 0.205 in [0.186, 0.225], betting
 }
 
-// Two answers have label 0, and each is alone in its bin. The score is the mean of 0.2² + 0.2² and 0.7² + 0.7², and the
-// decomposition consists of the reliability alone.
+// Two answers have label 0, and each is alone in its bin. The Brier score is the mean of 0.2² + 0.2² and 0.7² + 0.7².
+// The uncertainty is 0, so the reliability is the whole score.
 func ExampleMulticlassBrierEstimate() {
 	p, err := calib.TopLabel([]float64{0.8, 0.2, 0.3, 0.7}, 2, []int{0, 0})
 	if err != nil {

@@ -104,8 +104,9 @@ func meanTerms(sum, fold Terms, folds int) Terms {
 	return sum
 }
 
-// formulaSamples returns samples with ties, with gaps in the scores, with the scores 0 and 1, and with points just
-// above a score that most points share. At these points the smoother has small weights but a large bias.
+// formulaSamples returns four samples: one with uniform scores, one with many ties and the scores 0 and 1, one with
+// gaps between the scores, and one with only two different scores. In the last sample most points have the lower score.
+// At the higher score the smoother has small weights but a large bias.
 func formulaSamples() map[string]*Sample {
 	return map[string]*Sample{
 		"uniform": draw(150, 41, uniform, func(s float64) float64 { return s * s }),
@@ -146,8 +147,8 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 				t1 := math.Sqrt(0.5 * math.Log(4/delta))
 				t2 := math.Ceil(math.Sqrt(n/8*math.Log(4*(n-1)/delta))*1048576) / 1048576
 				fit := denoise(s.split(fold, uint8(k)).train, t2)
-				// The slice 'at' holds η̂ at every training point. At a validation point, η̂ has the value of the
-				// nearest training point below.
+				// The slice 'at' holds η̂ at every training point. At a validation point, η̂ equals its value at the
+				// nearest training point to the left.
 				var at []float64
 				for _, p := range fit.path {
 					for float64(len(at)) < p.end {
@@ -244,7 +245,8 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // other samples have several best partitions, and rounding chooses one
+			// The other samples have several best partitions, and rounding decides which one Lipschitz uses.
+			if name == "uniform" {
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -267,7 +269,8 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 	}
 }
 
-// kernelSums holds the smoother's values at s, computed from all training points.
+// kernelSums holds what the smoother computes at a score: the number of points in the window, η̂, Σw², the bound on the
+// bias, and whether the window is usable. The function sumKernel computes these values from all training points.
 type kernelSums struct {
 	n, estimate, squares, bias float64
 	usable                     bool
@@ -336,7 +339,7 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 				}
 				b1, b2 := math.Tanh(1/h)/(2*h), 0.5*math.Pow(math.Tanh(1/h)/h, 2)
 				if kind == Printed {
-					b2 *= 3 // as in the paper
+					b2 *= 3 // the bound in the paper is three times as large
 				}
 				fold := assignFolds(s.N(), 2, 7)
 				var terms, chosen Terms

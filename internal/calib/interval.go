@@ -21,7 +21,7 @@ type IntervalMethod string
 const (
 	// ClopperPearson intervals are exact for independent examples.
 	ClopperPearson IntervalMethod = "clopper-pearson"
-	// Martingale intervals hold for every sample size (see deviation).
+	// Martingale intervals hold for every sample size (see the function 'deviation').
 	Martingale IntervalMethod = "martingale"
 	// Betting intervals hold for every number of independent, identically distributed examples.
 	Betting IntervalMethod = "betting"
@@ -210,7 +210,8 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 		return Estimate{}, err
 	}
 	a, squares := p.shares(func(i int) float64 {
-		// For every pattern of signs, the residual is at most ((1−p_y) + Σ_{k≠y} p_k)/classes, where y is the label.
+		// For every pattern of signs, the absolute value of the residual is at most
+		// ((1−p_y) + Σ_{k≠y} p_k)/classes, where y is the label.
 		sum := 0.0
 		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
 			sum += math.Abs(indicator(k == p.Label[i]) - x)
@@ -245,9 +246,9 @@ func (p *Predictions) boundedEstimate(
 // misses the true NLL far too often.
 const MinBootstrap = 100
 
-// NLLEstimate returns the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The
-// terms are unbounded, so no interval can be exact. There is no interval if the effective number of examples is below
-// MinBootstrap.
+// NLLEstimate returns the NLL and a bootstrap interval. If the probability vectors are unknown, it uses TopLabelNLL in
+// place of the NLL. The terms of the mean are unbounded, so no interval can be exact. There is no interval if the
+// effective number of examples is below MinBootstrap.
 func NLLEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	if p.Probability == nil {
 		return p.bootstrapMean(p.topLabelNLLTerm, level, seed)

@@ -445,7 +445,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 	if e := NLLEstimate(halves, 0.9, 1); !math.IsNaN(e.Lower) || !math.IsNaN(e.Upper) {
 		t.Errorf("equal terms: %+v", e)
 	}
-	// Below an effective number of 100 examples there is no interval either.
+	// If the effective number of examples is below 100, there is no interval.
 	for _, c := range []struct {
 		n      int
 		weight []float64

@@ -68,7 +68,7 @@ func TestMeasureGroups(t *testing.T) {
 	}
 }
 
-// The function 'figures' lists the metrics with an interval.
+// The function 'figures' prints several metrics, so that the test can compare them as one string.
 func figures(m Metrics) string {
 	return fmt.Sprint(m.Accuracy, m.ECE, m.AdaECE, m.MCE, m.Brier, m.NLL, m.PerClass.Brier, m.PerClass.ClasswiseECE, m.DebiasedL2, m.AUROC)
 }

@@ -5,7 +5,7 @@ type MetricOptions struct {
 	Bins  int
 	Edge  Edge    // the edge that a bin of equal width includes
 	Level float64 // confidence level of the intervals
-	Seed  uint64  // for the bootstrap and the Monte Carlo test
+	Seed  uint64  // for the betting intervals, the bootstrap and the Monte Carlo test
 	Draws int     // number of simulations of MonteCarloTest; 0: a number that depends on the number of examples
 }
 
@@ -41,7 +41,7 @@ type PerClass struct {
 	BrierParts   Decomposition
 }
 
-// Test holds tests of the hypothesis that every stated probability is right.
+// Test holds the results of three tests. Their hypothesis is that every stated probability is right.
 type Test struct {
 	P              float64 // CalibrationTest: valid for any number of independent examples
 	MonteCarlo     float64 // MonteCarloTest: also valid for any number of independent examples, with more power than P

@@ -74,7 +74,7 @@ func TestMetricsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k, b := range bins {
-			if edge == UpperClosed || k < 4 || k > 5 { // some confidences are 0.5, which is an edge
+			if edge == UpperClosed || k < 4 || k > 5 { // the confidence 0.5 is the edge between the bins 4 and 5
 				near(t, "bin accuracy", b.Accuracy, accuracy[k], 1e-12)
 				near(t, "bin confidence", b.Confidence, confidence[k], 1e-12)
 			}
@@ -143,8 +143,8 @@ func TestTemperatureLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, fit, err)
 		}
 	}
-	// The data are nearly separable: one of 10⁶ equal margins is wrong, so σ(−β) = 10⁻⁶, where σ is the logistic
-	// function and β = 1/T.
+	// The data are nearly separable: in all 10⁶ rows the logits differ by 1, and only in one row the label has the
+	// smaller logit. So the best T satisfies σ(−1/T) = 10⁻⁶, where σ is the logistic function.
 	const n = 1_000_000
 	logits, label := make([]float64, 2*n), make([]int, n)
 	for i := range n {

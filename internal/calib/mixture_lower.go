@@ -98,7 +98,7 @@ type signBin struct {
 	plus, minus float64
 }
 
-// pathBins returns the bins between the cuts whose level is at most the argument 'finest'.
+// pathBins cuts the sorted pairs at every cut with level ≤ finest, and returns the bins. The argument 'nu' is ν.
 func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
 	const chunk = 64 // factors in a product; 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
 	var bins []signBin
@@ -127,7 +127,7 @@ func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
 	return bins
 }
 
-// mergeSigns returns the bins between the cuts whose level is at most k.
+// mergeSigns merges the bins in 'finest' into larger bins, which are separated only by the cuts with level ≤ k.
 func mergeSigns(finest []signBin, k uint8) []signBin {
 	var bins []signBin
 	for _, b := range finest {

@@ -88,7 +88,7 @@ type nullModel struct {
 	sample    *Sample
 	threshold []uint64  // c_i·2⁵³
 	slope     []float64 // 1 − 2c_i
-	bin       []int32   // number of the bin
+	bin       []int32   // index of the bin that holds c_i
 	// The next three slices hold a value for each bin.
 	expected []float64   // Σc
 	variance []float64   // V_b
@@ -221,7 +221,7 @@ func jointRank(statistics []nullStatistics) float64 {
 		for j, t := range statistics {
 			sorted[j] = t[which]
 		}
-		slices.Sort(sorted) // so the order of the data sets does not affect the rounding of the mean
+		slices.Sort(sorted) // sorted, so that the rounding of the mean does not depend on the order of the data sets
 		mean, deviation := stat.MeanStdDev(sorted, nil)
 		for j, t := range statistics {
 			below, _ := slices.BinarySearch(sorted, t[which])

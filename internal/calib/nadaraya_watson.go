@@ -376,9 +376,9 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	return overlap
 }
 
-// chooseKappa returns the κ, a power of ½, that minimises an approximation of the bound. The approximation uses a few
-// thousand of the training scores and Σc_i² = 2/n, which is roughly right if no scores are equal. Any choice that
-// ignores the validation points and the labels is sound.
+// chooseKappa returns the κ, a power of ½, that minimises an approximation of the bound. The approximation uses only a
+// few thousand of the training scores. It assumes that Σc_i² = 2/n, which is roughly right if no scores are equal. Any
+// choice that ignores the validation points and the labels is sound.
 func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	const most = 4096
 	step := (len(sm.train) + most - 1) / most

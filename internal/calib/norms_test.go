@@ -105,13 +105,13 @@ func TestNormErrors(t *testing.T) {
 			t.Errorf("margin %v: a score of 1 passes", e)
 		}
 	}
-	// a score that passes because 1 − ε is rounded up
+	// CheckMargin accepts this score only because 1 − ε is rounded up.
 	epsilon := 1.05e-15
 	s, err = NewSample([]float64{1 - epsilon}, []float64{0})
 	if err != nil || s.CheckMargin(epsilon) != nil {
 		t.Fatal(err)
 	}
-	margin := 1 - (1 - epsilon) // 1 − score: exact, and below ε
+	margin := 1 - (1 - epsilon) // 1 − score, without rounding; it is below ε
 	if _, high, err := Divergence(0, 1, epsilon); err != nil || margin >= epsilon || high < -math.Log(margin) {
 		t.Errorf("bound %v: %v", high, err)
 	}

@@ -82,8 +82,8 @@ func (o oneStep) population(a float64, means bool) float64 {
 // The method 'sample' returns an upper bound on c, the mean of |s_i − η(s_i)| over the scores of the sample, for A = a.
 // Given the scores, c is fixed and only the labels are random. For bin means, the variables h_i(y_i−η_i) are at least
 // −1, and the average of their variances is at most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3
-// and the bound on β do not require identically distributed variables. Hoeffding's inequality for the labels gives the
-// limit e^{−2nt²} with t = c − a.
+// and the bound on β do not require identically distributed variables. For bin means and for lines, Hoeffding's
+// inequality for the labels gives P(A ≤ a) ≤ e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)

@@ -72,8 +72,9 @@ type ECEDifference struct {
 	First      float64 `json:"first"`
 	Second     float64 `json:"second"`
 	Difference float64 `json:"difference"` // First − Second
-	// The interval from Low to High contains θ₁ − θ₂ with a probability of at least the level of CompareECE. θ is the ECE
-	// in which each outcome is replaced by its probability given the confidence (ECEEstimate).
+	// The interval from Low to High contains θ₁ − θ₂ with a probability of at least the level of CompareECE. Here θ₁
+	// belongs to the first classifier and θ₂ to the second. Each of them is an ECE in which every outcome is replaced
+	// by its probability given the confidence (see ECEEstimate).
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The test computes the mean losses, and the interval for the Brier scores, from the losses of single rows. These are
-// the values that ComparePaired must return.
+// From the losses of single rows, the test computes the mean losses and the interval for the difference of the Brier
+// scores. ComparePaired must return the same values.
 func TestComparePaired(t *testing.T) {
 	a := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.9, 0.2, 0.001, 0.6}, Correct: []bool{true, false, true, false}}
 	b := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.5, 0.4, 0.3, 0.7}, Correct: []bool{true, false, true, false}}
@@ -79,8 +79,8 @@ func TestCompareECE(t *testing.T) {
 	}
 }
 
-// The intervals miss the difference in the population for at most a share 1−level of the samples. They detect a real
-// difference.
+// In at most a share 1−level of the samples, the interval for the difference of the Brier scores misses the true
+// difference. In at least half of the samples, the interval and the p-value show that the true difference is not 0.
 func TestComparePairedCovers(t *testing.T) {
 	const n, trials, level = 400, 150, 0.8
 	missed, found := 0, 0

@@ -19,9 +19,9 @@ type PerturbedAUROC struct {
 	High float64 `json:"change_high"`
 }
 
-// AUROCAfter perturbs scores with the bandwidth several times and measures the AUROC. Repeat 0 uses the random numbers
-// that Sech uses with this seed. Every other repeat uses different random numbers. The random numbers depend on the row
-// number, and the first score has the row number firstRow.
+// AUROCAfter perturbs the original scores with k as often as the argument 'repeats' says, and measures the AUROC each
+// time. Repeat 0 uses k.Seed, and every other repeat uses another seed. The random numbers also depend on the row
+// number. The first score has the row number firstRow.
 //
 // The interval: the AUROC is the mean of k(i, j) over the positives i and the negatives j, where k is 1, ½ or 0 if the
 // score of i is above, at or below the score of j. Match the positives and the negatives at random into as many

@@ -40,9 +40,10 @@ func newQuadraticBin(s *Sample, from *bin, lambda, kappa float64) quadraticBin {
 			b.distance[k] += math.Abs(score-q) / from.n
 		}
 	}
-	// N is the number of labels that are 1. The points are about evenly spaced near the values of N/m that are likely
-	// for a calibrated classifier, and wider apart elsewhere. In the variable arcsin √q the standard deviation of N/m
-	// is 1/(2√m) for all q.
+	// The next lines choose the values of q at which the cells begin and end. N is the number of labels that are 1. The
+	// values of q are about evenly spaced near the values of N/m that are likely for a calibrated classifier, and wider
+	// apart elsewhere. They are placed by the angle arcsin √q, because arcsin √(N/m) has a standard deviation of about
+	// 1/(2√m) for all q.
 	centre, unit := math.Asin(math.Sqrt(b.score)), 0.5/math.Sqrt(b.m)
 	angles := []float64{centre}
 	for z := 0.5; z*unit < math.Pi/2; z = max(z+0.5, 1.4*z) {
@@ -117,7 +118,7 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	logp, absErr := binomial.LogTerm(int64(b.m), int64(mode), q, 1-q)
 	x := b.lambda * b.statistic(mode)
 	// Each step multiplies the variable 'factor' by a rounded number, so after k steps the term has a relative error of
-	// order k²·2⁻⁵³. X_b is the difference of two numbers that are at most m.
+	// order k²·2⁻⁵³. X_b is the difference of two numbers that are at most m, so λX_b has an error of order λm·2⁻⁵³.
 	return logp - x + math.Log(sum) + absErr + 1e-12 + 0x1p-50*((1+b.lambda)*steps*steps+b.lambda*b.m)
 }
 
@@ -188,9 +189,9 @@ type peakCells struct {
 }
 
 // peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function 'point'
-// gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound is at most the
-// tolerance above the largest value found. It stops earlier if there are mostCells cells or if the cell is as narrow as
-// float64s allow. The bound is valid in these cases too. If there are no cells, the result is −∞.
+// gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound exceeds the largest
+// value found by no more than the tolerance. It stops earlier if there are mostCells cells or if the cell is as narrow
+// as float64s allow. The bound is valid in these cases too. If there are no cells, the result is −∞.
 func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoint, price, tolerance float64) float64 {
 	const mostCells = 400
 	found := math.Inf(-1)

@@ -11,11 +11,12 @@ type quadraticDual struct {
 	variation float64
 	observed  float64 // X
 	guess     float64 // estimate of the best μ
-	// For a bin with the share p of the scores, the method 'peak' gets the tolerance p·tolerance.
+	// In a bin with the share p of the scores, the result of the method 'peak' may exceed the largest value found by up
+	// to p·tolerance.
 	tolerance float64
 }
 
-// dualPoint is the dual bound at one μ, without ln(1/δ_b)/(nκ).
+// dualPoint is the dual bound at one μ. It omits the summand ln(1/δ_b)/(nκ).
 type dualPoint struct {
 	mu    float64
 	gap   float64 // μ(X + x/λ) + Σ_b max_q …

@@ -61,8 +61,8 @@ type pathBin struct {
 	peak         []float64   // the largest F_b of a state, for the current price μ/λ
 }
 
-// These constants set the size of the lattice. Let g be the |η̄−s̄| at which a normal approximation of F_b is largest.
-// The step ε is g/pathSteps. The window reaches from pathWindow·g below s̄ to pathWindow·g above s̄.
+// These constants set the size of the lattice. Let g be the |η̄−s̄| that maximises a normal approximation of F_b. The
+// step ε is g/pathSteps. The window reaches from pathWindow·g below s̄ to pathWindow·g above s̄.
 const (
 	pathSteps  = 28.0
 	pathWindow = 5.0
@@ -71,7 +71,7 @@ const (
 // newQuadraticPath returns a quadraticPath. It chooses the step of the lattice for values of μ near the argument mu.
 func newQuadraticPath(d *quadraticDual, mu float64) *quadraticPath {
 	n := d.bins[0].m / d.bins[0].share
-	typical := min(0.25, 1/(2*mu*n)) // the g at which p·g − μmg² is largest
+	typical := min(0.25, 1/(2*mu*n)) // the g that maximises p·g − μmg²
 	return newPathLattice(d, float64(float32(typical/pathSteps)), int(pathSteps*pathWindow))
 }
 
@@ -200,9 +200,9 @@ func (p *quadraticPath) minimise(mu float64) dualPoint {
 	return best
 }
 
-// enter returns, for each state of bin p, the largest value of a path up to the last score before the bin. The argument
-// 'value' holds these values for the states of the previous bin. The argument 'low' is the lowest state of the previous
-// bin.
+// The method 'enter' returns, for each state of bin p, the largest value of a path that is in this state at the last
+// score before the bin. The argument 'value' holds the largest values for the states of the previous bin. The argument
+// 'low' is the lowest state of the previous bin.
 func (p *pathBin) enter(value []float64, low int) []float64 {
 	entered := make([]float64, len(p.peak))
 	high := low + len(value) - 1

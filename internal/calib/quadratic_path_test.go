@@ -74,7 +74,7 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 				peak, near, spread := make([]float64, states), make([]float64, states), make([]float64, states)
 				for k := range states {
 					peak[k], near[k] = math.Inf(-1), math.Inf(1)
-					for j := range 17 { // the state stands for q from (k−1)ε to (k+1)ε
+					for j := range 17 { // index k is the state k−1, which stands for q from (k−1)ε to (k+1)ε
 						q := (float64(k-1) + float64(j)/8) * path.step
 						if q < 0 || q > 1 {
 							continue
@@ -85,7 +85,7 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 					lo, hi := max(0, float64(k-1)*path.step), min(1, float64(k+1)*path.step)
 					q := min(hi, max(lo, mean(b.x)))
 					near[k] = math.Abs(q - mean(b.x))
-					spread[k] = b.from.distanceFrom(q) - near[k] // TestQuadraticPeak tests distanceFrom
+					spread[k] = b.from.distanceFrom(q) - near[k] // distanceFrom has its own test, TestQuadraticPeak
 				}
 				value = slowPathStep(value, path.step, nu, func(k int, v float64) float64 {
 					r, moved := b.width+v, b.sd+v*math.Sqrt(b.e/2)

@@ -15,7 +15,7 @@ func logChoose(m, k float64) float64 {
 	return a - b - c
 }
 
-// slowStatistic is X_b of BinnedQuadratic.
+// slowStatistic returns X_b of BinnedQuadratic.
 func slowStatistic(m, score, ones float64) float64 {
 	x := math.Pow(m*score-ones, 2) / m
 	if m > 1 {
@@ -119,7 +119,8 @@ func TestQuadraticPeak(t *testing.T) {
 					}
 					const tolerance = 1e-4
 					got := b.peak(price, tolerance)
-					// Between two knots, distanceFrom may exceed f_b by a quarter of the distance between the knots.
+					// Between two knots, distanceFrom may exceed f_b by up to a quarter of the distance between the
+					// knots.
 					slack := (scores[n-1] - scores[0]) / 16
 					if got < largest-1e-9 || got > largest+tolerance+slack+1e-6 {
 						t.Errorf("%s n %d λ %v price %v: %v, largest on the grid %v", name, n, lambda, price, got, largest)
@@ -150,7 +151,7 @@ func poissonBinomial(etas []float64) []float64 {
 }
 
 // The test checks step 2 of BinnedQuadratic: if the labels have unequal probabilities, E φ is at most exp(ρ·m·var/2)
-// times A_b(η̄). In the worst of the random cases, ln(E φ/A_b(η̄)) must be at least 0.7 times this exponent.
+// times A_b(η̄). In the worst of the random cases, ln(E φ/A_b(η̄)) must be at least 0.7·(ρ·m·var/2).
 func TestQuadraticUnequalProbabilities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	nearest := 0.0
@@ -388,7 +389,7 @@ func TestBinnedBentkusFromTheFormulas(t *testing.T) {
 }
 
 // slowBest computes BinnedBest from its definition: the largest value of CE that neither BinnedQuadratic nor
-// BinnedBentkus refutes. In each range of values, the two bounds get different shares of δ. The function 'value'
+// BinnedBentkus refutes. Each range of values has its own division of δ between the two bounds. The function 'value'
 // returns the field Value or the field OfSample of a bound.
 func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64) float64 {
 	t.Helper()
@@ -417,7 +418,8 @@ func slowBest(t *testing.T, s *Sample, delta float64, value func(Bound) float64)
 }
 
 // The test compares BinnedBest with slowBest. It also checks that BinnedBest is on average near the true error. The
-// field 'most' limits the mean distance, and its values are close to the distances in docs/calibration-error.md.
+// field 'most' limits the mean distance of the bound from the true error. Its values are close to the distances in
+// docs/calibration-error.md.
 func TestBinnedBest(t *testing.T) {
 	square := func(x float64) float64 { return x * x }
 	near := func(x float64) float64 { return min(1, x+0.045) }

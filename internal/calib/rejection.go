@@ -134,8 +134,8 @@ type RejectionErrors struct {
 	// stronger attack can add to both counts. So Robust is not a bound on the value of the equation. Robust and the
 	// next two fields are NaN without attacks.
 	Robust float64
-	// Listed is the same error by listing 2 of the article. The listing ignores the attacks on an example whose clean
-	// answer is wrong, and it ignores right answers under attack.
+	// Listed is the confidence-thresholded robust test error by listing 2 of the article. The listing ignores the
+	// attacks on an example whose clean answer is wrong, and it ignores right answers under attack.
 	Listed float64
 	// An example is fooled if its clean answer is right and an answer under attack is wrong. FalsePositives is the
 	// share of the fooled examples that have a wrong answer under attack with a confidence of at least Threshold.

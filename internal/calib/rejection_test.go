@@ -103,7 +103,7 @@ func TestRejectionCurveIsTheListing(t *testing.T) {
 	}
 }
 
-// No error changes at a threshold between two neighbouring values of Thresholds.
+// From just above one value of Thresholds up to the next value, all errors are constant.
 func TestRejectionThresholdsAreAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 1))
 	for range 100 {
@@ -141,7 +141,7 @@ func TestEquationAndListingDiffer(t *testing.T) {
 	c := NewRejectionCurve(clean, attack)
 	near(t, "equation (2)", c.At(.5).Robust, 0.5, 0)
 	near(t, "listing 2", c.At(.5).Listed, 1./3, 0)
-	// Without a threshold, both estimates equal the plain robust test error.
+	// At τ = 0, equation (2) and listing 2 both give the plain robust test error.
 	near(t, "equation (2) at τ = 0", c.At(0).Robust, 0.4, 0)
 	near(t, "listing 2 at τ = 0", c.At(0).Listed, 0.4, 0)
 }

@@ -11,10 +11,10 @@ var ErrNoIndex = errors.New("the rows do not name their examples")
 // ErrNoSameExample means that no example has a row with a certified class at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
-// SameExamples keeps the examples that have a row with a certified class at every radius. It returns these rows for
-// each radius, in order. The argument 'radii' is a result of b.ByRadius. Emde et al. 2025, Figure 16(b), compare the
-// Brier score under attack on this constant subset. Without this restriction, the predictions that remain at larger
-// radii are fewer and have higher confidences.
+// SameExamples keeps the examples that have a row with a certified class at every radius. The argument 'radii' is a
+// result of b.ByRadius. Element j of the result of SameExamples holds the rows of these examples at the radius of
+// radii[j]. Emde et al. 2025, Figure 16(b), compare the Brier score under attack on this constant subset. Without this
+// restriction, the predictions that remain at larger radii are fewer and have higher confidences.
 //
 // The subset depends on the noise samples, but statements about the subset stay true. A bound for a row holds in any
 // subset. A statement for all rows counts the failures of all sampled examples (StateForAll).

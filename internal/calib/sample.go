@@ -131,8 +131,8 @@ func (r *splitMix) uniformBelow(n int) int {
 	return int(hi)
 }
 
-// Each constant is one use of a seed. newStream gives each use its own stream of random numbers, so that two uses of
-// the same seed never share random numbers.
+// Each constant stands for one use of a seed. newStream gives each use its own stream of random numbers, so that two
+// uses of the same seed never share random numbers.
 const (
 	streamFolds uint64 = iota + 1
 	streamPairs

@@ -66,9 +66,9 @@ func TestDebiasedL2Agrees(t *testing.T) {
 		b, _ := EqualWidth(p, bins, UpperClosed)
 		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
 	}
-	// The program uncertainty-calibration ends its bins of equal count at fixed ranks, even if the values on both sides
-	// of an edge are equal. rscert keeps ties together. The test has 240 examples with 101 different values in 10 bins.
-	// So the bins of the two programs differ only by ties at the ends of bins.
+	// The package uncertainty-calibration ends its bins of equal count at fixed ranks, even between two equal
+	// confidences. But rscert keeps equal confidences in one bin. The bins of the two programs do not differ otherwise.
+	// The test has 240 examples with 101 different confidences in 10 bins, so the difference is small.
 	b, _ := EqualCount(p, 10)
 	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
 	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}
@@ -91,7 +91,7 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 		b, _ := EqualWidth(p, 1, UpperClosed)
 		gap := b[0].Accuracy - b[0].Confidence
 		plain += gap * gap / trials
-		// The summand is the square of DebiasedL2 for the single bin, without the max.
+		// For a single bin, DebiasedL2 returns √max(0, x). The test averages x itself, which can be negative.
 		debiased += (gap*gap - b[0].Accuracy*(1-b[0].Accuracy)/(n-1)) / trials
 		if d := DebiasedL2(p, b); math.Abs(d*d-max(0, gap*gap-b[0].Accuracy*(1-b[0].Accuracy)/(n-1))) > 1e-12 {
 			t.Fatal(d)
@@ -129,7 +129,7 @@ func TestMulticlassBrierAgrees(t *testing.T) {
 	}
 }
 
-// If all examples of a bin have the same confidence, the fourth term (Within) is 0.
+// If all examples of a bin have the same confidence, the fourth term of the decomposition (Within) is 0.
 func TestBrierDecomposition(t *testing.T) {
 	p := &Predictions{}
 	for i := range 100 {
@@ -151,7 +151,8 @@ func TestBrierDecomposition(t *testing.T) {
 }
 
 // For every law and sample size, the interval of MeanInterval misses the mean with a frequency of at most α, apart from
-// chance. For α = 0.05 and 1,000 values with a large variance, it is at most 1.55 times as long as the normal interval.
+// chance. For α = 0.05 and 1,000 values with a large variance, the interval is at most 1.55 times as long as the normal
+// interval.
 func TestBettingIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	worst := 0.0
@@ -336,7 +337,8 @@ func TestEvidenceIsFair(t *testing.T) {
 // The test computes the evidence from its definition, factor by factor.
 func TestEvidenceFromTheFormula(t *testing.T) {
 	p := goldenPredictions()
-	bet := func(members func(c float64) float64) float64 { // members(c) is the sign of the bet, or 0 for no bet
+	// The result of members(c) is the sign of the bet on an example with confidence c, or 0 for no bet.
+	bet := func(members func(c float64) float64) float64 {
 		var r, v, sum float64
 		for i, c := range p.Confidence {
 			r += members(c) * (indicator(p.Correct[i]) - c)

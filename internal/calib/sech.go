@@ -25,7 +25,8 @@ func (k Sech) Perturb(score float64, row int) float64 {
 	return min(1, max(0, score+h*math.Asinh(math.Tan(k.uniform(row)*(low+high)-low))))
 }
 
-// uniform returns the uniform number in (0, 1) of a row.
+// The method 'uniform' returns a random number for the row. The number is uniform in (0, 1) and depends only on seed
+// and row.
 func (k Sech) uniform(row int) float64 {
 	base := uint64(*newStream(k.Seed, streamSech))
 	return (float64(mix64(base+uint64(row)*0x9e3779b97f4a7c15)>>11) + 0.5) / (1 << 53)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A Kolmogorov–Smirnov test compares the scores with the closed-form distribution function.
+// A Kolmogorov–Smirnov test compares the perturbed scores with their distribution function, which has a closed form.
 func TestSechDistribution(t *testing.T) {
 	const n = 20_000
 	for _, h := range []float64{1.0 / 1024, 1.0 / 64, 0.2, 3} {

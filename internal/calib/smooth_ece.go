@@ -25,8 +25,8 @@ type SmoothCurve struct {
 // width of a grid cell.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
-// transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just
-// beside it. (Under the paper's literal definition, an example at 0 or 1 has half the weight.)
+// transform, with eigenvalues exp(−(πkσ)²/2). An example with confidence 0 or 1 has the same weight as any other
+// example. (But the literal definition in the paper halves this weight.)
 func SmoothECE(p *Predictions) SmoothCurve {
 	s := newGridSmoother(p)
 	lo, hi := 0.0, 1.0

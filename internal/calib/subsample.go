@@ -34,7 +34,7 @@ type Spread struct {
 	Mean float64 `json:"mean"`
 	// SD is the square root of the unbiased variance. It is 0 for a single subsample.
 	SD float64 `json:"sd"`
-	// Trivial counts the subsamples in which an upper bound is 1 or a lower bound is 0.
+	// Trivial counts the subsamples whose bound says nothing: an upper bound of 1, or a lower bound of 0.
 	Trivial int `json:"trivial"`
 }
 

@@ -22,7 +22,7 @@ func TestSubsample(t *testing.T) {
 	if len(counts) != 10 {
 		t.Errorf("%d different pairs, want 10", len(counts))
 	}
-	for pair, n := range counts { // the standard deviation is 42
+	for pair, n := range counts { // the standard deviation of n is 42
 		if n < 1800 || n > 2200 {
 			t.Errorf("pair %v: %d of %d", pair, n, trials)
 		}

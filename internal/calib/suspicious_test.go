@@ -26,7 +26,7 @@ func TestSuspicions(t *testing.T) {
 	short.Label = short.Label[:59]
 	constant := &Predictions{Quantity: ClassOneQuantity, Confidence: make([]float64, 40), Correct: make([]bool, 40)}
 	few := &Predictions{Quantity: ClassOneQuantity, Confidence: make([]float64, 39), Correct: make([]bool, 39)}
-	balanced := classes(0, 1, 2) // 30 of each kind: the standard error is √(61/(12·30·30)) = 0.0752
+	balanced := classes(0, 1, 2) // 30 right, 30 wrong: the AUROC has the standard error √(61/(12·30·30)) = 0.0752
 	for _, c := range []struct {
 		what  string
 		p     *Predictions
@@ -79,7 +79,7 @@ func TestLikePercentages(t *testing.T) {
 		if found := sample.Suspicions(TopLabelQuantity); len(found) > 0 {
 			t.Errorf("confidences: %v", found)
 		}
-		// The row with the label 1 counts n times, so the mean score is below twice the share.
+		// The row with the label 1 has the weight n, so the mean score is below twice the share of class 1.
 		p.Weight = slices.Repeat([]float64{1}, n)
 		p.Weight[n/2] = float64(n)
 		if found := Suspicions(p, 0.5); len(found) > 0 {
@@ -167,7 +167,7 @@ func TestPoorOverlap(t *testing.T) {
 		{"equal", []float64{1, 1}, false},
 		{"mean ½", []float64{0.5, 0.5}, false}, {"mean below ½", []float64{0.5, 0.499}, true},
 		{"mean 2", []float64{2, 2}, false}, {"mean above 2", []float64{2, 2.001}, true},
-		// Let n weights have the sum n, and let all weights except one weight m be equal. Their effective size is near
+		// Take n weights with the sum n. One weight is m, and the others are equal. The effective size is near
 		// n²/(m² + (n−m)²/n). This is 20.0 for n = 400 and m = 88.
 		{"size 21", weights(400, 85), false}, {"size 19", weights(400, 90), true},
 	} {

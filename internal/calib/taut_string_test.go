@@ -232,7 +232,7 @@ func TestDenoiseMergesTies(t *testing.T) {
 	}
 }
 
-// Between training scores η̂ has the value at the nearest training score below.
+// Between two neighbouring training scores, η̂ has the same value as at the lower of the two.
 func TestEvaluatorExtension(t *testing.T) {
 	train, _ := NewSample([]float64{.2, .2, .5, .8}, []float64{0, 0, 1, 1})
 	fit := denoise(train.packed, 0.01)

@@ -47,8 +47,8 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	case separable(logits, classes, label):
 		return TemperatureFit{1 / hi, highNLL, true}, nil
 	}
-	// There is a minimum. Widen the bracket [lo, hi] until the slope changes its sign between lo and hi. Apart from
-	// rounding, the slope changes its sign within the range of float64.
+	// There is a minimum. Widen the bracket [lo, hi] until the slope changes its sign between lo and hi. If rounding
+	// does not interfere, this happens before lo or hi leaves the range of float64.
 	for ; lowSlope >= 0 && lo > 0x1p-1000; lo /= 64 {
 		hi = lo
 		_, lowSlope, _ = nllAt(logits, classes, label, lo/64)
@@ -108,7 +108,9 @@ func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (Temp
 		if !(next > lo && next < hi) {
 			next = math.Sqrt(lo) * math.Sqrt(hi)
 		}
-		if math.Abs(next-beta) <= 1e-12*beta { // quadratic convergence: 'next' is as precise as the sums
+		// Newton's method converges quadratically. So after such a small step, 'next' is as precise as the sums in
+		// nllAt.
+		if math.Abs(next-beta) <= 1e-12*beta {
 			nll, _, _ := nllAt(logits, classes, label, next)
 			return TemperatureFit{1 / next, nll, false}, nil
 		}

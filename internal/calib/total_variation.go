@@ -24,9 +24,9 @@ import (
 // labels, not distinct scores. The code rounds t2 up, because the lemma holds only if the factor of ‖Dv‖₁ is at least
 // t2/n.
 //
-// Between training scores, η̂ has the value at the nearest training score below. Below the first training score, η̂ has
-// its value at the first training score. Corollary 2 of the paper holds for every extension that does not depend on the
-// validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. A step function with one jump between neighbouring
+// Between two neighbouring training scores, η̂ has the same value as at the lower of the two. Below the first training
+// score, η̂ has the same value as at the first. Corollary 2 of the paper holds for every extension that does not depend
+// on the validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. A step function with one jump between neighbouring
 // training scores is such an extension.
 //
 // If η is monotone, V = 1 is enough. No data can confirm that the total variation is at most V. This is an assumption.

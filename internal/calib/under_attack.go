@@ -17,8 +17,8 @@ type BoundRows struct {
 	Radius                []float64 // [N], radius of the attack
 	Confidence            []float64 // [N], confidence without attack
 	Examples              []float64 // [N], number of sampled examples; the same in every row
-	// Certified [N] is 1 if the class is certified within the radius. If it is 0, Lower and Upper bound the label's
-	// score. If the column is nil, every row counts as 1.
+	// Certified [N] is 1 if the class is certified within the radius. If it is 0, Lower and Upper are bounds on the
+	// label's score. If the column is nil, every row counts as 1.
 	Certified []float64
 	Alpha     []float64 // [N], failure probability of a row; the same in every row
 }
@@ -35,8 +35,8 @@ type RadiusRows struct {
 	UncertifiedRows []int
 }
 
-// Only is a filter: it returns the rows for which the function 'keep' is true. The argument of 'keep' is the position
-// of a row in the input.
+// Only is a filter: it returns the rows that the function 'keep' accepts. The argument of 'keep' is the position of a
+// row in the input.
 func (r RadiusRows) Only(keep func(row int) bool) RadiusRows {
 	out := RadiusRows{Radius: r.Radius}
 	for k, i := range r.Rows {

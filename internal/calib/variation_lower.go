@@ -51,7 +51,7 @@ func VariationLower(s *Sample, delta float64) (LowerBound, error) {
 }
 
 const (
-	mostVariationCuts = 10 // VariationLower uses no partition finer than about 2¹⁰ groups
+	mostVariationCuts = 10 // the finest possible partition of VariationLower has about 2¹⁰ groups
 	mostZigzagPoints  = 64 // largest m of VariationLower
 )
 
@@ -163,8 +163,9 @@ func longestZigzags(x []float64, most int) []float64 {
 		return nil
 	}
 	longest := make([]float64, most-1)
-	// high[m] is the largest sum over m of the positions so far, if the last c is positive and another position will
-	// follow. This last c is 2, or 1 for m = 1. low[m] is the largest such sum if the last c is negative.
+	// A partial sum takes m of the positions so far, and more positions will follow. So its last c is ±1 for m = 1, and
+	// ±2 for larger m. high[m] is the largest partial sum with a positive last c, and low[m] is the largest partial sum
+	// with a negative last c.
 	high, low := make([]float64, most+1), make([]float64, most+1)
 	for m := range high {
 		high[m], low[m] = math.Inf(-1), math.Inf(-1)

@@ -217,7 +217,7 @@ func must[T any](x T, err error) T {
 	return x
 }
 
-// Of the rows with weight w, KeepByWeight keeps about the share w/bound, as rejection sampling from Q requires.
+// KeepByWeight keeps about the share w/bound of the rows with weight w. Rejection sampling from Q requires this share.
 func TestKeepByWeight(t *testing.T) {
 	const n, bound = 200_000, 5.0
 	weight := make([]float64, n)

@@ -16,8 +16,8 @@ import (
 type Fingerprint struct {
 	N int `json:"n"` // number of rows
 	// Least holds the smallest hashes of the rows, at most fingerprintSize of them. They are hexadecimal numbers in
-	// ascending order. For example, if another file holds half of the rows of the fit, it holds rows with about half of
-	// the hashes in Least.
+	// ascending order. They are a sample of the rows of the fit: if another file holds half of these rows, about half
+	// of the hashes in Least are hashes of rows in that file.
 	Least []string `json:"least"`
 	// Recurrence is an upper bound on the probability that a new, independent row is equal to a row of the fit. It is
 	// estimated from the rows of the fit. Draws is the number of these rows. If most rows occur in groups of g copies
@@ -62,16 +62,16 @@ func (d Data) hashes() []uint64 {
 
 // Shared is the result of a search for rows in a data set.
 type Shared struct {
-	Rows, Of int // Of is the number of rows that were looked for, and Rows is the number of rows that were found
+	Rows, Of int // Rows is the number of rows that were found; 'Of' is the number of rows that were looked for
 	// ByChance is false if so many rows were found that chance hardly explains it. A test at the level 10⁻⁶ decides
 	// this. The rows that occur more than once in the same file show how often independent rows are equal.
 	ByChance bool
 }
 
-// All reports whether all rows were found.
+// All returns true if every row was found.
 func (s Shared) All() bool { return s.Rows == s.Of }
 
-// In counts the hashes in f.Least that are also hashes of rows of d.
+// In returns how many hashes in f.Least are also hashes of rows of d.
 func (f Fingerprint) In(d Data) Shared {
 	counts := count(d.hashes())
 	s := Shared{Of: len(f.Least)}
@@ -87,8 +87,8 @@ func (f Fingerprint) In(d Data) Shared {
 	rate, _ := recurrence(counts)
 	if f.Draws > 0 {
 		// The variable 'rate' bounds the probability that d holds a given row by chance. If d was drawn with
-		// replacement from the rows of the fit, d has many equal rows, and the bound computed from d is too high. The
-		// bound computed from the fit is then lower. The code uses the lower bound.
+		// replacement from the rows of the fit, d has many equal rows, and the bound computed from d is too high. Then
+		// the bound computed from the fit is smaller. The code uses the smaller of these two bounds.
 		rate = min(rate, f.Recurrence*max(1, float64(d.N())/float64(f.Draws)))
 	}
 	return s.judge(rate)

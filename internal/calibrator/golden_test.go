@@ -65,7 +65,7 @@ func TestNewerFitsAgree(t *testing.T) {
 }
 
 // These rows separate the classes. ODIR does not penalise the diagonal of W, so the penalised likelihood has no
-// maximum. There is a best map with the penalty All, and with the other methods.
+// maximum. With the penalty All, it has a maximum. The structured methods and Venn–Abers can also fit these rows.
 func TestDirichletOfSeparableRows(t *testing.T) {
 	d := Data{Input: Logits, Columns: 3, Classes: 3, Values: []float64{2, 0, 0, 0, 3, 1, 0, 1, 2}, Label: []int{0, 1, 2}}
 	method, err := Choices().Parse("dirichlet")

@@ -52,7 +52,7 @@ type mapGraph struct {
 	*graph.Builder
 }
 
-// The method 'floats' adds a constant of float64 values, rounded to float32.
+// The method 'floats' rounds the numbers in x to float32 and adds a constant that holds them.
 func (g *mapGraph) floats(x []float64, dims ...int64) string {
 	rounded := make([]float32, len(x))
 	for i, v := range x {

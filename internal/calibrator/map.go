@@ -83,7 +83,7 @@ type Before struct {
 	Uniform float64 `json:"uniform"`
 }
 
-// apply replaces the logits z as described at Before. If b is nil, it changes nothing.
+// apply replaces the logits z as the comment of the type Before describes. If b is nil, it changes nothing.
 func (b *Before) apply(z []float64) {
 	if b == nil {
 		return
@@ -255,8 +255,7 @@ func (m Map) Intervals(values []float64) (p0, p1 []float64) {
 	return p0, p1
 }
 
-// The method 'logits' computes the logits z of a row. If the field Before is set, the method then replaces z as
-// described at Before.
+// The method 'logits' computes the logits z of a row. If m.Before is not nil, m.Before.apply then replaces z.
 func (m Map) logits(z, row []float64) {
 	defer m.Before.apply(z)
 	switch {

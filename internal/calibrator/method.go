@@ -24,7 +24,7 @@ type Method struct {
 	fit    func(d Data, o Options) (Map, error)
 }
 
-// Methods lists all methods, in the order of help.
+// Methods lists all methods, in the order in which the help text names them.
 var Methods = []Method{
 	{"temperature", "softmax(z/T), one parameter (Guo et al. 2017)", "guo2017", fitTemperature},
 	{"vector", "softmax(w·z + b), one weight and one bias per class (Guo et al. 2017)", "guo2017", fitVector},

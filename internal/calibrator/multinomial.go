@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// allLogits returns the logits [N×Classes] of the data. If the argument 'before' is not nil, allLogits replaces the
-// logits as described at Before.
+// allLogits returns the logits [N×Classes] of the data. If the argument 'before' is not nil, before.apply
+// replaces the logits.
 func (d Data) allLogits(before *Before) []float64 {
 	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes, Before: before}
 	out := make([]float64, d.N()*d.Classes)
@@ -151,8 +151,8 @@ func (l likelihood) unbounded(x []float64, lowest float64) bool {
 		}
 		return l.value(nil, y)
 	}
-	// The second condition excludes weights that do not influence the loss. A larger value of such a weight also leaves
-	// the loss nearly the same, although the loss has a minimum.
+	// The second condition excludes weights that do not influence the loss. Such weights always satisfy the first
+	// condition, even if the loss has a minimum.
 	far := func(classes ...int) bool {
 		return scaled(classes, 100) < lowest+1e-6 && scaled(classes, 0) > lowest+1e-6
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class has no label. There
-// is no best map either if the probabilities separate the labels. This condition ignores rows in which the classes have
-// equal probabilities. With penalties on all weights, every data set has a best map.
+// The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class is the label of no
+// row. There is no best map either if the probabilities separate the labels, except in rows where all classes have the
+// same probability. If all weights have a penalty, every data set has a best map.
 func TestDirichletWithoutMaximum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(label func(p []float64) int) Data {

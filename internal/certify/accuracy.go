@@ -14,8 +14,8 @@ type Accuracy struct {
 // VoteRule says how votes decide the answer of the smoothed classifier. If classes tie, the class with the lowest index
 // wins.
 type VoteRule struct {
-	// None says how the smoothed classifier treats samples without an answer. With NoneIgnore the classifier answers
-	// even if most samples vote for no class.
+	// The field None says how the smoothed classifier treats samples without an answer. With NoneIgnore the classifier
+	// answers even if most samples vote for no class.
 	None NoneMode
 	// Deterministic means that the law has no random noise. Then "no class" loses every tie.
 	Deterministic bool

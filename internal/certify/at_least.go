@@ -14,9 +14,9 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	})
 }
 
-// The type 'claim' is the type of the keys of the cache VoteCertifier.claims. For each key, the cache says whether the
-// observation proves the margin. Margins up to the bonferroni margin of the observation need no search, so the cache
-// has no keys for them.
+// A claim says that an observation proves a margin. The cache VoteCertifier.claims records which claims are true and
+// which are false. A claim whose margin is at most the bonferroni margin of the observation needs no search, so it is
+// not in the cache.
 type claim struct {
 	observation
 	margin float64

@@ -20,9 +20,9 @@ import "math"
 //     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
 //     below). Both ¾ and this fraction are fixed before sampling. If c were always ¾, the bound would be a third wider
 //     when all samples are near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on how much the capital must still
-//     grow to reach 1/α, which is the factor 1/(αK_{t−1}(m)): λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The
-//     code computes this factor once for each block of samples, not for each sample. The code omits the paper's last
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on the factor 1/(αK_{t−1}(m)). The
+//     capital must still grow by this factor to reach 1/α. So λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The
+//     code computes the factor once for each block of samples, not for each sample. The code omits the paper's last
 //     step, which rejects at a random threshold. Ville's inequality proves that the test is valid without this step.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
@@ -45,7 +45,7 @@ type bettingGrid struct {
 	logTarget float64 // ln(1/α), plus the maximum that rounding can add to ln K
 	edge      []float64
 	cap       []float64 // the largest bet in interval i
-	most      []float64 // ln of the largest factor of K in interval i
+	most      []float64 // ln of the largest factor that one sample can contribute to K in interval i
 	scale     float64   // √(2 ln(1/α)/n); the strategy Betting bets scale/σ̂
 }
 
@@ -133,7 +133,8 @@ func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
 
-// largestBet returns an upper bound on all bets. It follows from σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
+// largestBet returns an upper bound on all bets. For the strategy Betting, the bound follows from σ̂²_{t−1} ≥ ¼/t ≥
+// 1/(4n). For the other strategies, it is +∞.
 func (b *bettingGrid) largestBet() float64 {
 	if b.stake == stakeHedged {
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
@@ -242,7 +243,7 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// The method 'factor' returns a number f. The bets of the wager w are f·bet[t].
+// The method 'factor' returns a number f. For sample t, the wager w bets f·bet[t], but at most the largest allowed bet.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:

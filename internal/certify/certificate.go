@@ -106,8 +106,8 @@ type Certificate struct {
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
 	// Quantisation is the part of the radius that was subtracted because the input is rounded to a lattice. Radius is
-	// what remains. Quantisation is 0 if the inputs of the dataset already lie on the lattice. Otherwise rounding is
-	// part of the classifier.
+	// what remains. Quantisation is 0 if the inputs of the dataset already lie on the lattice. If it is positive, the
+	// certified classifier is one that first rounds its input to the lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Sampled is a lower bound on the number of examples that were sampled. The number includes examples that are not
 	// in this file, because somebody may have seen their results before omitting them. A statement about all

@@ -13,7 +13,7 @@ type Claim struct {
 	// TopK is the rank that is claimed: A stays among the TopK classes with the most votes. 0 and 1 both mean the one
 	// class with the most votes. Files omit these two values.
 	TopK int `json:"top_k,omitempty"`
-	// None says how the claim treats samples without an answer.
+	// The field None says how the claim treats samples without an answer.
 	None NoneMode `json:"none_mode,omitempty"`
 	// A sample whose confidence is below RejectBelow counts as a sample without an answer. This rule is part of the
 	// classifier. 0 means that every sample with finite outputs votes.

@@ -15,7 +15,7 @@ const (
 	// rival. The selection samples determine the weight r ≥ 1. The certified margin is the smallest margin among all
 	// pairs of means that satisfy this bound.
 	Directed Combine = "directed"
-	// Projected is Directed with r = 1.
+	// Projected is the method 'Directed' with the fixed weight r = 1.
 	Projected Combine = "projected"
 	// BonferroniScores is the method that bounds the mean score of A and the mean scores of the rivals separately, each
 	// at α/2.
@@ -71,8 +71,8 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 //
 // Q and F are the quantile function and the distribution function of the noise. Among the pairs (μ1, μ2) with a margin
 // of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2. This maximum M(L), the law's
-// Peak, grows with L. The bound is the L with M(L) = (1+r)y − r, or slightly less. For r = 1 the bound is 2Q(y). With y
-// = (1+ℓ)/2, where ℓ is a lower bound on the mean of X^A − X^B, this is the margin of Projected.
+// Peak, grows with L. The bound is the L with M(L) = (1+r)y − r, or slightly less. For r = 1 the bound is 2Q(y). The
+// method 'Projected' uses this bound with y = (1+ℓ)/2, where ℓ is a lower bound on the mean of X^A − X^B.
 func directedMargin(l law.Additive, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)
@@ -100,12 +100,13 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 // bound on the margin stays a lower bound when it is lowered in this way.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival. For each r it computes the mean y and the
-// variance v of the weighted scores of the selection samples. From y and v it predicts the bound that n estimation
-// samples would give: y − √(2v ln(1/α)/n) − y·ln(1/α)/n. The betting bound is close to this number. The function
-// chooses the r with the largest margin for the predicted bound. Every r gives a sound bound. An r below 1 never gives
-// a larger margin, because μ2 ≤ 1−μ1. (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) /
-// f(Q(μ2)), where f is the density of the noise. The r that gives the largest bound is usually different.)
+// The function 'weight' chooses the weight r of the method 'Directed'. The arguments a and b hold the scores of A and
+// of a rival in the selection samples. For each r the function computes the mean y and the variance v of the weighted
+// scores. From y and v it predicts the bound that n estimation samples would give: y − √(2v ln(1/α)/n) − y·ln(1/α)/n.
+// The betting bound is close to this number. The function chooses the r whose predicted bound gives the largest margin.
+// Every r gives a sound bound. An r below 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the true means the best
+// r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. The r that gives the
+// largest bound is usually different.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

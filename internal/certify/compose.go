@@ -42,7 +42,7 @@ func (c Composition) Quorum(members int) int {
 	return members/2 + 1
 }
 
-// Composed is the method name of certificates that state a claim of Route or Poll.
+// Composed is the name of the method in certificates whose claim was made by Route or Poll.
 const Composed = "combined"
 
 // MemberCertificate is the part of a composed certificate that one member contributed.

@@ -12,8 +12,8 @@ import (
 // everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
 
 // worstPoll considers each possible set of members that hold, and computes the probability that a poll claims a wrong
-// answer. It returns the largest of these probabilities. A member that holds always certifies. Any other member
-// certifies with a probability equal to its alpha, independently of the rest.
+// answer. It returns the largest of these probabilities. If a member holds, it certifies the answer with probability 1.
+// If it does not hold, it certifies the answer with a probability equal to its alpha, independently of the rest.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
 	for hold := range 1 << k {

@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The function 'levels' returns two targets that allow the bounds the same failure probability, 0.004. In the first
-// target, 0.004 is the Level, and Alpha is larger. In the second target, 0.004 is Alpha. So the bounds must be equal,
-// but the certificates state different alphas.
+// The function 'levels' returns two targets. With both, the bounds may fail with probability 0.004. In the first
+// target, 0.004 is the field Level, and Alpha is larger. In the second target, 0.004 is Alpha. So the bounds must be
+// equal, but the certificates state different alphas.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled

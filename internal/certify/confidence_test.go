@@ -200,7 +200,7 @@ func TestConfidenceTightness(t *testing.T) {
 	}
 }
 
-// Equation (13) of Emde et al. omits the interval [0, s_1) from the upper sum. With all scores above s_1, the true
+// Equation (13) of Emde et al. omits the interval [0, s_1) from the upper sum. If all scores are above s_1, the true
 // confidence at R = 0 is above that sum. The bound of this implementation is not below the true confidence.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {

@@ -8,11 +8,10 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A contest is the comparison that proves a claim. It compares the probabilities under noise of two events that exclude
-// each other. The events have the probabilities p_1 and p_2. For the usual claim, the first event is a vote for A, and
-// the second event is a vote for the runner-up. For noise of scale 1, the claim holds within the distance ρ if
-// t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise
-// (law.Additive).
+// A contest is the comparison that proves a claim. It compares two events that exclude each other. Under noise, the
+// events have the probabilities p_1 and p_2. For the usual claim, the first event is a vote for A, and the second event
+// is a vote for the runner-up. For noise of scale 1, the claim holds within the distance ρ if t·F(Q(p_1)−ρ) >
+// F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
 	t             float64 // t in the inequality above; t = 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')

@@ -54,8 +54,7 @@ func ExampleVoteMethod_Sound() {
 	// moutaouakil: sound false, unbounded true
 }
 
-// The first margin is p_A − p_B itself. The votes and α are those of the example of VoteMethods. The method is the
-// default.
+// The first margin is p_A − p_B itself. The example uses the votes and α of ExampleVoteMethods, and the default method.
 func ExampleMarginKinds() {
 	for _, kind := range certify.MarginKinds() {
 		c, err := certify.NewVoteCertifier(certify.VoteParams{
@@ -100,7 +99,7 @@ func ExampleVotes_Certifiable() {
 	// true
 }
 
-// The counts must add up to the number of samples. Samples without an answer count in None.
+// The counts and None must add up to the number of samples. None is the number of samples without an answer.
 func ExampleVotes_Validate() {
 	v := certify.Votes{Label: 0, N: 100, Counts: []int64{90, 8}}
 	fmt.Println(v.Validate())
@@ -111,7 +110,7 @@ func ExampleVotes_Validate() {
 	// <nil>
 }
 
-// The class with 60 votes outvotes the class with 40 votes.
+// Right reports whether the class with the most votes is the label. Here class 1 has 60 of 100 votes.
 func ExampleVotes_Right() {
 	v := certify.Votes{Label: 1, N: 100, Counts: []int64{40, 60}}
 	fmt.Println(v.Right())
@@ -122,7 +121,8 @@ func ExampleVotes_Right() {
 	// false
 }
 
-// The example prints the accuracy without noise and the accuracy of the class with the most votes.
+// The example prints the number of labelled examples and two accuracies: the accuracy of the classifier without noise,
+// and the accuracy of the smoothed classifier, which answers the class with the most votes.
 func ExampleAccuracy() {
 	right, wrong := 0, 1
 	var a certify.Accuracy

@@ -34,7 +34,7 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	b := c.bonferroni(o)
 	if o.beaten() {
 		// The rival has at least t times as many votes as the class. So the event is likely under some distribution
-		// with the margin 0. For t = 1 this distribution is q1 = q2 = ½. So no margin above 0 can be certified.
+		// with the margin 0 (q1 = q2 = ½ if t = 1), and no margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -72,7 +72,8 @@ type frontier struct {
 }
 
 // lift is a factor that raises q1 by more than the rounding errors of q1. These errors come from F and from the
-// rounding of its argument z. They grow with |z|. If F is Φ, |z| is below 40. A larger q1 never lowers P_q(event).
+// rounding of its argument z. They grow with |z|. If F is Φ, |z| is below 40. The factor is safe, because a larger q1
+// never lowers P_q(event).
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -87,7 +88,7 @@ type node struct {
 	logP float64
 }
 
-// search finds the margin of one observation.
+// A search finds the margin of one observation.
 type search struct {
 	event    *event
 	scale    scale
@@ -173,8 +174,8 @@ func (s *search) margin(floor float64) float64 {
 const leastMargin = 1e-6
 
 // Let P(L) be the largest probability of the event on the frontier of the margin L. The method 'locate' estimates the
-// margin L with P(L) = α, and the derivative d ln P/dL at this margin. The estimates have no guarantee. The search
-// starts at the argument L. If the argument 'at' is not 0, the search also tries the point whose y is 'at'.
+// root of P(L) = α and the derivative d ln P/dL at the root. The estimates have no guarantee. The argument L is the
+// start of the search. If the argument 'at' is not 0, the search also tries the point whose y is 'at'.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // y of the point where the event is most probable, as a fraction of f.last()
 	width := 0.0
@@ -242,8 +243,9 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the points of the grid. If the argument 'at' is not 0, scan also tries the point whose y is 'at'. It
-// returns the u with the largest probability. The result 'width' is the distance from u that climb should search.
+// The method 'scan' tries the points of the grid. If the argument 'at' is not 0, it also tries the point whose y is
+// 'at'. It returns the u with the largest probability. The result 'width' is an argument for the method 'climb': it
+// says how far from u to search.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// prove tries to prove P_q(event) ≤ α for every point of the frontier f. If it succeeds, it returns −1. Otherwise it
-// returns the y of a point, and the inequality may fail near this point.
+// The method 'prove' tries to show that P_q(event) ≤ α at every point of the frontier f. If it succeeds, it returns −1.
+// Otherwise it returns the y of a point, and the inequality may fail near this point.
 //
 // It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
 // corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
@@ -84,7 +84,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // if the edge lies on a line through 0 (Laplace noise), start it slightly above c
+		if !convex(from, v) { // Laplace noise: if the edge lies on a line through 0, raise the q1 of its start
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
@@ -104,7 +104,8 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 	return nil, worse
 }
 
-// vertex returns a point half way between two points of the frontier, above both tangents.
+// The function 'vertex' takes two points of the frontier and returns the point V between them. The q2 of V is half way
+// between the other two q2, and V lies above the tangents at both points.
 func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 	q2v = (q2 + q2n) / 2
 	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v

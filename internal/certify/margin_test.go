@@ -224,7 +224,7 @@ func TestEventProbabilityLarge(t *testing.T) {
 	}
 }
 
-// The function 'bridge' bounds P_q(event) for all q on the line between two nodes.
+// The method 'bridge' bounds P_q(event) for all q on the line between two nodes.
 func TestBridgeBoundsTheLine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const n = 80
@@ -259,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// The function 'prove' rejects every margin for which the event has a probability above α at some point of a fine grid
-// on the frontier. It accepts margins slightly below the exact bound.
+// The test computes the probability of the event on a fine grid on the frontier of a margin. If this probability is
+// above α somewhere, the method 'prove' must reject the margin. It must accept margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {
@@ -463,8 +463,8 @@ func TestMarginOnRealVotes(t *testing.T) {
 	}
 }
 
-// BenchmarkMargin measures the time per example over all real votes. Examples with equal counts share one search. This
-// time includes computing the scores s(k) that the type 'order' uses.
+// BenchmarkMargin measures the time per example over all real votes. The time includes computing the scores s(k) that
+// the type 'order' uses. Examples with equal counts share one search.
 func BenchmarkMargin(b *testing.B) {
 	votes := realVotes(b)
 	for _, n := range []int64{1000, 100000} {

@@ -26,7 +26,7 @@ const (
 	MoutaouakilSequence MeanBound = "moutaouakil-sequence"
 )
 
-// A newLowerMean prepares a bound at level 1−α from n samples. It returns a function that starts a stream of samples.
+// A newLowerMean prepares a bound at level 1−α for n samples. It returns a function that starts a stream of samples.
 type newLowerMean func(n int64, alpha float64) func() lowerMean
 
 var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{

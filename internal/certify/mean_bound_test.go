@@ -50,7 +50,7 @@ func boundMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	return s.lower()
 }
 
-// distributions holds the distributions on [0,1] for the tests of the bounds, with their means.
+// The list 'distributions' holds distributions on [0,1] and their means. The tests draw samples from them.
 var distributions = []struct {
 	name string
 	mean float64

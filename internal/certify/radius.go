@@ -23,10 +23,10 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.unrounded(margin)))
 }
 
-// The method 'unrounded' returns the radius of a margin > 0, before rounding. If L is known, margin/(√2·L) is another
-// valid radius for the first margin (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors
-// has length √2). L is a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which
-// of the two radii is larger does not depend on the samples, so the method may return the larger radius.
+// The method 'unrounded' returns the radius of a margin > 0, before rounding. Let L be a Lipschitz constant of the
+// vector of smoothed probabilities, from the law's norm to L2. If L is known, margin/(√2·L) is another valid radius for
+// the first margin (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has length √2).
+// Which of the two radii is larger does not depend on the samples, so the method may return the larger radius.
 func (t Target) unrounded(margin float64) float64 {
 	radius := theorem(t.additive(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {

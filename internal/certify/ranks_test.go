@@ -175,7 +175,7 @@ func multinomialProbability(x []int64, p []float64) float64 {
 	return math.Exp(l + f)
 }
 
-// truth returns the true radius of the contest of a certificate. The slice p holds the probabilities of A, of the other
+// The method 'truth' returns the true radius of a contest. The slice p holds the probabilities of A, of the other
 // classes and of silence, in this order. A rank contest leaves out some rivals, and the selection samples determine
 // these rivals. This method does not know the selection samples. So it leaves out the most probable rivals, because
 // this choice gives the largest radius.
@@ -206,8 +206,8 @@ func (c Claim) truth(contest string, p []float64) float64 {
 	return contestRadius(p[0], math.Min(sum, 1), float64(t))
 }
 
-// The certificate of a claim must be wrong with probability at most α, for every p of a grid. The test enumerates all
-// selection and all estimation votes. For some p the probability must be close to α.
+// For every p of a grid, the probability of a wrong certificate must be at most α. The test enumerates all selection
+// and all estimation votes. For some p this probability must be close to α.
 func TestClaimCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, c := range []struct {
@@ -343,7 +343,7 @@ func TestIgnoreReferenceValues(t *testing.T) {
 }
 
 // Three contests can prove the claim "A or silence". The selection samples choose one of them. For the same estimation
-// votes, each contest gives another radius.
+// votes, each contest gives a different radius.
 func TestSafeReferenceValues(t *testing.T) {
 	certifier := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label, Claim: Claim{None: NoneSafe}}})
 	for _, c := range []struct {

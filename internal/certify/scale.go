@@ -71,7 +71,7 @@ func (probabilities) reach(margin, q1 float64) float64 {
 	return math.Sqrt(math.Max(0, q1-margin-8*unit)) * (1 - 4*unit)
 }
 
-// The type 'quantiles' is the scale of a law, with scale parameter 1.
+// The type 'quantiles' is the scale whose Q is the quantile function of a law. The noise has the scale parameter 1.
 type quantiles struct{ law.Additive }
 
 func (q quantiles) low(p float64) float64      { return law.Low(q.Additive, p) }

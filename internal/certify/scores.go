@@ -202,8 +202,8 @@ func (e *ScoreError) Error() string {
 	return fmt.Sprintf("%s sample %d: %s", e.Phase, e.Sample, e.Reason)
 }
 
-// sumTolerance is the largest accepted deviation of a row's sum from 1. The sums of a model in float16 differ from 1 by
-// about 10⁻³.
+// sumTolerance is the largest accepted deviation of a row's sum from 1. If a model computes in float16, its sums differ
+// from 1 by about 10⁻³.
 const sumTolerance = 1e-2
 
 // rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above 1.
@@ -253,8 +253,9 @@ func (a *ScoreAccumulator) Selection(probs []float32) error {
 	return nil
 }
 
-// Estimation takes the probabilities [k·m] of the next k estimation samples, after all selection samples and in an
-// order fixed beforehand. The samples may be split over several calls in any way.
+// Estimation takes the probabilities [k·m] of the next k estimation samples. Call it after all selection samples were
+// taken. The order of the estimation samples must be fixed beforehand. The samples may be split over several calls in
+// any way.
 func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	if a.class < 0 {
 		if err := a.chooseByScores(); err != nil {
@@ -277,8 +278,8 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection if ClassByVotes is set. The argument 'class' is the class with the most votes of the
-// selection samples, or the label.
+// Choose ends the selection and fixes the class. It returns an error unless ClassByVotes is set. The argument 'class'
+// is the class with the most votes of the selection samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
 	case !a.certifier.params.ClassByVotes:
@@ -394,7 +395,8 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 	return weight(a.certifier.params.additive(), xa, xb, a.example.N, alpha)
 }
 
-// rivalScore returns the score of rival i in a row.
+// rivalScore returns the score of rival i in a row. If the rival is a set of classes, its score is the largest score of
+// these classes.
 func (a *ScoreAccumulator) rivalScore(i int, row []float32) float32 {
 	if class := a.rivals[i].class; class >= 0 {
 		return row[class]

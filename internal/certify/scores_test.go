@@ -38,7 +38,7 @@ func mixture(name string, weights []float64, rows [][]float32) scoreModel {
 	}}
 }
 
-// oneHot returns the row of class k.
+// oneHot returns a row of m scores: 1 for class k, and 0 for all other classes.
 func oneHot(k, m int) []float32 {
 	row := make([]float32, m)
 	row[k] = 1

@@ -11,7 +11,7 @@ package certify
 // This holds for all values of the first k samples, so it also holds unconditionally. The class is certified from all n
 // samples. The union bound needs no independence, so the parts of α add up as they do for n0 > 0 (ConfidenceBound).
 type splitTangent struct {
-	first    []float64 // the first samples; its capacity is k
+	first    []float64 // the first samples, at most k (the capacity of the slice)
 	start    func(first []float64) *tangent
 	*tangent // nil until 'first' is full
 }

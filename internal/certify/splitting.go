@@ -99,8 +99,8 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 }
 
 // splitClass returns the class A to certify. If p.Class is Label, A is the label. Otherwise A is the class with the
-// most known evaluations. In the second case, if the known evaluations prove which class the smoothed classifier
-// answers, this class is A.
+// most known evaluations. This class is also the answer of the smoothed classifier if the known evaluations already
+// prove that answer.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)

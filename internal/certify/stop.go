@@ -93,7 +93,7 @@ type Checkpoint struct {
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these
 // bounds. (A bound from a mixture martingale holds at every n, but it is √(2 ln(1/α) + ln n) standard deviations wide.
-// docs/votes.md compares this bound with checkpoints. Checkpoints work for every method.)
+// docs/votes.md compares this bound with checkpoints. Unlike this bound, checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
 	rule        StopRule
@@ -173,7 +173,7 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	return s, nil
 }
 
-// add appends checkpoints that divide a share of α equally.
+// The method 'add' appends checkpoints that divide a share of α equally.
 func (s *Stopping) add(counts []int64, share float64) {
 	for _, n := range counts {
 		s.checkpoints = append(s.checkpoints, Checkpoint{n, share / float64(len(counts))})
@@ -221,7 +221,8 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
 // Next returns the total number of samples to draw for an example with the votes v, or v.N if these votes are enough.
-// Call Next first with v.N = 0, and again whenever the number of samples that it returned is reached.
+// Before sampling, call Next with v.N = 0. Then draw samples up to the returned number and call Next again, until it
+// returns v.N.
 func (s *Stopping) Next(v Votes) (int64, error) {
 	if s.certifier.width > 0 {
 		return s.nextSplitting(v)

@@ -180,8 +180,8 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 	}
 }
 
-// The test computes the exact probability that the certificate is wrong when sampling has ended. This probability is at
-// most α. At the worst p, where the true radius is just below the rule's radius, this probability is not far below α.
+// The test computes the exact probability that sampling ends with a wrong certificate. This probability must be at most
+// α. At the worst p, where the true radius is just below the rule's radius, it must be at least α/10.
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {

@@ -45,8 +45,8 @@ func (v Votes) Subsample(n int64, seed uint64, turn int) (Votes, error) {
 	return v, nil
 }
 
-// remove draws n votes without replacement from the votes in 'counts', whose sum is the argument 'total'. It subtracts
-// the drawn votes from 'counts' and returns them.
+// The function 'remove' draws n votes without replacement from the votes in 'counts', whose sum is the argument
+// 'total'. It subtracts the drawn votes from 'counts' and returns them.
 func remove(counts []int64, total, n int64, words *rand.ChaCha8) []int64 {
 	order := make([]int, len(counts)) // classes with many votes first, so that the search below is short
 	for class := range order {

@@ -16,9 +16,9 @@ import (
 //	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1.
 //
 // For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j). For s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
-// mean of an indicator, which is a score in [0, 1]. So the bound of standardConfidence on the mean of a score under
-// attack holds for this mean as well. In both sums, S(s_j) includes the scores that are equal to s_j. The upper sum of
-// Emde et al. starts at j = 1. It misses the interval [0, s_1), so it is too small by up to s_1.
+// mean of an indicator, which is a score in [0, 1]. So the bound of standardConfidence on a mean score under attack
+// also holds for each of these probabilities. In both sums, S(s_j) includes the scores that are equal to s_j. The upper
+// sum of Emde et al. starts at j = 1. It misses the interval [0, s_1), so it is too small by up to s_1.
 //
 // Only the counts at the thresholds are stored.
 type survivalBand struct {
@@ -63,9 +63,9 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses only every second threshold (binomialEvery = 2), so it uses K = 127 thresholds. With more
-// thresholds, the level α/K is lower and the band is wider. With fewer thresholds, the band misses the detail between
-// neighbouring thresholds.
+// With binomialEvery = 2, the band BandBinomial uses only every second threshold. So it uses K = 127 thresholds. With
+// more thresholds, the level α/K is lower and the band is wider. With fewer thresholds, the band misses the detail
+// between neighbouring thresholds.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.

@@ -18,8 +18,8 @@ type Row[M ~string] struct {
 	Papers string
 }
 
-// A table lists all methods of one kind, the default first. Parsing, help, soundness and the lists in tests come from
-// the table. So a new method needs one file and one entry in its table.
+// A table lists all methods of one kind, the default first. The parser, the help, the method 'sound' and the tests all
+// read the table. So a new method needs one file and one entry in its table.
 //
 // The zero value of a method means "not given". Its text is "". If a method is required, the zero value stands for the
 // default.

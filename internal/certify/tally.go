@@ -95,7 +95,7 @@ func (t *Tally) Summary(radii []float64) Summary {
 }
 
 // In returns a summary in another norm. It converts the radius of each certificate to a radius that the certificate
-// implies in the other norm. If the argument 'radii' is empty, the method chooses round numbers.
+// implies in the other norm. If the argument 'radii' is empty, the method uses the radii of RadiiUpTo.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part
 	most := 0.0

@@ -15,10 +15,10 @@ import (
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
-// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level. There is no band, and α is not divided among
-// thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. For other S_0 the bound is worse by a
-// term of second order in S_0 − S. The upper bound follows in the same way from the concave function g₊(p) = F(Q(p) +
-// R/σ).
+// ψ/ψ(1) is in [0,1], so a MeanBound bounds the mean of ψ(f_A)/ψ(1) at the full level. There is no band, and α is not
+// divided among thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. For other S_0 the bound
+// is worse by a term of second order in S_0 − S. The upper bound follows in the same way from the concave function
+// g₊(p) = F(Q(p) + R/σ).
 //
 // S_0 is the survival function of the selection samples' scores. S_0 counts κ additional samples on either side of
 // every threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows
@@ -27,7 +27,7 @@ import (
 //
 // g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. g' grows with p because f is log-concave.
 //
-// splitTangent implements the bound without selection samples.
+// If there are no selection samples, splitTangent computes the bound.
 type tangent struct {
 	radii []tangentAt
 }
@@ -57,8 +57,8 @@ func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
 	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
-// newTangent fixes S_0 from selection scores. The function 'start' returns a new bound on the mean of n samples, at
-// level 1−α.
+// newTangent computes S_0 from the scores in the argument 'selection'. The function 'start' returns a new bound on the
+// mean of n samples, at level 1−α.
 func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {

@@ -254,8 +254,8 @@ func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse
 type Arithmetic int
 
 const (
-	// Idealised is real-valued noise, which the computed floats approximate. A record without an arithmetic means
-	// Idealised.
+	// Idealised is real-valued noise, which the computed floats approximate. If a record names no arithmetic, its
+	// arithmetic is Idealised.
 	Idealised Arithmetic = iota
 	// Exact is the noise that the computer really adds, with its rounding.
 	Exact

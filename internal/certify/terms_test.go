@@ -47,7 +47,8 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// The certificate gets half of α. Each of the two sides of the interval gets a quarter of α.
+// The test computes the bounds on the confidence from their formulas. Half of α is for the certificate. A quarter of α
+// is for each of the two bounds on the confidence.
 func TestConfidenceTerms(t *testing.T) {
 	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
 	selection, _ := scoreSamples(50)
@@ -75,7 +76,7 @@ func TestConfidenceTerms(t *testing.T) {
 	lower, upper, cert := bounds(ConfidenceParams{Method: ConfidenceStandard, Bound: Hoeffding})
 	check("standard, lower", lower, phi(phiInv(hoeffding(mean(x), side))-radius/sigma))
 	check("standard, upper", upper, phi(phiInv(1-hoeffding(1-mean(x), side))+radius/sigma))
-	// The certificate gets α/2. Of this, the bound for the class gets α/4, and the bound for the rival gets α/4.
+	// The certificate uses α/2: α/4 for the bound on the class and α/4 for the bound on the rival.
 	check("p_A", cert.Bounds["p_a"], hoeffding(mean(x), alpha/4))
 	check("p_B", cert.Bounds["p_b"], 1-hoeffding(mean(x), alpha/4))
 	if cert.Alpha != alpha/2 {
@@ -172,12 +173,12 @@ func TestTangentSide(t *testing.T) {
 // between the versions.
 type prplTerms struct {
 	lambda func(variance, i float64) float64        // λ_i from σ̂²_{i−1} and i
-	seen   int                                      // the formula of v_i contains μ̂_{i−1+seen}
+	seen   int                                      // 1 if the formula of v_i contains μ̂_i, 0 if it contains μ̂_{i−1}
 	width  func(penalty, sumLambda float64) float64 // half width from Σv_iψ_E(λ_i) and Σλ_i
 }
 
-// The method 'bound' evaluates the printed formula after t samples, and computes every sum separately. It uses the same
-// values of t as the package, and returns the largest value of the formula.
+// The method 'bound' evaluates the printed formula after t samples, for the same values of t as the package. It returns
+// the largest result. It computes every sum anew for each t.
 func (p prplTerms) bound(x []float64) float64 {
 	// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
 	muHat := func(j int) float64 {
@@ -366,7 +367,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The variable 'over' is the q1 of the polygon at q2 = 'at'.
+						// The polygon has the point with q1 = 'over' and q2 = 'at'.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)

@@ -116,8 +116,9 @@ func (e *event) last(q2 float64) int64 {
 
 // The first term of S(x2) is P(Bin(n−x2, r) = t(x2)). S(x2) is called tiny if the logarithm of this term is below
 // tooSmall and t(x2) is above the mean (n−x2)·r. The method 'first' returns the largest x2 ≤ top whose S(x2) is not
-// tiny, or −1 if there is none. It also returns t(x2), the logarithm of the first term, and the error of the logarithm.
-// For all larger x2, S(x2) is tiny, because t rises with x2. The argument 'near' is a guess of t(x2).
+// tiny, or −1 if there is none. It also returns the number t(x2) for this x2, the logarithm of the first term of S(x2),
+// and a bound on the error of the logarithm. For all larger x2, S(x2) is tiny, because t rises with x2. The argument
+// 'near' is a guess of t(x2).
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -154,7 +155,7 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {
 	case start < top:
-		return math.Exp(tooSmall) * float64(n) // bounds the whole sum above 'start'
+		return math.Exp(tooSmall) * float64(n) // upper bound on the whole sum above 'start'
 	case start == n:
 		return 0
 	}

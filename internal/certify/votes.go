@@ -11,8 +11,8 @@ import (
 // be certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example. Up to this number, float64 represents counts exactly. It
-// represents products of two counts with enough precision.
+// MaxVotes is the largest number of samples of an example. Up to this number, float64 represents counts exactly, and
+// products of two counts with enough precision.
 const MaxVotes = 1 << 40
 
 // Validate returns an error if v is invalid. The error names the invalid key of votes.jsonl.

@@ -54,9 +54,9 @@ func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (f
 	return fail
 }
 
-// leastFavourable searches for the probabilities (p_A, p_B, p_C) that make a method fail most often. For every margin
-// that the method can report, the search tries probabilities whose true margin is just below the reported margin. Then
-// every outcome whose reported margin is at least as large is a failure.
+// leastFavourable searches for the probabilities (p_A, p_B, p_C) that make a method fail most often. For margins M that
+// the method can report, the search tries probabilities whose true margin is just below M. Then every outcome for which
+// the method reports M or more is a failure.
 func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels int) (worst float64, at []float64) {
 	seen := map[float64]bool{}
 	var margins []float64
@@ -92,7 +92,7 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 }
 
 // The test computes the exact failure probabilities by summation, on a grid and at the least favourable distributions.
-// They are at most α for sound methods and above α for the method moutaouakil.
+// These probabilities must be at most α for sound methods, and above α for the method 'moutaouakil'.
 func TestVoteCoverageExact(t *testing.T) {
 	checkCoverage(t, []int64{5, 14, 24}, []float64{0.001, 0.05}, 40)
 }

@@ -104,7 +104,7 @@ func TestRadii(t *testing.T) {
 		{second(3, 0.5), 0.75},
 		{first(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		// For the first margin, Radius returns the larger of two radii. They are equal if the Lipschitz constant is
-		// 1/(σ√π) = 0.282. The next cases have a constant below and two constants above this number.
+		// 1/(σ√π) = 0.282. In the next three cases, the constant is once below and twice above this number.
 		{first(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
 		{first(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		{first(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},

@@ -82,8 +82,8 @@ func (f form) add(s Seed, text []byte) []byte {
 	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
-// nearEnd is the number of bytes at the end of a line that the method 'verify' searches for a damaged checksum. This
-// number is twice the length of a checksum.
+// The method 'verify' searches the last nearEnd bytes of a line for a damaged checksum. With its key, a checksum takes
+// at most 33 bytes.
 const nearEnd = 64
 
 func (f form) verify(s Seed, text []byte) ([]byte, State) {
@@ -91,7 +91,8 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 		head := text[:at]
 		return append(slices.Clone(head), f.end...), s.compare(cell, crc32.Update(uint32(s), table, head), head)
 	}
-	// One flipped bit cannot damage both the key "check" and the prefix "crc32c:".
+	// One flipped bit cannot damage both the key "check" and the prefix "crc32c:". So a checksum with one flipped bit
+	// keeps one of these texts.
 	tail := text[max(0, len(text)-nearEnd):]
 	if bytes.Contains(tail, []byte(`"check"`)) || bytes.Contains(tail, []byte(mark)) {
 		return text, Bad
@@ -126,7 +127,7 @@ func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	case exact:
 		return body, Bad
 	case named && (bytes.Contains(cell, []byte("crc")) || bytes.Contains(cell, []byte("32c:"))):
-		return body, Bad // one flipped bit cannot damage both "crc" and "32c:"
+		return body, Bad // a checksum with one flipped bit keeps "crc" or "32c:"
 	}
 	return row, Absent
 }

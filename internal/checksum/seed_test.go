@@ -53,7 +53,7 @@ func TestSeeds(t *testing.T) {
 			passed++
 		}
 	}
-	if passed < 30 || passed > 110 { // the expected number is 64
+	if passed < 30 || passed > 110 { // the expected number is 2²²·2⁻¹⁶ = 64
 		t.Errorf("%d of %d values pass as seeds, want about 64", passed, n)
 	}
 }
@@ -105,7 +105,7 @@ func TestEveryFlipOfALoneLine(t *testing.T) {
 			if got, ok := FindJSON(flipped); ok && at < len(line)-cellLen-len(lineForm.after) {
 				t.Errorf("byte %d: %08x passes as the seed", at, got)
 			} else if ok {
-				passed++ // a flip in a hexadecimal digit can change two bits of its value
+				passed++ // a flip in the checksum: it can change two bits of the value of a hexadecimal digit
 			}
 		})
 		row := s.AppendCSV(header, []byte("1,0.25,0.75"))

@@ -222,7 +222,7 @@ func (a *Array) Text() string {
 	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed %d", a.Seed))
 	words = append(words, a.choice()...)
 	words = append(words, "--out "+quote.Shell(filepath.Join(a.Folder(), "part"))+`"$SLURM_ARRAY_TASK_ID"`)
-	if !a.OwnThreads { // some clusters do not confine a task to its processors
+	if !a.OwnThreads { // on some clusters, a task sees more processors than it may use
 		words = append(words, `--threads "${SLURM_CPUS_ON_NODE:-0}"`)
 	}
 	line("%s", strings.Join(words, " "))

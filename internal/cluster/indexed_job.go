@@ -19,7 +19,7 @@ type IndexedJob struct {
 	Retries int    // number of attempts after the first, for each shard
 	CPUs    int    // CPUs per pod
 	GPUs    int    // GPUs per pod
-	FSGroup int    // group that owns the volume; 0 leaves the owner unchanged
+	FSGroup int    // group that owns the volume; 0 leaves the group unchanged
 	Memory  string
 	Seed    uint64
 	Out     string   // path of the merged run folder in the pods
@@ -187,7 +187,8 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 	var security *podSecurity
 	if j.FSGroup > 0 {
-		// With OnRootMismatch, a pod changes the owner of the files only if the root of the volume has the wrong owner.
+		// With OnRootMismatch, Kubernetes changes the group of the files only if the root of the volume has another
+		// group.
 		security = &podSecurity{j.FSGroup, "OnRootMismatch"}
 	}
 	return Manifest{

@@ -33,8 +33,8 @@ type Watch struct {
 	Note    func(format string, args ...any)                    // reports events
 	Warn    func(code warning.Code, format string, args ...any) // reports a problem that may go away by itself
 	Show    func(done, total int, note string)                  // shows progress of all shards; total = 0 if unknown
-	Extent  func(dir string) (runfolder.Extent, error)          // usually runfolder.ReadExtent
-	Sleep   func(ctx context.Context, d time.Duration) error    // usually Pause
+	Extent  func(dir string) (runfolder.Extent, error)          // reads a run's progress; usually runfolder.ReadExtent
+	Sleep   func(ctx context.Context, d time.Duration) error    // waits for the time d; usually Pause
 }
 
 // maxSilent is the number of consecutive queries that may fail. It is so large that Watch survives a restart of Slurm's

@@ -9,17 +9,20 @@ import (
 
 // chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. Let p_τ be the probability that a noisy score of an
 // example reaches τ. The rule fixes a probability p. It replaces the scores of an example by one number, the largest τ
-// with p_τ ≥ p. These numbers are exchangeable, so their order statistic τ̂ gives p_τ̂ ≥ p for the query with
-// probability 1 − a. Then the probability under attack is at least g(p). The probabilities are not known. So the rule
-// spends a tenth of the level a on Clopper–Pearson bounds, with a union bound over the n examples and the query:
+// with p_τ ≥ p. These numbers are exchangeable. So with probability 1 − a, their order statistic τ̂ is so low that p_τ̂
+// ≥ p for the query. A noisy score of the attacked query then reaches τ̂ with probability at least g(p). The
+// probabilities p_τ are not known. So the rule spends a tenth of the level a on Clopper–Pearson bounds, with a union
+// bound over the n examples and the query:
 //
-//   - η = spent/(n+1), where spent = a/10, and t is the least count with P(Bin(m, p) ≥ t) ≤ η. So with probability at
-//     least 1 − η, the t-th largest of the m scores of an example is at most the largest τ with p_τ ≥ p;
+//   - η = spent/(n+1), where spent = a/10, and t is the least count with P(Bin(m, p) ≥ t) ≤ η. Let S_i be the
+//     t-th largest of the m scores of example i. With probability at least 1 − η, S_i is at most the largest τ with
+//     p_τ ≥ p;
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
-//   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, where j is the number of examples that an adversary may replace.
+//   - τ̂ is the k-th smallest of the numbers S_i, where k = ⌊(n+1)(a−spent)⌋ − j, and j is the number of examples that
+//     an adversary may replace.
 //
-// The rule is sound. (The theorem in the package comment needs no union bound.) If m is so small that no count t
-// exists, the sets hold all classes.
+// The rule is sound, but it needs this union bound. The theorem in the package comment needs no union bound. If m is so
+// small that no count t exists, the sets hold all classes.
 func (d *Design) chooseBinCP(p Params) error {
 	if d.Guarantee != Marginal {
 		return fmt.Errorf("rule %s: only the guarantee %s is defined", BinCP, Marginal)

@@ -216,7 +216,8 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // limit are integers in units of 2⁻³².
 //
 // An adversary who replaces an example can lower the loss of this example by at most w(m) − w(0). So the method adds
-// this number to the sum for each replaced example. With one threshold per class, this also covers replaced labels.
+// this number to the sum for each replaced example. With one threshold per class, the added number also covers replaced
+// labels.
 //
 // The rank is 1 plus the number of examples whose score is below τ̂. The method returns the rank only for m = m′ = 1.
 // In this case the rank does not depend on the data, and a query misses exactly if its score is below τ̂.

@@ -148,8 +148,8 @@ func TestCountShortcut(t *testing.T) {
 	}
 }
 
-// The rank is ⌊(n+1)a⌋ for the decimal number a. For example, 0.1·500 is 50, although the float64 number 0.1 is above
-// 1/10. The float64 number 0.3 is below 3/10.
+// The rank is ⌊(n+1)a⌋ for the decimal number a. For example, the rank for n = 9 and a = 0.3 is 3, although the float64
+// number 0.3 is below 3/10.
 func TestRankIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		miss float64

@@ -1,17 +1,17 @@
 package conformal
 
-// sizeWeights returns nondecreasing numbers W(0), …, W(m) with B_W(p) ≥ H(F(Q(p) + ρ)) for all p in [0, 1]. Let p be
-// the probability that a noisy score of a class at a clean input reaches the threshold. An attack can raise p to at
-// most F(Q(p) + ρ). Then the class is in the attacked set with probability at most B_W(p) = E W(N), where N ~ Bin(m, p)
-// is the count from m clean draws. So the mean of ΣW(N_y) over clean queries is an unbiased estimate of an upper bound
-// on the expected size of sets under attack.
+// sizeWeights returns nondecreasing numbers W(0), …, W(m) with B_W(p) ≥ H(F(Q(p) + ρ)) for all p in [0, 1]. The package
+// comment defines B and H. Let p be the probability that a noisy score of a class at a clean input reaches the
+// threshold. An attack can raise p to at most F(Q(p) + ρ). Then the class is in the attacked set with probability at
+// most B_W(p) = E W(N), where N ~ Bin(m, p) is the count from m clean draws. So the mean of ΣW(N_y) over clean queries
+// is an unbiased estimate of an upper bound on the expected size of sets under attack.
 //
 // Let q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k). Because the law is symmetric, the condition
 // becomes B_w(q) ≤ H̃(g(q)). This is the condition of the theorem with another pair of counts. So the linear program
 // and the proof for the weights of the theorem also serve for w.
 //
-// Most classes have p close to 0. So sizeWeights chooses the weights for a population (see the type) in which p is
-// uniformly distributed on [0, 1] for one class and is 0 for all other classes.
+// Most classes have p close to 0. So sizeWeights chooses the weights for a population (see the type 'population') in
+// which p is uniformly distributed on [0, 1] for one class and is 0 for all other classes.
 func (d *Design) sizeWeights(labels int) ([]float64, error) {
 	if d.QueryT < 1 {
 		all := make([]float64, d.M+1) // every class is in every set

@@ -20,10 +20,11 @@
 //	τ̂ = max{τ: Σ_i (1 − w(N_i(τ))) + 1 − w(0) ≤ (n+1)a},
 //
 // or −∞ if there is no such τ. The theorem says P(Y ∈ C(X′)) ≥ 1 − a. It assumes that the n examples and the query are
-// exchangeable before the attack, and that the attack does not know the noise of the query. Proof: conformal risk
-// control (Angelopoulos et al. 2024) for the loss 1 − w(N) gives E w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except the
-// noise of example n+1, the mean of w(N_{n+1}(τ̂)) is B_w(p) ≤ H(g(p)) ≤ H(p′), the probability that the attacked
-// query's set contains Y.
+// exchangeable before the attack, and that the attack does not know the noise of the query. Proof: Let example n+1 be
+// the query before the attack. Conformal risk control (Angelopoulos et al. 2024) for the loss 1 − w(N) gives E
+// w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except the noise of example n+1, the mean of w(N_{n+1}(τ̂)) is B_w(p) ≤
+// H(g(p)) ≤ H(p′). Here p and p′ are the probabilities that a noisy score of Y reaches τ̂ before and under the attack.
+// H(p′) is the probability that the attacked query's set contains Y.
 //
 // # Use
 //

@@ -12,13 +12,14 @@ import (
 // set of a query includes a class if t′ of the m′ scores reach the threshold.
 type countPair struct{ t, need int64 }
 
-// A pairSearch looks for the best proved pair. A query includes a class with probability about ½ if p = t′/(m′+1).
-// Calibration counts an example as covered with probability about ½ if p = t/(m+1). The gap of a pair is Q(t/(m+1)) −
-// Q(t′/(m′+1)), where Q is the quantile function of the law. So the pair acts like an attack whose shift is the gap,
-// although the true shift is ρ. The order statistics of pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1) vary least. So the best pair
-// is the pair with the least gap among these pairs. The search considers other pairs only if it can prove none of
-// these. For m = m′, the pairs t → t′ and m+1−t′ → m+1−t have equal gaps. Of these two, the pair with the smaller t is
-// better. The search itself needs no proof, because it returns only a pair that is proved.
+// A pairSearch looks for the best proved pair. Let p be the probability that a noisy score reaches the threshold. If p
+// = t′/(m′+1), the set of the query includes the class with probability about ½. If p = t/(m+1), calibration counts the
+// example as covered with probability about ½. The gap of a pair is Q(t/(m+1)) − Q(t′/(m′+1)), where Q is the quantile
+// function of the law. So the pair acts like an attack whose shift is the gap, although the true shift is ρ. The order
+// statistics vary least for pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1). So the best pair is the pair with the least gap among
+// these pairs. The search considers other pairs only if it can prove none of these. For m = m′, the pairs t → t′ and
+// m+1−t′ → m+1−t have equal gaps. Of these two, the pair with the smaller t is better. The search itself needs no
+// proof, because it returns only a pair that is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64
@@ -68,7 +69,9 @@ func (s *pairSearch) try(t, lowest, highest int64) {
 			low = mid
 		}
 	}
-	const tries = 8 // with far more than 1,000 draws, some proofs fail because tails are below the range of float64
+	// The code tries to prove the claim for t′ = highest, and then for up to 8 smaller t′. With far more than 1,000
+	// draws, some proofs fail because tails are below the range of float64.
+	const tries = 8
 	for need := highest; need >= max(lowest, highest-tries); need-- {
 		if s.claim(t, need).prove() == proved {
 			s.best = countPair{t, need}
@@ -81,7 +84,7 @@ func (s *pairSearch) claim(t, need int64) pairClaim {
 	return pairClaim{newTarget(s.law, s.shift, s.draws, need, s.queries), s.m, t}
 }
 
-// The method 'better' reports whether the pair, if it is proved, is better than the best pair so far.
+// The method 'better' reports whether the pair, once proved, would be better than the best pair so far.
 func (s *pairSearch) better(p countPair) bool {
 	if s.best.t == 0 {
 		return true

@@ -234,7 +234,7 @@ func TestExactCoverageDetectsErrors(t *testing.T) {
 }
 
 // The test simulates each rule under the worst attack: it draws scores, calibrates and computes the set of a query. The
-// score is the noisy input itself, which the attack lowers by the radius. The sets of each rule must cover the true
+// score is the noisy input itself. The attack lowers the input by the radius. The sets of each rule must cover the true
 // class with a probability of at least 1 − a. The number of misses may be at most four standard deviations above its
 // expected value for the coverage 1 − a.
 func TestSimulatedCoverage(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // this factor, the level a becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
 type FiniteWords struct {
 	Eta         float64 `json:"eta,omitempty"`
-	Coordinates int64   `json:"coordinates,omitempty"` // noisy coordinates of an input
+	Coordinates int64   `json:"coordinates,omitempty"` // number of noisy coordinates of an input
 }
 
 // Params describes the wanted sets. The caller must fix all fields before seeing the calibration data.
@@ -71,7 +71,7 @@ type Design struct {
 	T           int64       `json:"t"`                     // t: an example is covered if t of m scores reach τ̂; 0 if Weights is set
 	QueryM      int64       `json:"query_m"`               // m′: draws per query
 	QueryT      int64       `json:"query_t"`               // t′: number of scores that must reach τ̂
-	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d), d ≤ m, minus the slack; empty for a pair of counts
+	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d), d ≤ m, minus the slack; empty if t is set
 	Degree      int         `json:"degree,omitempty"`      // d
 	Slack       float64     `json:"slack"`                 // subtracted from the weights, to prove B_w ≤ (H∘g)^Q
 	Probability float64     `json:"probability,omitempty"` // BinCP
@@ -165,8 +165,8 @@ func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
 		// Every submission has its own random number u. So the sets of all Q submissions contain the class with
-		// probability (E_u[H(g(p_u))])^Q. The rule proves a lower bound on E_u[H(g(p_u))^Q] only. This mean is at least
-		// as large as the probability, so the probability may be below the bound.
+		// probability (E_u[H(g(p_u))])^Q. But the rule proves a lower bound on E_u[H(g(p_u))^Q], which is at least as
+		// large as this probability. So this probability may be below the proved bound.
 		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
 			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
 	case p.OwnRange && p.Guarantee == Training:
@@ -201,8 +201,8 @@ func (d *Design) chooseAuto(p Params) error {
 	// The constant 'fewest' is the smallest number of draws per query with which Auto tries the rule Count. With fewer
 	// draws, the sets of Count are larger than the sets of the rule Weights. If the caller gives the number of
 	// calibration draws, Auto tries Count only if this number is max(draws per query, DefaultDraws). If calibration
-	// takes far more draws than a query, the counts of an example and of a query have such different tails that a
-	// proved pair is far from ideal.
+	// takes far more draws than a query, the counts of an example and of a query have very different tails. The pairs
+	// of counts that can be proved are then far from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {

@@ -19,7 +19,7 @@ type Outcome struct {
 	Draws int64 // number of draws; fewer than m′ if the query stopped early
 }
 
-// An Evaluator computes figures of the prediction sets of labelled queries.
+// An Evaluator computes the coverage, the sizes and other figures of the prediction sets of labelled queries.
 type Evaluator struct {
 	predictor *Predictor
 	alpha     float64

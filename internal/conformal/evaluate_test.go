@@ -158,7 +158,7 @@ func TestExchangeabilityHolds(t *testing.T) {
 			}
 		}
 	}
-	if math.Abs(mean) > 0.3 { // the misses of one run have the standard deviation 3.4
+	if math.Abs(mean) > 0.3 { // the number of misses in one simulated run has the standard deviation 3.4
 		t.Errorf("the mean number of misses is off by %v", mean)
 	}
 	for _, name := range []string{"too many", "too few", "two sides"} {
@@ -208,7 +208,7 @@ func TestExchangeabilityOwnRange(t *testing.T) {
 			smallBefore += 1. / runs
 		}
 	}
-	if math.Abs(mean) > 0.3 { // the misses of one run have the standard deviation 3.4
+	if math.Abs(mean) > 0.3 { // the number of misses in one simulated run has the standard deviation 3.4
 		t.Errorf("the mean number of misses is off by %v", mean)
 	}
 	limit := 0.1 + 4*math.Sqrt(0.09/runs)
@@ -239,9 +239,9 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// Suppose that a score of a class reaches the threshold with probability p at a clean input. An attack can raise the
-// probability that the set contains this class, up to a maximum. B_W(p) must be at least this maximum, and on average
-// not far above it.
+// The test checks the weights W that the method sizeWeights returns. Let p be the probability that a score of a class
+// reaches the threshold at a clean input. The worst attack raises the probability that the set contains this class to a
+// maximum. B_W(p) must be at least this maximum for every p. On average over p, it must not be far above the maximum.
 func TestSizeWeights(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 20}, {Rule: Weights, Draws: 1, CalibrationDraws: 16, Degree: 8}, {Rule: Count, Draws: 8, CalibrationDraws: 30}, {Rule: RCP1},

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Exchangeability describes the number of misses of one Cell. It compares this number with the distribution that it
-// would have for exchangeable examples and queries. Let S_i be the same numbers as in the comment on the method
+// Exchangeability describes the number of misses of one Cell. It compares this number with the distribution of the
+// number of misses for exchangeable examples and queries. Let S_i be the same numbers as in the comment on the method
 // thresholds.rank. Suppose that the threshold is the k-th smallest S_i of n examples, and that a query misses exactly
 // if its own number S is below the threshold. Then the number of misses of N queries is BetaBin(N; k, n+1−k), or
 // stochastically smaller if scores are tied. This follows from the beta distribution of the coverage (Vovk 2012).
@@ -29,12 +29,12 @@ type Exchangeability struct {
 	TooMany  float64 `json:"p_misses"`  // P(BetaBin ≥ misses)
 	TooFew   float64 `json:"p_covered"` // P(BetaBin ≤ misses)
 	TwoSided float64 `json:"p"`         // min(1, 2·min(TooMany, TooFew))
-	Exact    bool    `json:"exact"`     // the rule does not enlarge the sets, so TooFew and TwoSided are tests too
+	Exact    bool    `json:"exact"`     // the rule does not enlarge the sets, so TooFew and TwoSided are valid p-values too
 	Meaning  string  `json:"meaning"`
 }
 
-// exchangeability returns a comparison for every Cell that has queries and whose threshold has a rank. With weights and
-// m > 1, thresholds have no rank.
+// exchangeability returns a comparison for every Cell that has queries and whose threshold has a rank. If the
+// rule uses weights and m > 1, thresholds have no rank.
 func (e *Evaluator) exchangeability() []Exchangeability {
 	p := e.predictor
 	var list []Exchangeability
@@ -81,8 +81,8 @@ func (d *Design) unenlarged() bool {
 	return same && d.Attack.queries() == 1 && d.Rule != BinCP && !d.OwnRange
 }
 
-// compareMisses returns the figures for the given numbers of queries and of misses, and for a threshold of rank k among
-// n examples.
+// compareMisses compares the number of misses with its distribution for exchangeable queries and a threshold of rank k
+// among n examples.
 func compareMisses(queries, misses, k, n int64) Exchangeability {
 	x := Exchangeability{
 		N: queries, Misses: misses, Expected: float64(queries) * float64(k) / float64(n+1),
@@ -95,7 +95,8 @@ func compareMisses(queries, misses, k, n int64) Exchangeability {
 	return x
 }
 
-// If a p-value is below the constant 'suspicious', the field Meaning reports a violated assumption.
+// The constant 'suspicious' is a limit for p-values. If TooMany is below this limit, the field Meaning reports a
+// violated assumption. If Exact is true, the same holds for TooFew.
 const suspicious = 0.01
 
 func (x Exchangeability) meaning() string {

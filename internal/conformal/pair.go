@@ -15,8 +15,8 @@ const maxCells = 1 << 21
 //
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each cell satisfies
 // P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds both sides
-// outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. For the two
-// unbounded intervals at the ends, the inequality in the comment on the type 'end' is the proof.
+// outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. In the two
+// unbounded intervals at the ends, the claim follows from the inequality in the comment on the type 'end'.
 type pairClaim struct {
 	target
 	m, t int64
@@ -54,7 +54,7 @@ func (c pairClaim) upper() end {
 // prove attempts to prove the claim.
 func (c pairClaim) prove() verdict {
 	if c.shift == 0 && c.queries == 1 && c.m == c.draws {
-		// The two sides are P(Bin(m, p) ≥ t) and P(Bin(m, p) ≥ t′).
+		// In this case, the two sides of the claim are P(Bin(m, p) ≥ t) and P(Bin(m, p) ≥ t′).
 		if c.t >= c.need {
 			return proved
 		}
@@ -82,7 +82,8 @@ func (c pairClaim) span() (from, to float64, ok bool) {
 func (c pairClaim) refutedCoarsely() bool {
 	const reach = 5
 	from, to := -reach-c.shift/2, reach+1.5*c.shift
-	// Each side of the claim rises from almost 0 to almost 1 over a few 1/√m or 1/√m′. The points are closer than that.
+	// As a function of z, each side of the claim rises from almost 0 to almost 1 in an interval. The length of this
+	// interval is a few times 1/√m or 1/√m′. The distance between two neighbouring points is smaller than this length.
 	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws))))
 	for i := range points + 1 {
 		if c.fails(from + (to-from)*float64(i)/float64(points)) {
@@ -92,7 +93,7 @@ func (c pairClaim) refutedCoarsely() bool {
 	return false
 }
 
-// The method 'middle' attempts to prove the claim for the z in [from, to].
+// The method 'middle' attempts to prove the claim for every z in [from, to].
 func (c pairClaim) middle(from, to float64) verdict {
 	if !(from < to) {
 		return proved

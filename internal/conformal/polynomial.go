@@ -100,8 +100,8 @@ func (b polynomial) elevated(m int64) polynomial {
 }
 
 // excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. Apart from rounding, the bound exceeds the
-// maximum by at most the tolerance. If the search halves maxSearch cells before it reaches this accuracy, the bound may
-// be larger.
+// maximum of B_w − (H∘g)^Q by at most the tolerance. If the search halves maxSearch cells before it reaches this
+// accuracy, the bound may be larger.
 func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
@@ -153,7 +153,7 @@ func (b polynomial) search(g target, stop func(bound, seen float64) bool) float6
 	}
 }
 
-// A cell is an interval of z with an upper bound on the difference.
+// A cell is an interval [l, r] of z, together with an upper bound on B_w − (H∘g)^Q in this interval.
 type cell struct{ l, r, bound float64 }
 
 // A search is the state of polynomial.search.

@@ -63,7 +63,8 @@ func TestSetRefusesOtherCounts(t *testing.T) {
 	}
 }
 
-// A score equal to the threshold counts, and a score that is not a number counts as −∞.
+// CountDraw must increment the count of a class if the score is equal to the threshold. It must treat a score that is
+// not a number as −∞.
 func TestCountDraw(t *testing.T) {
 	counts := make([]int64, 5)
 	inf := math.Inf(1)

@@ -32,7 +32,8 @@ func (d *Design) chooseRCP1(p Params) error {
 		d.Weights, d.Degree = step(1, 1).weights(), 1
 		return nil
 	}
-	const tolerance = 1e-10 // for 'slackened'; a slack of this size rarely changes the rank of the threshold
+	// This is the tolerance of the function 'slackened'. A slack of this size rarely changes the rank of the threshold.
+	const tolerance = 1e-10
 	b, slack, err := slackened(newPolynomial(tangentWeights(d.target(), d.Miss)), d.target(), tolerance)
 	if err != nil {
 		return fmt.Errorf("rule %s: %w", RCP1, err)

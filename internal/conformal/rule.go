@@ -9,10 +9,10 @@ const (
 	// Auto is Clean if there is no noise. Otherwise it is Count if the numbers of draws suit Count and a pair of counts
 	// is proved for them. In all other cases it is Weights (see chooseAuto).
 	Auto Rule = "auto"
-	// Count uses the weights w = 1{N ≥ t}. Then each example has one number, and the threshold is an order statistic of
-	// these numbers (count.go).
+	// Count is the rule with the weights w = 1{N ≥ t}. With these weights, each example has one number, and the
+	// threshold is an order statistic of these numbers (count.go).
 	Count Rule = "count"
-	// Weights takes w from a linear program (weights.go). This rule also works with one draw per query.
+	// Weights is the rule that takes w from a linear program (weights.go). It also works with one draw per query.
 	Weights Rule = "weights"
 	// RCP1 is robust conformal prediction with one sample, Zargarbashi et al. 2025 (rcp1.go).
 	RCP1 Rule = "rcp1"

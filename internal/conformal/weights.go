@@ -12,8 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// leastWeight is the largest accepted absolute value of a weight. Because weights are at most 1, it limits only
-// negative weights.
+// leastWeight is the largest accepted absolute value of a negative weight. Positive weights are at most 1.
 const leastWeight = 1 << 20
 
 // slackTolerance is the tolerance that bestWeights passes to the function 'slackened'.
@@ -53,9 +52,10 @@ func bestWeights(g target, degree int, pop population) (best polynomial, slack f
 	return best, slack, err
 }
 
-// proposeWeights returns proposed weights, and the c of the population that it used. The maximum v(c) of ∫B_w dπ is
-// convex in c, because it is the maximum of lines w(d) − 2c(w(d) − mean w). So after its first step, Newton's method
-// approaches the solution c of v(c) = goal from below.
+// proposeWeights returns proposed weights, and the c of the population that it used. For fixed weights, ∫B_w dπ is
+// a linear function of c, namely w(d) − 2c(w(d) − w̄), where w̄ is the mean of the weights. So the maximum v(c) of
+// ∫B_w dπ over the weights is convex in c. Therefore, after its first step, Newton's method approaches the solution c
+// of v(c) = goal from below.
 func proposeWeights(g target, degree int, pop population) (w []float64, c float64, err error) {
 	const steps = 4
 	p := newProgram(g, degree)
@@ -112,7 +112,8 @@ func (r row) excess(x []float64) float64 {
 	return sum
 }
 
-// The function 'peaks' returns each row where the excess has a local maximum and is above a tolerance.
+// The excess of a row is the left side of its constraint minus the right side. The function 'peaks' returns each row
+// whose excess is a local maximum and is above a tolerance.
 func peaks(rows []row, x []float64) []row {
 	const tolerance = 1e-7
 	var found []row
@@ -155,7 +156,7 @@ func newProgram(g target, degree int) *program {
 
 // maximise returns weights that nearly maximise ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif. Each round adds the points where
 // the solution violates the inequality most, and drops the points whose constraints are far from binding. This is an
-// exchange method for semi-infinite programs. The point p = 1 stays, because it bounds the objective.
+// exchange method for semi-infinite programs. The constraint at p = 1 stays, because it bounds the objective.
 func (p *program) maximise(c float64) ([]float64, error) {
 	const rounds = 15
 	costs := make([]float64, p.degree+1) // the coefficients of −∫B_w dπ

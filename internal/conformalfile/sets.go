@@ -85,7 +85,8 @@ func WriteLines(w io.Writer, sets []Set) error {
 	return nil
 }
 
-// A row is a set in a table. The field Set holds the classes with spaces between them.
+// A row is the prediction set of one input, in the form of a table row. The field Set holds the classes with spaces
+// between them.
 type row struct {
 	Index      int64   `parquet:"index"`
 	Label      *int64  `parquet:"label,optional"`
@@ -233,7 +234,8 @@ func (s Set) validate() error {
 	return s.Conditions.validate()
 }
 
-// checkCounts returns an error if the counts are impossible, or if they do not determine the classes in the field Set.
+// checkCounts returns an error if the counts are impossible, if they leave a class undecided, or if they decide for
+// other classes than the field Set.
 func (s Set) checkCounts() error {
 	p := &conformal.Predictor{Labels: len(s.Counts)}
 	p.QueryM, p.QueryT = s.QueryM, s.QueryT

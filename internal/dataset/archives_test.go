@@ -37,7 +37,7 @@ func tarFile(t testing.TB, members ...string) []byte {
 	return b.Bytes()
 }
 
-// TestTar reads WebDataset archives.
+// TestTar checks that Open reads WebDataset archives.
 func TestTar(t *testing.T) {
 	a, b := string(testFile(t, "images/bee/b.png")), string(testFile(t, "images/ant/b.png"))
 	for name, c := range map[string]struct {
@@ -111,7 +111,8 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise returns a copy of a Parquet file in which the function 'change' has rewritten the header of the first page.
+// The function 'promise' returns a copy of a Parquet file. In this copy, the function 'change' has rewritten
+// the header of the first page.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol
@@ -203,7 +204,8 @@ func TestParquetBombs(t *testing.T) {
 }
 
 // TestParquetDamagedLZ4 damages each byte of a file's pages in turn. Each damaged file must be refused or parsed, and
-// take little memory. Without a check, the Parquet library would grow its buffer for ever for a damaged LZ4 block.
+// take little memory. The Parquet library would grow its buffer for ever for a damaged LZ4 block, so rscert checks each
+// block first.
 func TestParquetDamagedLZ4(t *testing.T) {
 	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
 	end := len(whole) - 8
@@ -377,7 +379,7 @@ func TestArchivesChange(t *testing.T) {
 	}
 }
 
-// TestArrayNames finds inputs and labels under their usual names.
+// TestArrayNames checks that Open finds the arrays of inputs and labels by their usual names.
 func TestArrayNames(t *testing.T) {
 	x, y := npyFile("|u1", "2, 3", []byte{1, 2, 3, 4, 5, 6}), npyFile("<i8", "2,", []int64{4, 1})
 	hot := npyFile("|u1", "2, 3", []byte{0, 0, 1, 1, 0, 0})

@@ -104,7 +104,8 @@ func TestPickles(t *testing.T) {
 	}
 }
 
-// TestPickleFolders finds the test batch in the folders of the published archives and in their parents.
+// TestPickleFolders checks that Open finds the test batch in the folders of the published archives, and in the parents
+// of these folders.
 func TestPickleFolders(t *testing.T) {
 	ten, hundred, binary := pickled(t, "cifar10-c-python2-numpy1-protocol2"), pickled(t, "cifar100-c-python2-numpy1-protocol2"), make([]byte, cifarPixels+1)
 	for name, c := range map[string]struct {
@@ -204,7 +205,7 @@ func TestPickledNames(t *testing.T) {
 	}{"fine_labels": {"fine", []int{50, 0, 99}}, "coarse_labels": {"coarse", []int{9, 0, 15}}} {
 		var list strings.Builder
 		for k := range 100 {
-			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // of the coarse names, only the last 20 are used below
+			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // the code below uses only the last 20 of the coarse names
 		}
 		text := list.String()
 		if c.kind == "coarse" {

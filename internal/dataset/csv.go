@@ -43,7 +43,7 @@ func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return t.dataset(ctx)
 }
 
-// openText opens a CSV file whose rows are read as text.
+// openText opens a CSV file. It returns the open file and a reader that returns the fields of each row as text.
 func openText(ctx context.Context, path string) (io.Closer, *table.Records, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
@@ -69,7 +69,7 @@ type csvTable struct {
 	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
-	odd    []bool    // odd[i] is true if isNamed is false for at least one number of row i
+	odd    []bool    // odd[i] is true if a number in row i is not a usual spelling of its float32 (isNamed)
 	cells  []cells   // cells of each watched column
 }
 

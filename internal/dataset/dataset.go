@@ -309,7 +309,7 @@ func (d *Dataset) SortedByLabel() bool {
 }
 
 // Example returns example i, 0 ≤ i < Len. The caller owns the values. Example returns an error if the file has changed
-// since SHA256 was computed.
+// since Open computed the digest.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
 	if err := d.values(i, e.Values); err != nil {

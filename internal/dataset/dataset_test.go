@@ -102,7 +102,7 @@ func npz(t testing.TB, method uint16, members ...any) []byte {
 	return b.Bytes()
 }
 
-// pixels returns n bytes. From n = 256 on, each of the 256 byte values occurs among them.
+// pixels returns n bytes. If n ≥ 256, each of the 256 byte values occurs among them.
 func pixels(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -202,8 +202,8 @@ func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }
 
-// compareImages compares the values with Pillow's pixels. PNG agrees exactly. The inverse cosine transform of JPEG
-// decoders may round differently.
+// compareImages compares the values with Pillow's pixels. The values of PNG images must be equal to Pillow's. The other
+// images have a tolerance, because JPEG decoders may round the inverse cosine transform differently.
 func compareImages(t *testing.T, d *Dataset) {
 	t.Helper()
 	want := golden(t)

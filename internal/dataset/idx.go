@@ -30,7 +30,7 @@ func idxImagesIn(dir string) (string, error) {
 	if err != nil {
 		return "", fileError(err)
 	}
-	found := map[string]string{} // paths by prefix; an uncompressed file comes before a compressed file
+	found := map[string]string{} // path for each prefix; if a file also exists as .gz, the path without .gz
 	var prefixes []string
 	for _, e := range entries {
 		if m := idxImagesName.FindStringSubmatch(e.Name()); m != nil && found[m[1]] == "" {

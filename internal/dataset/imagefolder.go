@@ -354,8 +354,8 @@ func readImageLabels(ctx context.Context, path, column string) (imageLabels, err
 	return l, nil
 }
 
-// textCell returns a label as it is written. Kaggle writes a synset followed by a box, "n03995372 85 1 499 272";
-// textCell returns only the synset.
+// textCell converts the text of a label to a cell. If a box follows a synset, as in Kaggle's "n03995372 85 1 499 272",
+// the cell holds only the synset.
 func textCell(field string) cell {
 	field = strings.TrimSpace(field)
 	if m := synset.FindStringSubmatch(field); m != nil {
@@ -369,8 +369,9 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns finds the columns of file names and labels in the first line of a labels file. If the line consists of
-// one label, the result 'file' is −1.
+// imageColumns finds the column of file names and the column of labels by the first line of a labels file. If this line
+// has only one field, there are no file names, and the result 'file' is −1. The result 'header' reports whether the
+// line names the columns.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
@@ -401,7 +402,8 @@ func imageColumns(record []string, chosen string) (file, label int, header bool,
 	return file, label, true, nil
 }
 
-// twoColumns refuses a table without header unless its columns are a file name and a label.
+// twoColumns checks the first line of a table without a header. It returns an error unless the line is a file name and
+// a label, in this order, and the user chose no column.
 func twoColumns(file int, record []string, chosen string) error {
 	if file != 0 || len(record) != 2 || chosen != "" {
 		return errors.New("want a file name and a label, or a header with the columns filename and label")

@@ -52,7 +52,7 @@ func isHeader(record []string) (bool, error) {
 	}
 	first := next - numbers
 	counting = counting && (first == 0 || first == 1)
-	const clear = 8 // a line of at least this many values 0, 1, 2, … is a header, not an example
+	const clear = 8 // smallest number of fields for which a line 0, 1, 2, … is clearly a header
 	switch {
 	case numbers == 0:
 		return true, nil
@@ -308,7 +308,7 @@ type candidate struct {
 	whole    bool  // all cells are whole numbers, at least 0
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of the cell that the field 'damaged' is about
-	dense    bool  // every value from 0 or 1 to 'top' occurs, and at least two values occur
+	dense    bool  // the values are 0 … 'top' or 1 … 'top' without gaps, and there are at least two
 	top      int
 	distinct int
 }

@@ -329,7 +329,7 @@ func testFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// The note must name all columns that sound like labels, except the column that holds the labels.
+// TestNotOtherColumns checks that notOtherColumns names all columns that sound like labels, except the given column.
 func TestNotOtherColumns(t *testing.T) {
 	header := []string{"label", "weight", "fine_label", "labelled", "y_true", "class-name", "yield"}
 	for column, want := range map[int]string{0: ", not of fine_label, class-name", 2: ", not of label, class-name", 1: ", not of label, fine_label, class-name"} {

@@ -29,8 +29,8 @@ const (
 // On the lattices k/255 and k/65535, the values in the file are rounded lattice points, and each value determines its
 // k. The certificate concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model
 // receives values computed from k, never the values in the file. So the rounding in the file does not reduce the
-// radius. A certificate can also concern the distance between two float32 vectors, each as a file stores it. The radius
-// of this certificate must be reduced by FileRounding, which covers the rounding of both vectors.
+// radius. The distance between two images can also be computed from the rounded values in the file. For this distance,
+// the radius must be reduced by FileRounding, which covers the rounding of both images.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
@@ -143,8 +143,8 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	return r.lattice(), err
 }
 
-// LatticeAs returns the lattice l with Low, High and Rounded of these data. It also reports whether all values lie on
-// the lattice. For the kind NoLattice, it reports true.
+// LatticeAs returns a copy of l in which Low, High and Rounded describe these data. It also reports whether all values
+// of the data lie on l. For the kind NoLattice, it reports true.
 func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, error) {
 	r, err := d.recognise(ctx)
 	l.Low, l.High, l.Rounded = r.low, r.high, r.missed > 0

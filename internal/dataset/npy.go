@@ -356,7 +356,7 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return d, nil
 }
 
-// Each entry of arrayNames is the name of the inputs and the name of the labels. The entries are tried in this order:
+// Each entry of arrayNames holds two names: one of inputs and one of their labels. The entries are tried in this order:
 // rscert's own names, names of test data, names of data that are not split into parts, and names of validation data.
 // The names are usual in Keras, MedMNIST, scikit-learn, Hugging Face and elsewhere.
 var arrayNames = [][2]string{

@@ -16,9 +16,9 @@ type Options struct {
 	// folder of images). If Labels is empty, Open looks for the file in the folder of the data. The value NoLabels
 	// means that Open reads no labels.
 	Labels string `json:"labels,omitzero"`
-	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. With
-	// 'none', no column holds labels, and the labels are in the file Labels. If LabelColumn is empty, the header
-	// decides, and Open returns an error for an unclear table.
+	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. If
+	// LabelColumn is 'none', no column holds labels, and Labels must name a file of labels. If LabelColumn is empty,
+	// Open finds the column itself. It returns an error if the table does not show clearly which column this is.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`

@@ -116,7 +116,7 @@ type parquetTable struct {
 	file *table.Parquet
 
 	image, imagePath, label int      // numbers of the leaf columns; imagePath is −1 if no column has paths
-	classes                 []string // names of a ClassLabel
+	classes                 []string // class names in the metadata (ClassLabel); nil: none
 	labels                  string   // name of the column of labels, with more text for messages
 
 	images []encoded

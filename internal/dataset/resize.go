@@ -212,8 +212,8 @@ func taps(in, out int, by Interpolation) []tap {
 		first, end := max(int(center-support+0.5), 0), min(int(center+support+0.5), in)
 		weights, total := make([]float64, end-first), 0.0
 		for k := range weights {
-			// The conversion keeps compilers from fusing the product with a sum, so that every machine has the same
-			// weights.
+			// The outer conversion to float64 keeps compilers from fusing the product with a sum in the filter. So
+			// every machine computes the same weights.
 			weights[k] = filter(float64((float64(k+first) - center + 0.5) * (1 / stretch)))
 			total += weights[k]
 		}

@@ -54,7 +54,7 @@ func Resolve(path string) (string, error) {
 		if err != nil { // path is missing or is no link
 			return path, nil
 		}
-		if ofProcess(path) { // the path is the name of an open file, which may have no other path
+		if ofProcess(path) { // the target of /proc/self/fd/1 need not be a path; it may be "pipe:[7]"
 			return path, nil
 		}
 		if !filepath.IsAbs(to) {

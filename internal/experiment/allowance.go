@@ -6,11 +6,11 @@ import "github.com/rscert/rscert/internal/smoothing"
 // with real values (smoothing.Allowance). Here q rounds an input to the lattice. This rounding is part of the
 // classifier. For data on a lattice there is no rounding, so the result is 0.
 //
-// Certificates subtract less (Example.Quantisation), because each certificate belongs to a known clean input x. A
-// statement about an unknown clean input needs the Allowance.
+// For a certificate, rscert subtracts a smaller number from the radius (Example.Quantisation), because a certificate
+// belongs to a known clean input x. A statement about an unknown clean input needs the Allowance.
 func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
 
-// The method 'allowance' returns the bound that the method Allowance describes, for inputs with this number of values.
+// The method 'allowance' returns the result of the method Allowance for inputs that have 'dimensions' values.
 func (n *noise) allowance(dimensions int) float64 {
 	if n.quantise == nil {
 		return 0

@@ -29,7 +29,7 @@ func TestAllowanceIsTheWorstPair(t *testing.T) {
 		for d := range dimensions {
 			border := float32((float64(3*d) + 0.5) * step)
 			x[d], y[d] = math.Nextafter32(border, -1), math.Nextafter32(border, 2)
-			for range 3 { // a small distance from the border, because float32 rounds the border
+			for range 3 { // move x and y further from the border, because the border is rounded to float32
 				x[d], y[d] = math.Nextafter32(x[d], -1), math.Nextafter32(y[d], 2)
 			}
 		}

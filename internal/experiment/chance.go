@@ -10,7 +10,7 @@ const (
 	chanceLevel  = 0.05 // above this p-value, the accuracy may be chance
 	uselessLevel = 0.05 // below this p-value, the accuracy is too low for a useful model
 	baseLevel    = 0.001
-	fewAnswers   = 10 // if there are fewer answers, equal answers are no sign of a mistake
+	fewAnswers   = 10 // smallest number of answers that are suspect if all of them are equal
 )
 
 // judgeAccuracy tests the accuracy of the answers against chance, for m classes. The tests are exact binomial tests of
@@ -36,7 +36,7 @@ func judgeAccuracy(predicted, labels []int, m int) Finding {
 	chance := 1 / float64(max(m, 2))
 	useful := chance + (1-chance)/4
 	said := param.Textf("the model is right on %s of %d examples without noise", percent(right, n), n)
-	mixed := 10*most < 9*n // if nearly all labels are equal, equal answers are no sign of a mistake
+	mixed := 10*most < 9*n // more than a tenth of the labels differ from the most frequent label
 	maybeChance := right < n && upper(n, right, chance) > chanceLevel
 	switch {
 	case maybeChance && lower(n, right, useful) < uselessLevel:

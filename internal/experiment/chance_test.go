@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// The wanted outcomes follow from the two exact tail probabilities in the comments, computed with Python's math.comb.
+// TestJudgeAccuracy checks outcomes that follow from exact tail probabilities. The comments give P(Bin(n, 1/m) ≥ k)
+// and, where it matters, P(Bin(n, u) ≤ k) (see judgeAccuracy), computed with Python's math.comb.
 func TestJudgeAccuracy(t *testing.T) {
 	for _, k := range []struct {
 		n, right, m int

@@ -19,7 +19,7 @@ import (
 // prepareColumns prepares noise with a separate scale for each column.
 //
 // Each column of a table gets its own lattice (smoothing.Column), even if the column's values already lie on a lattice.
-// The channels of images keep the lattice of the data if it is fine enough.
+// The channels of images keep the lattice of the data if putOnLattice can make it fine enough for the noise.
 func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []float64) error {
 	p := e.Spec
 	if e.columns.image {
@@ -67,7 +67,8 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 	return err
 }
 
-// putOnLattice gives a column the lattice of the data if the data have a lattice that is fine enough for the noise.
+// putOnLattice gives a column the lattice of the data, refined until it is fine enough for the noise (Lattice.Refine).
+// If this is impossible, it records the column as quantised.
 func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column, record *runfolder.NoiseColumn) {
 	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(of, c.Scale)).RatString()
 	record.Quantised = true

@@ -67,7 +67,8 @@ func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, 
 	return c, nil
 }
 
-// scaleColumns sets the spec's SigmaColumns. If all columns have the same scale, it does nothing.
+// scaleColumns sets the spec's SigmaColumns. If the spec has no separate scales for columns, or no noise, it does
+// nothing.
 func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) error {
 	s := &e.Spec
 	if s.Noise == spec.NoNoise || !s.Scales.Given() && !s.Scaled() {

@@ -1,5 +1,5 @@
-// Package experiment opens experiments. From a spec.Spec it opens the model, the data, the noise and a device, and
-// checks that they fit each other. Every command that samples a model starts from Open.
+// Package experiment opens experiments. According to a spec.Spec, it loads the model on a device, opens the data and
+// prepares the noise. It checks that they fit each other. Every command that samples a model starts from Open.
 package experiment
 
 import (
@@ -46,7 +46,7 @@ func (c Console) afterSeconds(note string) *time.Timer {
 
 // Experiment is an open experiment.
 type Experiment struct {
-	Spec spec.Spec // settled spec, with chosen Seed and Select
+	Spec spec.Spec // settled spec; Open has chosen its fields 'Seed' and 'Select'
 
 	console   Console
 	file      *graph.File // the model, joined with its denoiser if there is one
@@ -59,7 +59,7 @@ type Experiment struct {
 	replicas  []*onnx.Model // copies of the model on further devices
 	data      *dataset.Dataset
 	noise     *noise
-	other     *graph.Arrangement // arrangement for the other layout, CHW or HWC; nil: the layout does not matter
+	other     *graph.Arrangement // arrangement for HWC if the layout is CHW, and vice versa; nil: no difference
 	onHost    error              // reason why a device cannot make the noise, so that the host makes it; or nil
 	threads   int
 	positions []int // positions of the examples in the data

@@ -62,7 +62,7 @@ func Worst(outcomes ...Outcome) Outcome {
 	return Fine
 }
 
-// Sentence says what the worst outcome of all tests means.
+// Sentence says what o means for the set-up if o is the worst outcome of all tests.
 func (o Outcome) Sentence() string {
 	switch o {
 	case Fine:

@@ -45,9 +45,9 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes must receive 255·x. Without noise, these values are bytes. With noise on the lattice of bytes, they
-// are integers, some of them outside 0…255. On a lattice with 'parts' steps per byte, they are the float32 numbers
-// nearest to multiples of 1/parts. With noise in floats, they are arbitrary numbers.
+// A model that takes bytes must receive 255·x for each value x. Without noise, the numbers 255·x are bytes. With noise
+// on the lattice of bytes, they are integers, some of them outside 0…255. On a lattice with 'parts' steps per byte,
+// they are the float32 numbers nearest to multiples of 1/parts. With noise in floats, they are arbitrary numbers.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {
@@ -100,7 +100,7 @@ func TestBytesReachTheModel(t *testing.T) {
 	}
 }
 
-// A model of bytes accepts other data only if --mean and --std turn them into bytes.
+// A model that takes bytes accepts other data only if --mean and --std turn them into bytes.
 func TestBytesRefused(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {

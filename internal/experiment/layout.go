@@ -8,8 +8,8 @@ import (
 )
 
 // chooseLayout maps the examples onto the model's input. If the data are flat rows and Spec.ModelLayout is set, it
-// first sets Spec.Layout to the layout of the model's input. chooseLayout also sets e.other, the arrangement for the
-// other of the layouts CHW and HWC.
+// first sets Spec.Layout to the layout of the model's input. If CHW and HWC would give the model different inputs,
+// chooseLayout also sets e.other. This is the arrangement for HWC if Spec.Layout is CHW, and vice versa.
 func (e *Experiment) chooseLayout() (graph.Arrangement, error) {
 	shape := e.data.Shape()
 	if own, ok := e.model.Layout(); ok && e.Spec.ModelLayout && len(shape) == 1 {

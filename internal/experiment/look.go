@@ -49,7 +49,7 @@ type looked struct {
 	inputs    []smoothing.Input
 	predicted []int
 	low, high float32 // range of the examples' values
-	whole     bool    // all these values are whole numbers
+	whole     bool    // all values of the examples are whole numbers
 }
 
 // Look runs the model on some of the examples, without and with noise. It also judges whether the model and the data
@@ -187,7 +187,7 @@ func (l Look) percent(accuracy float64) string {
 	return percent(int(math.Round(accuracy*float64(l.Examples))), l.Examples)
 }
 
-// Warn sends warnings about problems that Look found, before hours of sampling.
+// Warn sends warnings about the problems that Look found. The user sees them before the hours of sampling begin.
 func (e *Experiment) Warn(l Look) {
 	if l.Differ != nil {
 		e.console.Notef("accuracy without noise on %d examples: %s in %s by %s, %s in float32; %d predictions differ",

@@ -29,7 +29,7 @@ type noise struct {
 	table    *smoothing.Table
 	step     *big.Rat
 	refined  int                  // steps of the noise's lattice per step of the data's lattice
-	quantise *smoothing.Quantiser // nil if the noise is on the lattice of the data or a refined one
+	quantise *smoothing.Quantiser // nil if the noise is on the lattice of the data or on a refinement of it
 	low      float64              // lowest value of quantised data
 	high     float64
 	rounds   bool // inputs off the lattice are rounded to lattice points
@@ -45,7 +45,7 @@ type noise struct {
 	float normalisation // for noise in floats, and for inputs without noise
 	bytes bool          // the model has integer inputs and receives bytes, 255·x
 
-	mean, std []float64 // the parameters that prepare the values for the model; empty: none
+	mean, std []float64 // the model receives (x − mean)/std for each value x; empty: 0 and 1
 }
 
 // newNoise prepares the noise of an experiment. The experiment's model and data must be open.

@@ -42,8 +42,9 @@ func noiseless(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation,
 	return n, err
 }
 
-// spread returns a parameter's number for each value of the model's input. The argument 'values' holds one number for
-// all channels or one per channel; if it is empty, the number is the argument 'absent'.
+// spread returns the parameter 'mean' or 'std' for each value of the model's input. The argument 'values' holds one
+// number for all channels or one number per channel. If 'values' is empty, spread returns the argument 'absent' for
+// every value.
 func spread(of param.Name, values []float64, absent float64, a graph.Arrangement, inputLen int) ([]float32, error) {
 	values, err := channels(of, values, absent, a)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placeNoise decides whether the models or the host generate the noise. The models generate only noise on a lattice.
-// They generate it if the spec asks for it. They also generate it if the spec leaves the choice open and the first
-// device has its own memory. If one model cannot generate noise, or generates other bits than the host, the host
-// generates the noise of all models. The error 'why' then gives the reason.
+// placeNoise decides whether the models or the host generate the noise. The models can generate noise only if the noise
+// is on a lattice. Then they generate it in two cases: the spec asks for it, or the spec leaves the choice open and the
+// first device has its own memory. If one of the models fails to generate noise, or generates other bits than the host,
+// the host generates the noise of all models. The error 'why' then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())

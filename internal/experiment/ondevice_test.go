@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The function 'placed' opens an experiment and gives it one model per file, as if each ran on its own device. It does
-// not call placeNoise.
+// The function 'placed' opens an experiment, and loads one model from each file. The experiment treats these models as
+// if each ran on its own device. The function 'placed' does not call placeNoise.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())
@@ -87,7 +87,7 @@ func TestPlaceNoise(t *testing.T) {
 			}
 		}
 	}
-	// The check of the noise loads examples, so it must fail if the data are closed.
+	// placeNoise checks the noise on examples of the data. It must fail if the data are closed.
 	digits := unpackedDigits(t)
 	in := placed(t, quick(digits, func(p *spec.Spec) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
 	if err := in.data.Close(); err != nil {

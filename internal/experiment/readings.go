@@ -87,9 +87,9 @@ func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Tim
 	return Finding{AspectScale, Unsure, param.Textf("%s; %s", said, fittedToBytes())}, nil
 }
 
-// bestReading tries the readings of e.readings. Of the readings with clearly more right answers than the data as given,
-// it takes the one with the most right answers, and returns a finding about it. If there is no such reading, it returns
-// nil.
+// bestReading runs the model under each reading that e.readings lists. It considers the readings under which clearly
+// more answers are right than for the data as given. Among them, it chooses the reading with the most right answers,
+// and returns a finding about it. If there is no such reading, bestReading returns nil.
 func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Time) (*Finding, error) {
 	var found *Finding
 	best := 0

@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// timed is a Classifier that measures the total time spent in its calls.
+// The type 'timed' is a Classifier that measures the total time spent in its calls.
 type timed struct {
 	smoothing.Classifier
 	inside *atomic.Int64 // nanoseconds, summed over workers
@@ -33,7 +33,7 @@ func (t timed) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// The type 'counting' is a smoothing.Experiment that draws n samples of an input.
+// The type 'counting' is a smoothing.Experiment that stops after n noisy samples of one input.
 type counting struct {
 	input smoothing.Input
 	n     int64
@@ -44,7 +44,7 @@ func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
 func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
 
-// draw draws n samples of an input.
+// The function 'draw' runs the classifier on n noisy samples of one input.
 func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, workers int, n int64) error {
 	sampler := smoothing.Sampler{Classifier: c, Seed: 1, Workers: workers}
 	queue := []smoothing.Experiment{counting{input, n}}

@@ -19,7 +19,7 @@ import (
 
 const bundled = "../../testdata/"
 
-// images is a set of labelled images. Tests change the images and save them in other forms.
+// The type 'images' is a set of labelled images. Tests change the images and save them in other forms.
 type images struct {
 	shape  []int // shape of an example
 	values [][]float32
@@ -88,7 +88,7 @@ func writeFile(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// valued applies the function 'change' to every value, and returns the new images.
+// The method 'valued' applies the function 'change' to every value, and returns the new images.
 func (s images) valued(change func(v float32) float32) images {
 	return s.moved(s.shape, func(image []float32, j int) float32 { return change(image[j]) })
 }
@@ -105,8 +105,8 @@ func (s images) moved(shape []int, from func(image []float32, j int) float32) im
 	return images{shape, values, s.labels}
 }
 
-// labelled applies the function 'change' to every label, and returns the images with the new labels. It leaves out
-// images whose new label is negative.
+// The method 'labelled' applies the function 'change' to every label, and returns the images with the new labels. It
+// leaves out images whose new label is negative.
 func (s images) labelled(change func(i, label int) int) images {
 	to := images{shape: s.shape}
 	for i, label := range s.labels {
@@ -307,7 +307,8 @@ func TestRightSetups(t *testing.T) {
 // must tell which of the two is right.
 func TestModelsFittedToBytes(t *testing.T) {
 	linear, trees := exportImages(t, "scikit-learn"), exportImages(t, "lightgbm")
-	trees.values, trees.labels = slices.Repeat(trees.values, 3), slices.Repeat(trees.labels, 3) // 20 examples do not suffice for the tests of Look
+	// The export of LightGBM has 20 examples. They are too few for the significance tests in Look.
+	trees.values, trees.labels = slices.Repeat(trees.values, 3), slices.Repeat(trees.labels, 3)
 	asBytes := func(v float32) float32 { return float32(math.Round(float64(v) * 255)) }
 	for _, k := range []struct {
 		name, model string

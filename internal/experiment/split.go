@@ -67,7 +67,7 @@ func (s *split) describe(n *noise) runfolder.Noise {
 	}
 }
 
-// String describes the noise in the line that certify prints.
+// String returns a description of the noise. The command certify prints this description in a line of its output.
 func (s *split) String() string {
 	return fmt.Sprintf("%s; %d evaluations of each example, without randomness", s.data, s.splits.Width())
 }

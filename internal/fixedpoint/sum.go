@@ -42,7 +42,7 @@ type Sum struct {
 	lo uint64
 }
 
-// Product returns n·v for a count n ≥ 0 and a number v in [0, 1] in units of 2⁻⁶³.
+// Product returns n·v for a count n ≥ 0. The number v is in [0, 1], and is given in units of 2⁻⁶³.
 func Product(n int, v uint64) Sum {
 	hi, lo := bits.Mul64(uint64(n), v)
 	return Sum{int64(hi), lo}

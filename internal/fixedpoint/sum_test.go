@@ -46,7 +46,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// The oracle is the type Rat of math/big.
+// TestArithmetic compares the operations on sums with exact fractions (math/big.Rat).
 func TestArithmetic(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {

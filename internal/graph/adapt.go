@@ -17,7 +17,7 @@ import (
 // Intake says how rscert converts the values that it passes to a model's input.
 type Intake int
 
-// Floats leaves values unchanged. Integers and Bytes round them.
+// The intake Floats leaves the values unchanged. The intakes Integers and Bytes round the values.
 const (
 	Floats   Intake = iota
 	Integers        // values are rounded to the nearest integer (halves up) and clamped to the type's range

@@ -134,7 +134,7 @@ func imageLike(in TensorInfo) bool {
 	return in.Kind == "tensor" && !in.Unknown && len(in.Shape) >= 2 && in.Type.IsFloat()
 }
 
-// read finds the denoiser's inputs and its output, and checks them against the classifier's input.
+// The method 'read' finds the denoiser's inputs and its output, and checks them against the classifier's input.
 func (j *join) read(m *onnxpb.ModelProto) error {
 	info, err := describe(m)
 	if err != nil {
@@ -217,7 +217,7 @@ func (j *join) learnsVariance(out TensorInfo) bool {
 		agree(out.Shape, j.input.Shape, 2)
 }
 
-// channels returns the size of the images' second dimension, or −1 if neither model fixes it.
+// The method 'channels' returns the size of the images' second dimension, or −1 if neither model fixes it.
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
 // rename adds a prefix to all names of the denoiser. No name in the classifier starts with this prefix. rename also

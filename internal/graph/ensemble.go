@@ -129,7 +129,7 @@ type joint struct {
 	names     []string
 	contracts []Contract
 	sums      []EnsembleMember
-	prefix    string // all names in the joined graph begin with this prefix, except an output name from the user
+	prefix    string // prefix of all names in the joined graph, except the output's name if the user chose that name
 	opset     int64  // version of ONNX's operators
 }
 

@@ -64,8 +64,9 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	// The variable 'left' is the number of bytes that the tensors may still take. The field 'room' limits only the
-	// files, but tensors can share the bytes of a file.
+	// The variable 'left' is the number of bytes that the tensors may still take. It limits the tensors, and the field
+	// 'room' limits the files. The files alone do not limit the tensors, because several tensors can share the bytes of
+	// a file.
 	left := r.room
 	for _, e := range external {
 		if left -= e.size; left < 0 {
@@ -206,8 +207,8 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether all kernels can use data of the given type directly in memory. The kernels can use the
-// data if an element takes a whole number of bytes and the type is not a complex type or a small float type.
+// wholeElements reports whether all kernels can use data of the given type directly in memory. They can do so if each
+// element takes a whole number of bytes, and the type is neither a complex type nor a small float type.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }

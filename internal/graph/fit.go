@@ -186,8 +186,8 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// The function 'fill' checks the argument 'sizes' against the dimensions, and returns the sizes. It returns false if a
-// dimension is fixed at a different size.
+// The function 'fill' returns a copy of the argument 'sizes' if there is one size per dimension and each size fits its
+// dimension. Otherwise it returns false. A fixed dimension fits only its own size. A free dimension fits every size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false

@@ -57,7 +57,7 @@ func TestFit(t *testing.T) {
 		if !slices.Equal(got, k.want) || Product(sample) != len(got) {
 			t.Errorf("%s from %s %v: %v, want %v", k.input, k.data, k.layout, got, k.want)
 		}
-		// The channels are known only if one of the two shapes has a dimension of channels.
+		// The channel of a value is known only if the example or the input has a dimension for the channels.
 		if len(sizes(k.data)) == 3 || len(dims(k.input)) == 3 {
 			for j := range got {
 				if int(got[j])/100 != a.Channel(j) {

@@ -49,7 +49,7 @@ func (t ElemType) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// IsFloat reports whether rscert can pass tensors of this type to a model and use them as scores.
+// IsFloat reports whether t is one of the floating-point types that rscert accepts for a model's input and scores.
 func (t ElemType) IsFloat() bool { return t == Float32 || t == Float64 || t == Float16 }
 
 // Dim is one dimension of a tensor: a size, or a name if the size is known only at run time.

@@ -32,7 +32,7 @@ import (
 // graph also avoids ArgMax, because on CUDA the library cuDNN decides which of several equal scores ArgMax takes and
 // how ArgMax treats NaN.
 
-// The nodes for noise and votes need operator set noiseOpset or a newer one. From operator set 7 on, operators
+// noiseOpset is the oldest operator set that the nodes for noise and votes support. From operator set 7 on, operators
 // broadcast their operands by themselves.
 const noiseOpset = 7
 
@@ -104,10 +104,10 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	return names
 }
 
-// words adds nodes that compute the random 64-bit words [T, d] of smoothing.Stream.Words. The random number generator
-// is Squares with five rounds. The argument 'key' is the name of a tensor [T, 1] that holds the keys of the streams.
-// The argument 'start' is the name of a tensor [T, 1]. For each row, this tensor holds the product of the row's key and
-// the row's first counter value.
+// The method 'words' adds nodes that compute the random 64-bit words [T, d] of smoothing.Stream.Words. The random
+// number generator is Squares with five rounds. The argument 'key' is the name of a tensor [T, 1] that holds the keys
+// of the streams. The argument 'start' is the name of a tensor [T, 1]. For each row, this tensor holds the product of
+// the row's key and the row's first counter value.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {
@@ -127,7 +127,8 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// modulo adds nodes that compute x mod n. In operator sets without Mod, they compute (x + (x div n)·(2⁶⁴ − n)) mod 2⁶⁴.
+// The method 'modulo' adds nodes that compute x mod n. In operator sets without Mod, the nodes compute
+// (x + (x div n)·(2⁶⁴ − n)) mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.uint64s(scalar, n))
@@ -152,7 +153,8 @@ func (a Around) AddVotes(output string) (votes string) {
 
 	scores := e.Op("Reshape", output, e.Ints(a.Rows, int64(m)))
 	largest := reduce("ReduceMax", scores)
-	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32) // also true for NaN
+	// A NaN score also gets the value 1 here. In this case 'below' makes the vote 0.
+	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32)
 	rank := reduce("ReduceMax", e.Op("Mul", best, e.Floats(nil, ranks...)))
 	below := reduce("ReduceMin", e.Cast(e.Op("Less", scores, e.Floats(nil, infinity)), Float32))
 	above := e.Cast(e.Op("Less", e.Floats(nil, -infinity), largest), Float32)

@@ -76,8 +76,8 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 const rowSumSlack = 4e-3
 
 // RowsLookLike reports whether any score is negative and whether every row of m scores sums to 1. It also returns the
-// number of rows that it examined. It skips rows with NaN, because a row with NaN says nothing about the other rows. A
-// score of −∞ counts as negative. Some models give masked classes the logit −∞.
+// number of rows that it examined. It skips rows with NaN, because the sum of such a row is NaN. A score of −∞ counts
+// as negative. Some models give masked classes the logit −∞.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {
@@ -106,7 +106,7 @@ func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 			byOutput[o] = n
 		}
 	}
-	for range len(g.Node) { // bounded, because a damaged graph may have cycles
+	for range len(g.Node) { // the number of passes is limited, because a damaged graph may have cycles
 		n := byOutput[value]
 		if n == nil {
 			break

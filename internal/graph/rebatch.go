@@ -367,7 +367,8 @@ func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 // The method 'fed' reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
-// position returns the position of the batch in input k of the node, if input k depends on the model's input.
+// The method 'position' returns the position of the batch in input k of the node, if input k depends on the model's
+// input.
 func (r *rebatching) position(n *onnxpb.NodeProto, k int) (position, bool) {
 	if k >= len(n.Input) {
 		return position{}, false
@@ -451,7 +452,7 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 			n.Attribute = slices.DeleteFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return a.GetName() == "allowzero" })
 		case op == "Expand":
 			n.Input[1] = e.Ints(edit.target...)
-		default: // Resize
+		default: // the operator Resize
 			n.Input[3] = e.batchAnd(input, nil, edit.target[1:])
 		}
 		for _, k := range edit.repeats {

@@ -183,7 +183,7 @@ func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	return true
 }
 
-// product is the rule for a matrix product of inputs i and j.
+// The method 'product' applies the rule for a matrix product of inputs i and j.
 func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
 	if ra < 2 || rb < 2 {
@@ -484,7 +484,7 @@ func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok b
 // The function 'present' reports whether the node has an input k.
 func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
 
-// parameter returns the value of a node's attribute. In later operator versions the value is in input k.
+// The method 'parameter' returns the value of a node's attribute. In later operator versions the value is in input k.
 func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
 	if a := attribute(n, name); a != nil {
 		return a.Ints, true

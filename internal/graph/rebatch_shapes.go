@@ -67,8 +67,8 @@ var parameters = map[string][]int{
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }
 
-// unknowns returns two lists of names. The first list holds the values whose shapes are known only at run time. The
-// second list holds the node parameters whose contents are known only at run time.
+// The function 'unknowns' returns two lists of names. The first list holds the values whose shapes are known only at
+// run time. The second list holds the node parameters whose contents are known only at run time.
 func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)
 	for i, n := range g.Node {
@@ -89,8 +89,8 @@ func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, 
 	return values, asked
 }
 
-// addOutputs adds outputs to the graph: the shape of each value in 'values', and each vector in 'asked', converted to
-// int64.
+// addOutputs adds outputs to the graph. The first outputs are the shapes of the values in 'values'. The other outputs
+// are the vectors in 'asked', converted to int64.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)
 	for i, v := range slices.Concat(values, asked) {

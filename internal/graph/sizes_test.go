@@ -21,7 +21,8 @@ func constants(build func(b *Builder)) *onnxpb.ModelProto {
 }
 
 // TestCheckSizes checks models of a few hundred bytes that compute constants. checkSizes must refuse constants of more
-// than 64 MiB, and accept smaller constants. The test covers the operators that ONNX offers for large constants.
+// than 64 MiB, and accept smaller constants. The test covers operators that can compute a large constant from small
+// ones.
 func TestCheckSizes(t *testing.T) {
 	const limit = 64 << 20
 	scalar := func(b *Builder, v int64) string { return b.Op("Squeeze", b.Ints(v)) }

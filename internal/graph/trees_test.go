@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// tree is one node of a test's tree: the node's number and the numbers of its two children. In a leaf, the field 'yes'
-// equals the constant 'leaf'.
+// The type 'tree' describes one node of a tree: the node's number and the numbers of its two children. In a leaf, the
+// field 'yes' equals the constant 'leaf'.
 type tree struct{ id, yes, no int64 }
 
 const leaf = -9
@@ -109,7 +109,7 @@ func TestCheckTrees(t *testing.T) {
 	}
 }
 
-// chain returns a tree in which the two children of each branch are a leaf and the next branch.
+// The function 'chain' returns a tree in which the two children of each branch are a leaf and the next branch.
 func chain(length int64) []tree {
 	var nodes []tree
 	for i := range length - 1 {

@@ -107,7 +107,7 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	}
 }
 
-// A tensorVisit is a function that is called for each tensor.
+// A tensorVisit is a function that gets each tensor of a model. Its methods visit parts of the model.
 type tensorVisit func(*onnxpb.TensorProto)
 
 func (v tensorVisit) graph(g *onnxpb.GraphProto) {
@@ -161,8 +161,9 @@ const (
 	maxNesting    = 100
 )
 
-// checkFields refuses a model that would take far more memory in parsed form than its file does. It also refuses a
-// model that nests messages more deeply than ONNX Runtime accepts. ONNX Runtime's protobuf library stops at 100 levels.
+// checkFields refuses a model with too many fields, because the parsed model would need far more memory than the file.
+// It also refuses a model that nests messages more deeply than ONNX Runtime accepts. ONNX Runtime's protobuf
+// library stops at 100 levels.
 func checkFields(model []byte) error {
 	left := maxFields
 	return countFields(model, (*onnxpb.ModelProto)(nil).ProtoReflect().Descriptor(), maxNesting, &left)

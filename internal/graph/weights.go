@@ -58,15 +58,15 @@ func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 
 var errChanges = errors.New("the file changes while it is read")
 
-// A weight holds the data of an initializer in a block. The initializer in the graph has no data of its own. Its
-// external file name is the weight's key.
+// A weight holds the data of an initializer in a block. The initializer in the graph has no data of its own. Instead
+// of the name of an external file, the initializer gives the key of the weight.
 type weight struct {
 	block *block
 	data  []byte // a part of the block
 }
 
-// newWeight returns a weight with data from the block. Compiled code assumes aligned elements. If the data are not
-// aligned to the element size, newWeight copies them to a new block.
+// newWeight returns a weight with data from the block. ONNX Runtime's compiled code assumes aligned elements. If the
+// data are not aligned to the element size, newWeight copies the data to a new block.
 func newWeight(b *block, offset, size, element int64) (weight, error) {
 	data := b.bytes[offset : offset+size]
 	if offset%element == 0 { // a block starts at a page boundary

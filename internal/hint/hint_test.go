@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// typed is an error that has its own hint.
+// The type 'typed' is an error that has its own hint.
 type typed struct{ error }
 
 func (typed) Hint() string { return "own" }

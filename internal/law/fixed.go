@@ -5,7 +5,8 @@ import "math/big"
 // A Mass is a lower bound on a probability: Hi·2⁻⁶⁴ + Lo·2⁻¹²⁸.
 type Mass struct{ Hi, Lo uint64 }
 
-// places is the number of binary places of the fixed-point numbers below. The integer x stands for x·2⁻²⁵⁶.
+// The constant 'places' is the number of binary places of the fixed-point numbers below. The integer x stands for
+// x·2⁻²⁵⁶.
 const places = 256
 
 // newMass rounds a fixed-point number down to 128 binary places. A negative number becomes 0.

@@ -46,8 +46,8 @@ func (gaussian) Slope(z, shift float64) float64 { return math.Exp(-shift * (shif
 func (g gaussian) Peak(margin, r float64) float64 {
 	t := math.Log(r) / margin
 	z1, z2 := margin/2-t, -margin/2-t
-	// The computed z1 and z2 are within 4·unit·(margin+t) of their exact values. If z is off by e, the relative error
-	// of Φ(z) is at most (|z|+1)·e.
+	// The computed z1 and z2 are within 4·unit·(margin+t) of their exact values. An error e in z gives Φ(z) a relative
+	// error of at most (|z|+1)·e.
 	v1, e1 := g.CDF(z1)
 	v2, e2 := g.CDF(z2)
 	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)
@@ -70,9 +70,9 @@ func (gaussian) First() Theorem {
 // sqrtHalfPi is √(π/2), OEIS A069998.
 const sqrtHalfPi = 1.2533141373155002512
 
-// cut is the end of the table of masses, in standard deviations.
+// The constant 'cut' is the end of the table of masses, in standard deviations.
 const cut = 9
 
 // Ratios returns the limits of σ/g, where g is the lattice's step. At the ratio 3640, Masses returns 2·9·3640 + 1
-// masses. For σ ≥ 30g, rounding to the lattice adds at most (g/σ)²/12 ≤ 9.3e-5 times σ² to the variance.
+// masses. For σ ≥ 30g, rounding to the lattice adds at most g²/12 ≤ 9.3e-5·σ² to the variance.
 func (gaussian) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 3640} }

@@ -102,7 +102,7 @@ func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 		v2, e2 := Gaussian.CDF(z2)
 		argument := 4 * unit * (tt.margin + shift)
 		slack := v1*(e1+argument*(math.Abs(z1)+1)) + tt.r*v2*(e2+argument*(math.Abs(z2)+1)) + 4*unit*(v1+tt.r*v2)
-		// The formula's computed value is off by a few units only, because v1 and r·v2 are at most 1.
+		// The rounding error of v1 − r·v2 is only a few times 'unit', because v1 and r·v2 are at most 1.
 		if got := Gaussian.Peak(tt.margin, tt.r) - (v1 - tt.r*v2); got < slack-4*unit || got > slack+4*unit {
 			t.Errorf("margin %v, r = %v: %v above the formula, want %v", tt.margin, tt.r, got, slack)
 		}

@@ -116,10 +116,10 @@ type Ratios struct {
 	Halves   bool  // Round replaces a ratio by the nearest multiple of ½ if the two are almost equal
 }
 
-// Round returns the ratio that the method Masses gets. If r.Halves is set and a multiple of ½ is within a factor 1 ±
-// 2⁻⁵³ of the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the
-// ratio k/2. Certified radii allow for four roundings (see Theorem). One of them is the rounding of the scale to
-// float64.
+// Round returns the ratio that callers pass to the method Masses. If r.Halves is set and a multiple of ½ is within a
+// factor 1 ± 2⁻⁵³ of the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to
+// k·step/2 gets the ratio k/2. Certified radii allow for four roundings (see Theorem). One of them is the rounding of
+// the scale to float64.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio

@@ -138,7 +138,7 @@ func TestMassesAreOfTheLaw(t *testing.T) {
 			r, _ := ratio.Float64()
 			move := 0.0
 			if l == law.Uniform && ratio.IsInt() {
-				move = 0.5 // Masses moves the noise by half a step
+				move = 0.5 // the method Masses moves this noise by half a step
 			}
 			sum := 0.0
 			first, masses := l.Masses(ratio)
@@ -237,8 +237,8 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// The radius theorems of each law are tight. If the regions of the two classes are half spaces, their probabilities
-// become equal when the input moves by the distance R along a coordinate.
+// The radius theorems of each law are tight. If the regions of the two classes are half spaces, the two classes become
+// equally probable when the input moves by the distance R along a coordinate.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {

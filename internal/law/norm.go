@@ -11,7 +11,7 @@ import (
 type Norm int
 
 const (
-	// L2 is the norm √Σδ². A record without a norm uses L2.
+	// L2 is the norm √Σδ². A file that names no norm means L2.
 	L2 Norm = iota
 	// L1 is the norm Σ|δ|.
 	L1
@@ -27,7 +27,7 @@ var Norms = choice.Of("norm", L2, L1, LInf, L0)
 // String returns the name that files use.
 func (n Norm) String() string { return [...]string{L2: "l2", L1: "l1", LInf: "linf", L0: "l0"}[n] }
 
-// Title returns the name that prose uses.
+// Title returns the name for sentences, such as "L∞".
 func (n Norm) Title() string {
 	if n == LInf {
 		return "L∞"

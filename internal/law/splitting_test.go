@@ -19,7 +19,7 @@ func TestWidth(t *testing.T) {
 		want  string // part of the error; if empty, W must be 10
 	}{
 		{1.25, big.NewRat(1, 4), ""},
-		{64. / 255 * (1 + 0x1p-52), bytes, "(W = 128)"}, // 64/255 gives W = 128, but this λ is one bit larger
+		{64. / 255 * (1 + 0x1p-52), bytes, "(W = 128)"}, // 64/255 gives W = 128, this λ is slightly larger
 		{0.25, bytes, "the nearest are λ = 0.24901960784313726 (W = 127) and 0.25098039215686274 (W = 128)"},
 		{1.3, big.NewRat(1, 4), "the nearest are λ = 1.25 (W = 10) and 1.375 (W = 11)"},
 		{0.001, bytes, "want 2 to 65533"},

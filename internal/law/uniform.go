@@ -6,9 +6,9 @@ import (
 )
 
 // Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm, because within the
-// distance ρ an event's probability changes by at most ρ/(2λ). At scale 1, F(z) = (1+z)/2 and Q(p) = 2p − 1. The margin
-// of the theorem Second is twice the margin of the theorem First. Both theorems give the same radius (Yang et al. 2020,
-// uniform noise; Lee et al. 2019).
+// distance ρ an event's probability changes by at most ρ/(2λ). At scale 1, F(z) = (1+z)/2 and Q(p) = 2p − 1. The method
+// Second returns a theorem whose margin is twice the margin of the theorem that First returns. Both theorems give the
+// same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
 var Uniform Additive = uniform{}
 
 type uniform struct{}

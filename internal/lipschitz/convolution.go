@@ -29,14 +29,14 @@ type Convolution struct {
 // of these limits over all axes. The convolution then multiplies each window with the matrix W of Out rows. So the norm
 // is at most √r·‖W‖₂.
 //
-// Second bound. A stride of s on an axis is a convolution of stride 1 on s times as many channels: position j·s+r of
-// channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap t with t·d = q·s + r becomes
-// tap q. Extend the input by zeros to all integer positions. The convolution with zero padding is a part of the
-// convolution on all integer positions. By Parseval's theorem, the convolution on all positions has the norm sup_ω
-// ‖Ŵ(ω)‖₂ with Ŵ(ω) = Σ_q W_q e^{iω·q}. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the frequencies 0 to Q−1 on an
-// axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. Near its maximum M, |p|² ≥
-// M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of ω₀. So each axis
-// contributes one factor cos(π(Q−1)/N):
+// Second bound. A convolution of stride s on an axis is the same as a convolution of stride 1 on s times as many
+// channels: position j·s+r of channel c becomes position j of channel (c, r). This rearrangement keeps the norm. A tap
+// t with t·d = q·s + r becomes tap q. Extend the input by zeros to all integer positions. The convolution with zero
+// padding is a part of the convolution on all integer positions. By Parseval's theorem, the convolution on all
+// positions has the norm sup_ω ‖Ŵ(ω)‖₂ with Ŵ(ω) = Σ_q W_q e^{iω·q}. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the
+// frequencies 0 to Q−1 on an axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. Near its
+// maximum M, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of
+// ω₀. So each axis contributes one factor cos(π(Q−1)/N):
 //
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// svd returns the largest singular value by another algorithm.
+// svd computes the largest singular value of a matrix with gonum, without SpectralNorm.
 func svd(t *testing.T, rows, cols int, data []float64) float64 {
 	t.Helper()
 	var d mat.SVD
@@ -165,7 +165,7 @@ func TestConvolutionNorm(t *testing.T) {
 			rows, cols, data := explicit(c.Convolution, c.size, c.pad)
 			want, got := svd(t, rows, cols, data), c.Norm()
 			near := c.near
-			if trial == 0 { // only large inputs, with most positions far from the edges, nearly attain the bound
+			if trial == 0 { // equal weights nearly attain the bound only if most positions are far from the edges
 				near = max(near, 1.3)
 			}
 			if got < want*(1-1e-12) || got > want*near {

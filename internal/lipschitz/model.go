@@ -26,7 +26,7 @@ type Layer struct {
 	Bound  float64 `json:"bound"` // bounds the Lipschitz constant of the result as a function of the model's input
 }
 
-// Model is a bound on the Lipschitz constant of a model, from L2 to L2.
+// Model holds the bound on a model's Lipschitz constant, and the bounds of the model's nodes.
 type Model struct {
 	Output string
 	Bound  float64
@@ -131,8 +131,8 @@ func ends(info *graph.Info, output string) (input graph.TensorInfo, name string,
 	return info.Inputs[0], output, nil
 }
 
-// inputShape returns the shape of the input, or nil if a size other than the first one is open. If the first size is
-// open and no shape is given, the first size is the argument 'batch'.
+// inputShape returns the shape of the input. The sizes in 'given' replace sizes that the model leaves open. If 'given'
+// is nil, the argument 'batch' replaces an open first size. The result is then nil if another size is open.
 func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, error) {
 	if input.Unknown {
 		return given, nil
@@ -158,9 +158,9 @@ func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, er
 	return shape, nil
 }
 
-// A value describes a tensor of the graph, as far as it is known.
+// A value holds what is known about a tensor of the graph.
 type value struct {
-	shape  []int64 // nil if it is not known
+	shape  []int64 // nil if the shape is not known
 	bound  float64 // Lipschitz constant as a function of the input; 0 for a constant
 	ints   []int64 // elements of an integer constant, if 'known' is true
 	tensor *onnxpb.TensorProto
@@ -224,18 +224,18 @@ func (w *walk) visit(raw *onnxpb.NodeProto) error {
 	return nil
 }
 
-// The method 'visit' raises each bound above 0 to at least smallestBound. The method 'floats' refuses a finite stored
-// number unless it is 0 or its absolute value is between smallestWeight and largestWeight. So every factor in a rule is
-// 0 or at least 2⁻⁶⁰⁰, also if it is the reciprocal of a stored number. With these limits, the product of a bound and a
-// factor never underflows to 0, which would be a false bound.
+// If a bound is positive but below smallestBound, the method 'visit' replaces it by smallestBound. The method 'floats'
+// refuses a finite stored number unless it is 0 or its absolute value is between smallestWeight and largestWeight. So
+// every factor in a rule is 0 or at least 2⁻⁶⁰⁰, also if it is the reciprocal of a stored number. With these limits,
+// the product of a bound and a factor never underflows to 0, which would be a false bound.
 const (
 	smallestBound  = 0x1p-400
 	smallestWeight = 0x1p-250
 	largestWeight  = 0x1p250
 )
 
-// leastInputs returns the number of inputs that an operator must have, because its rule reads them without checking
-// that they exist.
+// leastInputs returns the smallest number of inputs that an operator must have. The operator's rule reads these inputs
+// without checking that they exist.
 func leastInputs(op string) int {
 	switch op {
 	case "Constant":
@@ -267,7 +267,8 @@ func (w *walk) set(n node, out value, depends bool) {
 var movers = []string{"Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Cast", "Slice",
 	"DepthToSpace", "SpaceToDepth"}
 
-// layers returns the needed nodes whose results depend on the input.
+// layers returns the list of layers. It omits nodes on which the output does not depend, nodes that only move values,
+// and nodes whose result is constant.
 func (w *walk) layers(g *onnxpb.GraphProto, needed []bool) (all []Layer) {
 	for i, n := range g.Node {
 		if !needed[i] || slices.Contains(movers, n.GetOpType()) {

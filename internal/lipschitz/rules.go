@@ -14,7 +14,7 @@ type rule func(n node) (value, error)
 // rules holds the rule of each operator.
 var rules map[string]rule
 
-func init() { // an initializer of 'rules' would form a cycle, because some rules use this map
+func init() { // Go would refuse an initializer of 'rules' as a cycle, because some rules use this map
 	rules = map[string]rule{
 		"Identity": same, "Dropout": dropout, "Cast": cast, "Shape": shapeOf,
 		"Relu": same, "Tanh": same, "Neg": same, "Abs": same, "Clip": clip, "Softplus": same, "Sin": same, "Cos": same,
@@ -41,10 +41,10 @@ func (n node) times(factor float64) value {
 	return value{shape: n.in[0].shape, bound: n.in[0].bound * factor * up}
 }
 
-// same is the rule of operators that apply a function with slopes of at most 1 to each element.
+// The rule 'same' is for operators that apply a function with slopes of at most 1 to each element.
 func same(n node) (value, error) { return value{shape: n.in[0].shape, bound: n.in[0].bound}, nil }
 
-// moved is the rule of operators that move elements or leave some out. The rule does not compute the shape of the
+// The rule 'moved' is for operators that move elements or leave some out. The rule does not compute the shape of the
 // result. It is also the rule of ReduceMax, because |max x − max y| ≤ max|x − y|.
 func moved(n node) (value, error) {
 	if err := n.constants(1); err != nil {
@@ -53,7 +53,7 @@ func moved(n node) (value, error) {
 	return value{bound: n.in[0].bound}, nil
 }
 
-// constants refuses a node if input k or a later input depends on the model's input.
+// The method 'constants' returns an error if input k or a later input of the node depends on the model's input.
 func (n node) constants(k int) error {
 	for i := k; i < len(n.in); i++ {
 		if n.in[i].bound > 0 {
@@ -248,7 +248,7 @@ func sum(n node) (value, error) {
 	return out, err
 }
 
-// multiply is the rule of a product with a constant.
+// The rule 'multiply' is for products with a constant.
 func multiply(n node) (value, error) { return n.scaleBy(0, 1, func(x float64) float64 { return x }) }
 
 func divide(n node) (value, error) {
@@ -411,8 +411,8 @@ func conv(n node) (value, error) {
 	return out, nil
 }
 
-// window returns the shape of a convolution's or pooling's result, but with the channels of the input. It returns nil
-// if the shape is not known.
+// window returns the shape of the result of a convolution or pooling, but keeps the number of channels of the input. It
+// returns nil if the shape is not known.
 func (n node) window(kernel, strides, dilations []int) []int64 {
 	s := n.in[0].shape
 	auto := n.attribute("auto_pad")

@@ -42,7 +42,7 @@ var hierarchies = []hierarchy{
 }
 
 // groups returns the folders of the process's group and of the group's ancestors. Each group has its own limit. In a
-// container there is only one group, at the mount itself.
+// container there is only one group, and its folder is the mount itself.
 func (h hierarchy) groups(root fs.FS) []string {
 	folders := []string{h.mount}
 	text, err := fs.ReadFile(root, "proc/self/cgroup")

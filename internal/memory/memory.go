@@ -1,5 +1,5 @@
 // Package memory limits the memory for an input. A small file may claim a large size or unpack to a large size. Check
-// then returns an error, before the system would kill the process.
+// returns an error for such an input. Otherwise the system might kill the process for lack of memory.
 package memory
 
 import (

@@ -51,10 +51,11 @@ var (
 	shapeRE   = regexp.MustCompile(`'shape'\s*:\s*\(([^()]*)\)`)
 )
 
-// maxHeader is far above the size of the headers that NumPy writes for plain arrays (128 bytes).
+// maxHeader is the largest length of a header, in bytes, that ReadHeader accepts. For a plain array, NumPy writes a
+// header of 128 bytes.
 const maxHeader = 1 << 16
 
-// MaxDims is the value of NPY_MAXDIMS since NumPy 2.
+// MaxDims is the largest number of dimensions of an array. It is the limit of NumPy 2 (NPY_MAXDIMS).
 const MaxDims = 64
 
 // ReadHeader reads the header at the beginning of r. It reads no byte after the header.
@@ -94,7 +95,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		return nil, fmt.Errorf("byte %d: elements of type %s are not read: not numeric, complex or too wide", offset, quote.Name(string(descr[0])))
 	}
 	for field := range strings.SplitSeq(string(shape[1]), ",") {
-		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // Python 2 writes 3L
+		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // Python 2 writes a long integer as 3L
 		if field == "" {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file gives advice about models that run slowly or not at all, and about precisions.
+// This file gives advice about precisions, and about models that run slowly or do not run at all.
 
 // leastGain is the smallest speed-up for which rscert advises a lower precision. A lower precision has a price: the
 // certificates are about the model in this precision. Moreover, a smaller speed-up may be an accident of a short

@@ -14,10 +14,9 @@ import (
 )
 
 // BenchmarkAlone runs the file $RSCERT_BENCH_MODEL directly in ONNX Runtime. It uses rscert's options for the device
-// $RSCERT_BENCH_DEVICE, but no other part of rscert. The speed of sampling is compared with the speed of this
-// benchmark. The variant 'bound' keeps its inputs on the device, and the variant 'sent' sends them with each call. Each
-// call has $RSCERT_BENCH_BATCH samples. In the variant callers=N, N calls run concurrently. scripts/gpu_check.py runs
-// this benchmark.
+// $RSCERT_BENCH_DEVICE, but no other part of rscert. scripts/gpu_check.py runs this benchmark and compares its speed
+// with the speed of rscert's sampling. The variant 'bound' keeps its inputs on the device, and the variant 'sent' sends
+// them with each call. Each call has $RSCERT_BENCH_BATCH samples. In the variant callers=N, N calls run concurrently.
 func BenchmarkAlone(b *testing.B) {
 	file := os.Getenv("RSCERT_BENCH_MODEL")
 	if file == "" {

@@ -22,8 +22,8 @@ typedef struct {
 } ApiBase;
 
 // OrtApi is a struct of function pointers. New versions only append entries, so the index of an entry is part of the
-// ABI. The indices are the positions in onnxruntime_c_api.h. The value of 'apiVersion' is the first version of the API
-// that has all entries in the first two lines of this enum.
+// ABI. The indices are the positions in onnxruntime_c_api.h. Version 'apiVersion' of the API is the first version that
+// has all entries in the first two lines of this enum.
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,

@@ -8,7 +8,8 @@ import (
 
 // TestNoiseChecksum tests the model testdata/noise-checksum.onnx, which scripts/gpu_torch.py writes. For an input with
 // the values kᵢ/255, the model's class is (Σ wᵢ·(kᵢ mod 16)) mod 10, where wᵢ = 1 + (7i mod 3). The kᵢ are whole
-// numbers and may be negative. scripts/gpu_check.py uses this model to compare noise.
+// numbers and may be negative. scripts/gpu_check.py uses this model to check that runs on a GPU and on the CPU draw the
+// same noise.
 func TestNoiseChecksum(t *testing.T) {
 	model, err := os.ReadFile("../../testdata/noise-checksum.onnx")
 	if err != nil {

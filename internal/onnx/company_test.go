@@ -64,7 +64,7 @@ var mixingModels = map[string]struct {
 	"softmax_batch_axis": {"Softmax 'y'", func() *modelBuilder {
 		return companyOf().convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
 	}},
-	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // the model drops values below the batch's third largest
+	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // drops values below the batch's third largest value
 		return companyOf().reshape("x", "all", -1).int64s("k", 3).node("TopK", "all k", "most").second("at").
 			node("ReduceMin", "most", "third").node("Less", "x third", "less").node("Cast", "less", "mask", integer("to", int64(graph.Float32))).
 			node("Mul", "x mask", "z").scored("z")

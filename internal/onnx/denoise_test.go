@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// denoiserNet returns a denoiser of images [N,3,4,4]. The classifiers have tensors with the same names as the
-// denoiser's tensors. If there is a timestep t, the denoiser computes y = conv(x) + 0.01·t. Otherwise it computes y =
-// tanh(conv(x)).
+// denoiserNet returns a denoiser of images [N,3,4,4]. Its tensors have the same names as tensors of the classifiers in
+// these tests. The argument 'step' declares the input for the timestep t. With this input, the denoiser computes y =
+// conv(x) + 0.01·t. If 'step' is nil, it computes y = tanh(conv(x)).
 func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_conv", graph.Float32, channels, 3, 3, 3).
 		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
@@ -162,7 +162,8 @@ func TestDenoise(t *testing.T) {
 	}
 }
 
-// TestDenoisePairs joins models with different batches, types, operator sets and names.
+// TestDenoisePairs joins models that differ in batch size, IR version, operator set or names. One denoiser contains a
+// function, and one contains a branch.
 func TestDenoisePairs(t *testing.T) {
 	r := openRuntime(t)
 	samples := randomSamples(48)[:16]
@@ -406,7 +407,7 @@ func TestDenoisePython(t *testing.T) {
 	} {
 		d := graph.Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
 		if kind.Diffusion() {
-			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // from a linear schedule; √(1−ᾱ) ≈ √ᾱ
+			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // of a linear noise schedule, where √(1−ᾱ) ≈ √ᾱ
 		}
 		pair, err := graph.Denoise(c.denoiser, classifier, d)
 		if err != nil {

@@ -41,8 +41,8 @@ func truth(name string, on byte) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
 }
 
-// net returns a convolutional net that computes the scores s, and constants for further nodes. The net's output is y,
-// so a test must add a node that computes y.
+// net returns a convolutional net that computes the scores s. It also holds constants for further nodes. The net's
+// output is y, so a test must add a node that computes y.
 func net() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).floats("half", 0.5)
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(8), proto.Int64(15)
@@ -58,7 +58,7 @@ func (b *modelBuilder) add(n *onnxpb.NodeProto, domain, name string) *modelBuild
 	return b
 }
 
-// body returns a graph without inputs that computes z from the scores.
+// body returns a graph that consists of node n and has no inputs. Node n reads the scores from the outer graph.
 func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
 	return &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{n},
 		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], graph.Float32, "N", 4)}}

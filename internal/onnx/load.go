@@ -27,7 +27,7 @@ type LoadOptions struct {
 	Precision Precision        // F32, or another precision that the device supports
 	Tuning    Tuning           // CUDA only
 	Batch     int              // samples per Run; 0 means that the loader chooses, depending on model and memory
-	Smaller   bool             // the model also runs smaller batches, if the provider can (Model.Smaller)
+	Smaller   bool             // the model also runs smaller batches if the provider supports them (see Model.Smaller)
 	Workers   int              // number of goroutines that will call Run concurrently; 0 means one
 	Outputs   graph.OutputKind // kind of the outputs; if OutputsAuto, the loader detects it
 	Scores    bool             // the caller needs confidences, so unknown Outputs are an error

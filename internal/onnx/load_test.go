@@ -183,9 +183,8 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers uses models that compute other scores than the convolutional net. The expected scores come from the
-// model in the file, without the edits that rscert makes when it loads the file. To compute them, the test runs this
-// model on one sample at a time.
+// TestLoadOthers uses models whose scores differ from the scores of the convolutional net. To compute the expected
+// scores, the test runs the file's unedited model on one sample at a time.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
@@ -336,7 +335,7 @@ func TestOutputKinds(t *testing.T) {
 		{"own_softmax", graph.OutputsAuto, graph.OutputsAuto},
 		{"own_softmax", graph.Probabilities, graph.Probabilities},
 		{"sigmoid", graph.OutputsAuto, graph.OutputsAuto},
-		{"tanh", graph.OutputsAuto, graph.Logits}, // negative values, so these are no probabilities
+		{"tanh", graph.OutputsAuto, graph.Logits}, // some scores are negative, so they are not probabilities
 		{"softmax_batch", graph.OutputsAuto, graph.OutputsAuto},
 		{"label_and_scores", graph.OutputsAuto, graph.Logits},
 	} {

@@ -90,8 +90,8 @@ const (
 	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone
 )
 
-// Input returns the model's input as the file declares it. If the file has one input for each column of a table, it
-// returns all inputs.
+// Input returns the model's input as the file declares it. If the file has one input for each column of a table,
+// the result lists all inputs.
 func (m *Model) Input() string { return m.adapted.Input }
 
 // Output returns the output with the scores, as the file declares it.

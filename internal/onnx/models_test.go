@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata")
 
-// These constants are the number of values of an image [3,4,4] and the number of classes of most models.
+// An image [3,4,4] has testLen values. Most models have testClasses classes.
 const (
 	testLen     = 48
 	testClasses = 4
@@ -72,7 +72,7 @@ var testModels = map[string]func() *modelBuilder{
 		return b
 	},
 
-	"opset_6": func() *modelBuilder { // too old for noise in the graph
+	"opset_6": func() *modelBuilder { // a graph of this old operator set cannot make the noise
 		b := newModel("x", graph.Float32, "N", 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "y").output("y", graph.Float32, "N", 4)
 		b.OpsetImport[0].Version = proto.Int64(6)
 		return b
@@ -201,7 +201,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("features", "scores", graph.Float32).output("features", graph.Float32, "N", 32).output("scores", graph.Float32, "N", 4)
 	},
 
-	// Most of these models are not classifiers, or rscert cannot run them.
+	// rscert refuses most of these models, because they are not classifiers or because it cannot run them.
 	"one_output": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, "N", 1)
 	},

@@ -241,8 +241,8 @@ func (m *Model) runCall(
 	return nil
 }
 
-// readVotes converts the votes that the graph returned into class numbers. For class k of m classes, the graph returns
-// m − k. For no class, it returns 0, which readVotes converts to −1.
+// readVotes converts the votes that the graph returned into class numbers. The graph's vote for class k of m
+// classes is m − k. Its vote for no class is 0, which readVotes converts to −1.
 func (c *noisyCall) readVotes(votes []int32, m int) {
 	for i, rank := range c.votes {
 		votes[i] = int32(m) - rank
@@ -295,9 +295,9 @@ func (c *noisyCall) close() error {
 	return errors.Join(c.bound.Destroy(), c.rows.destroy(), c.examples.destroy())
 }
 
-// setPlaces binds the lattice points of the examples, d for each, to the named input. It does nothing if the same
-// examples are already bound. It rounds the number of examples up to a power of two, so that few different shapes
-// occur.
+// setPlaces binds the lattice points of the examples to the input with the given name. Each example has d lattice
+// points. setPlaces binds nothing if these examples are already bound. It rounds the number of examples up to a power
+// of two, so that few different shapes occur.
 func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	count := 1 << bits.Len(uint(len(examples)-1))
 	if err := c.makeRoom(count, d); err != nil {

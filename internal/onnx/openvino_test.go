@@ -119,7 +119,9 @@ func TestOpenVINOSameNet(t *testing.T) {
 	})
 }
 
-// TestOpenVINOBatch checks that a model whose samples are not independent runs without batches.
+// TestOpenVINOBatch uses models that may let the samples of a batch affect each other. rscert must warn about such a
+// model and must not run it in calls of a whole batch. If the model's file fixes a batch size above 1, and the samples
+// do affect each other, rscert must refuse the model.
 func TestOpenVINOBatch(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		for name, warning := range map[string]string{

@@ -23,7 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A preloader loads libraries. It looks for each library first on the loader's own search path and then in the folders.
+// A preloader loads libraries. The system's loader first looks for each library on its own search path. If it does not
+// find the library there, the preloader looks in the folders that the function 'folders' returns.
 type preloader struct {
 	folders func() []string // called only if the loader cannot find a library by itself
 	looked  []string
@@ -31,7 +32,8 @@ type preloader struct {
 	checked map[string]error // results of the method 'check', by folder
 }
 
-// open loads a library for the whole process. It first tries the library's name and then the files in the folders.
+// open loads a library for the whole process. It first passes the library's name to the loader, and then looks for the
+// file in the folders.
 func (p *preloader) open(name string) error {
 	if dlopen(name) == nil {
 		return nil
@@ -60,7 +62,8 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// The method 'check' verifies the files of a folder that is in the cache. It verifies each folder only once.
+// If the folder is in the cache, the method 'check' compares its files with the published hashes. It checks each folder
+// only once.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {

@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prove tries to prove that the model treats the inputs of a batch independently. One proof serves all devices. To
-// learn the shapes, prove runs the model on ONNX Runtime's CPU provider.
+// prove tries to prove that the model treats the inputs of a batch independently. The proof holds for all devices.
+// To learn the shapes of the values in the graph, prove runs the model on ONNX Runtime's CPU provider.
 func (l *loader) prove() error {
 	if !l.tried {
 		l.tried = true
@@ -17,8 +17,8 @@ func (l *loader) prove() error {
 	return l.unproved
 }
 
-// runForShapes runs the edited model once, on ONNX Runtime's CPU provider. It returns the values of the outputs whose
-// names are in the argument 'more'.
+// runForShapes runs the edited model once, on ONNX Runtime's CPU provider. The argument 'more' names outputs of
+// type int64. runForShapes returns the values of each of these outputs.
 func (l *loader) runForShapes(edited *onnxpb.ModelProto, more []string) ([][]int64, error) {
 	built, err := l.build(edited)
 	if err != nil {

@@ -43,8 +43,8 @@ type provider struct {
 	fixSizes bool
 	// If measured is set, rscert chooses the batch size by measuring speeds.
 	measured bool
-	// If strict is set, rscert refuses a model if the provider cannot run all its nodes. Otherwise ONNX Runtime would
-	// silently run the other nodes on the CPU, in another precision.
+	// If strict is set, rscert refuses a model if the provider cannot run all nodes of the model. Otherwise ONNX
+	// Runtime would silently run some nodes on the CPU, in another precision.
 	strict bool
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
@@ -100,7 +100,7 @@ func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
 
-// DeviceNames lists the values of --device, without indices of devices.
+// DeviceNames lists the values that --device accepts. It omits values with an index, such as "cuda:0".
 func DeviceNames() []string {
 	names := []string{"auto"}
 	for _, p := range providers() {

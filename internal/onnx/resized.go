@@ -19,7 +19,7 @@ type resized struct {
 	model *Model
 }
 
-// sizes says how a model runs batches of one size.
+// The type 'sizes' describes how a model runs batches of one size.
 type sizes struct {
 	batch   int       // number of samples per Run
 	tile    int       // number of samples per call of the session, a divisor of 'batch'

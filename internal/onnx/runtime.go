@@ -54,7 +54,8 @@ func Open(path string) (*Runtime, error) {
 	if err := disableTelemetry(); err != nil {
 		return nil, err
 	}
-	// The path is absolute, because the loader would look for a name without a slash only on its search path.
+	// Path returns an absolute path. If the path had no slash, the loader would look for the file only on the
+	// loader's own search path.
 	file := library.Path()
 	version, providers, err := ask(file)
 	if err == nil {

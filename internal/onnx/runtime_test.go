@@ -61,7 +61,7 @@ func TestAskErrors(t *testing.T) {
 }
 
 // TestOpenDamaged checks that Open refuses a library in the cache that differs from the published library, even if the
-// user names its path. Open must accept the user's own files without this check.
+// user names its path. Open must not check the user's own files in this way.
 func TestOpenDamaged(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -120,7 +120,7 @@ func plain(err error) error {
 			text = parts[2]
 		}
 	}
-	if _, after, found := strings.Cut(text, " with error: "); found { // an error of a library that ONNX Runtime loads
+	if _, after, found := strings.Cut(text, " with error: "); found { // the rest says why a library was not loaded
 		text = after
 	}
 	return errors.New(printableText(strings.TrimSpace(text)))
@@ -200,8 +200,8 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience limits how long rscert waits for a cancelled run of a model with loops to end. This time is below 4 s,
-// because the program ends 4 s after a signal.
+// patience is the longest time that rscert waits for the end of a cancelled run, if the model has loops. This time is
+// below 4 s, because the program ends 4 s after a signal.
 const patience = 3 * time.Second
 
 // The variable 'abandoned' becomes true when a run ignores its cancellation. ONNX Runtime then stays open, because one

@@ -162,7 +162,7 @@ func TestCheckAgreement(t *testing.T) {
 // Warnings about one device must name the device. A warning that applies to all devices must appear only once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
-	var opened atomic.Int64 // counts openings on the second device; the opening that raises it to 4 fails
+	var opened atomic.Int64 // counts the openings on the second device; the opening that makes the count 4 fails
 	p := units([]string{"A", "B"}, func(unit string) error {
 		if unit == "1" && opened.Add(1) == 4 {
 			return memory
@@ -177,7 +177,7 @@ func TestWarningsOfDevices(t *testing.T) {
 	if w := strings.Join(warningsOf(models[0]), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
-	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // the count starts at 4 − at, so this opening fails
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // opening number 'at' fails, because the count starts at '4 - at'
 		opened.Store(4 - at)
 		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
 		if err != nil {
@@ -210,7 +210,7 @@ func TestShortage(t *testing.T) {
 		{[]int{3}, 64, 16, ""},
 		{[]int{2, 4}, 64, 8, "the model runs in calls of 8"},
 	} {
-		opening := -1 // the first opening is the check before loading
+		opening := -1 // opening number 0 is the check before loading
 		p := units([]string{"A"}, func(string) error {
 			if opening++; slices.Contains(c.failing, opening) {
 				return memory
@@ -250,9 +250,10 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestShortageText checks that rscert recognises messages of ONNX Runtime and of NVIDIA's libraries about devices.
+// TestShortageText checks which error messages mean that a device has too little memory, and which messages mean that a
+// device is in trouble.
 func TestShortageText(t *testing.T) {
-	for text, want := range map[string][2]bool{ // whether the text means a shortage, and whether it means device trouble
+	for text, want := range map[string][2]bool{ // expected results of isShortage and isDeviceTrouble
 		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},
 		"Failed to allocate memory for requested buffer of size 822083584":                               {true, true},
 		"Available memory of 3 is smaller than requested bytes of 100":                                   {true, true},

@@ -13,7 +13,7 @@ import (
 // shortageText matches messages of ONNX Runtime and NVIDIA's libraries about too little memory on a device.
 var shortageText = regexp.MustCompile(`(?i)out of memory|failed to allocate memory|ALLOC_FAILED|OUT_OF_MEMORY|smaller than requested bytes`)
 
-// isShortage reports whether a device ran out of memory.
+// isShortage reports whether the error means that a device ran out of memory.
 func isShortage(err error) bool { return err != nil && shortageText.MatchString(err.Error()) }
 
 // deviceText matches messages about faults of the device. Such faults say nothing about the model.
@@ -24,7 +24,7 @@ func isDeviceTrouble(err error) bool {
 	return isShortage(err) || err != nil && deviceText.MatchString(err.Error())
 }
 
-// explainRun adds advice to the error of a call.
+// explainRun adds advice to the error of a call if a device ran out of memory.
 func (m *Model) explainRun(err error) error {
 	if !isShortage(err) {
 		return err

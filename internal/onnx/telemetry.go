@@ -9,8 +9,8 @@ import (
 // Microsoft what they run.
 const noTelemetry = "ORT_DISABLE_TELEMETRY"
 
-// disableTelemetry must be called before the library is opened. os.Setenv also sets the variable for C code in the
-// process.
+// disableTelemetry sets the environment variable ORT_DISABLE_TELEMETRY. It must be called before the library is opened.
+// os.Setenv also sets the variable for C code in the process.
 func disableTelemetry() error {
 	return os.Setenv(noTelemetry, "1")
 }

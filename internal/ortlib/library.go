@@ -116,7 +116,7 @@ func (f Build) places(explicit string) []Place {
 		return []Place{{sourceParameter, explicit, RegularFile(explicit)}}
 	}
 	if path := os.Getenv(Env); path != "" {
-		if !filepath.IsAbs(path) { // a relative path names another file in each working directory
+		if !filepath.IsAbs(path) { // a relative path would name a different file in each working directory
 			return []Place{{sourceEnv, path, fmt.Errorf("%s: not an absolute path", quote.Name(path))}}
 		}
 		return []Place{{sourceEnv, path, RegularFile(path)}}
@@ -139,7 +139,7 @@ func (f Build) places(explicit string) []Place {
 		if f != Plain { // a library in a system folder is used only as the plain build
 			break
 		}
-		if filepath.IsAbs(dir) { // skip ""; the loader reads "" as the working directory
+		if filepath.IsAbs(dir) { // skip relative folders and "", which means the working directory
 			add(sourceSystem, dir)
 		}
 	}

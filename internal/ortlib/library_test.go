@@ -56,7 +56,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	explicit := touch(t, filepath.Join(home, "explicit"))
 	find(explicit, explicit)
 
-	// A named file that does not exist must be an error, even if other libraries are present.
+	// If the user names a file that does not exist, FindFor must fail, even if other libraries are present.
 	missing := filepath.Join(home, "missing")
 	if path, err := FindFor(Build{}, missing); err == nil {
 		t.Errorf("the flag names no file: found %s", path)
@@ -140,8 +140,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestNoRelativePlaces puts libraries into the working directory. Relative paths in the environment would lead to these
-// libraries.
+// TestNoRelativePlaces checks that rscert does not follow relative paths in the environment. The paths in this test
+// lead to libraries in the working directory.
 func TestNoRelativePlaces(t *testing.T) {
 	home := emptyHome(t)
 	t.Chdir(home)

@@ -22,7 +22,8 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// pinned returns, by file name, the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM.
+// The function 'pinned' returns the published SHA-256s of the files in a folder of the cache, by file name. The
+// argument 'folder' is VERSION/PLATFORM.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
 // pinnedIn returns the same hashes as the function 'pinned', but only for files from one package. The argument 'source'

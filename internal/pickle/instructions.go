@@ -6,8 +6,8 @@ const (
 	proto = 0x80
 )
 
-// instructions maps the byte of each instruction to the function that executes the instruction. A comment gives the
-// name of the instruction in Python's pickletools.
+// instructions maps the byte of each instruction to the function that executes the instruction. A comment at a function
+// is the instruction's name in Python's pickletools.
 var instructions = [256]func(*machine){
 	proto: func(m *machine) {
 		if m.protocol = byte(m.uint(1)); m.op != 0 || m.protocol < 2 || m.protocol > 5 {

@@ -79,9 +79,9 @@ type machine struct {
 	lastText string // cached result of the method 'text'
 }
 
-// A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
-// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory, including the
-// memory of its value on the stack, in a list and in the memo.
+// A file may have at most freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has
+// about ten instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory,
+// including the memory of its value on the stack, in a list and in the memo.
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128

@@ -236,7 +236,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestInstructionsAreLimited checks that programs of many instructions are refused before they take much memory.
+// TestInstructionsAreLimited checks that Read refuses a pickle with too many instructions before these instructions
+// take much memory.
 func TestInstructionsAreLimited(t *testing.T) {
 	const (
 		size = 8 << 20

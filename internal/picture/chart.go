@@ -11,8 +11,8 @@ import (
 )
 
 // Palette holds colours that readers with any kind of colour blindness can tell apart (Okabe & Ito 2008). It omits
-// yellow, which is hard to see on white. The brighter colours are slightly darker here, so that they are readable as
-// text.
+// yellow, which is hard to see on white. Most of the colours are darker here than in the original palette, so that text
+// in these colours is readable.
 var Palette = []color.NRGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xc7, 0x52, 0x00, 0xff}, // vermilion
@@ -78,8 +78,7 @@ func (l Line) lineStyle() draw.LineStyle {
 
 var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
 
-// AddLines adds lines to a plot. It draws the bands first, then the lines and marks, and then the labels where there is
-// room.
+// AddLines adds lines to a plot. It draws the bands first, then the lines and marks, and then the labels.
 func AddLines(p *plot.Plot, lines ...Line) {
 	for _, l := range lines {
 		if l.Low != nil {

@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 )
 
-// Text must be drawn as filled outlines. Each letter must be at the right place. This place depends on the widths of
-// the letters before it. The test draws the letter 'l', which is a thin rectangle on the base line.
+// Text must be drawn as filled outlines. The place of each letter must follow from the widths of the letters before it.
+// The test draws the letter 'l', which is a thin rectangle on the base line.
 func TestOutlines(t *testing.T) {
 	var r recorder.Canvas
 	face := plot.DefaultFont

@@ -77,7 +77,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A canvas is a picture while it is drawn.
+// A canvas is a picture to draw on. Its method WriteTo writes the finished file.
 type canvas interface {
 	vg.CanvasSizer
 	io.WriterTo
@@ -158,7 +158,8 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// Rows arranges panels in rows of at most the given length. The last row is filled up with nil.
+// Rows arranges panels in rows. The argument 'columns' is the largest number of panels in a row. In the last row, nil
+// stands for each missing panel.
 func Rows(panels []*plot.Plot, columns int) [][]*plot.Plot {
 	columns = min(len(panels), columns)
 	rows := make([][]*plot.Plot, (len(panels)+columns-1)/columns)

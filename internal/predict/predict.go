@@ -133,7 +133,7 @@ func (w *wealth) times(x float64) {
 
 func (w wealth) least() float64 { return w.log - w.slack }
 
-// Vote counts the next vote and reports whether the rule has decided. Later votes change nothing.
+// Vote counts the next vote and reports whether the rule has decided. After the decision, further votes change nothing.
 func (l *Leader) Vote(k int) (decided bool) {
 	if l.decided {
 		return true
@@ -170,8 +170,9 @@ func (l *Leader) bet(k int) {
 	l.unseen.times(stake(l.counts[first], 0, k == first, false))
 }
 
-// stake returns a number x. A vote multiplies an outcome's process by 1+x. For a vote for the rival, x is λ. For a vote
-// for the outcome itself, x is −λ. Otherwise x is 0. The arguments a and b are the votes so far: a for the rival, and b
+// stake returns the number x for one outcome and one vote: the vote multiplies the outcome's process by 1+x. The rival
+// is the leader among the other outcomes. For a vote for the rival, x is λ. For a vote for the outcome itself, x is −λ.
+// Otherwise x is 0. The argument a is the number of earlier votes for the rival, and b is the number of earlier votes
 // for the outcome.
 func stake(a, b int64, rival, own bool) float64 {
 	if a <= b || !rival && !own {
@@ -213,7 +214,7 @@ func (l *Leader) strike() {
 		left += len(l.counts) - len(l.seen)
 	}
 	if l.decided = left <= 1; l.decided && left == 1 {
-		l.answer = last // −1 if the last outcome has no votes
+		l.answer = last // Abstained, if the remaining outcome has no votes
 	}
 }
 

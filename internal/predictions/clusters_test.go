@@ -72,7 +72,7 @@ func TestClusterRows(t *testing.T) {
 	}
 }
 
-// A map that was fitted on one row of a cluster depends on the other rows of the cluster.
+// TestCheckClustersUnfitted checks that a cluster is refused if a map was fitted on some of its rows, but not on all.
 func TestCheckClustersUnfitted(t *testing.T) {
 	for text, want := range map[string]string{
 		"score,patient\n.1,a\n.2,a\n":                      "",

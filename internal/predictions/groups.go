@@ -18,7 +18,7 @@ const MaxGroups = 1000
 // RowGroup is a group of rows: the rows with the same value in a column.
 type RowGroup struct {
 	Column string      `json:"column"`
-	Value  table.Group `json:"value"` // JSON shows the value, a number or text
+	Value  table.Group `json:"value"` // in JSON only its value: a number or a text
 }
 
 // Name returns the column and the value of the group as text, for example "site = 2".
@@ -78,11 +78,11 @@ func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup
 	return groups, nil
 }
 
-// noisy lists columns that the noise can change, and the column 'radius'. These columns cannot make groups, because a
-// statement about a group needs a group that is known before the noise is drawn.
+// noisy lists columns that the noise can change, and the column 'radius'. Rows must not be grouped by these columns,
+// because a statement about a group holds only if the group is known before the noise is drawn.
 var noisy = []string{"lower", "upper", "correct", "confidence", "certified", "prediction", "predicted", "radius", "margin", "n", "samples"}
 
-// CheckNoisy returns an error if a column that makes groups is in the list 'noisy'.
+// CheckNoisy returns an error if rows must not be grouped by 'column', because the column is in the list 'noisy'.
 func CheckNoisy(path, column string) error {
 	if slices.Contains(noisy, column) {
 		return hint.Add(param.Errorf("%s: %s %s: the noise can change this column, or it is the radius", path, param.Group, column),

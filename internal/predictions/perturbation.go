@@ -13,8 +13,8 @@ import (
 // kernel, the seed and the row number. The seed and the row number determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 
-// EarlierSeed is the column with the seed of an earlier perturbation. A command writes this column if it changes
-// perturbed scores and therefore leaves out PerturbationColumns.
+// EarlierSeed is the column with the seed of an earlier perturbation. A command that changes perturbed scores writes
+// this column in place of PerturbationColumns.
 const EarlierSeed = "earlier_sech_seed"
 
 // PerturbedColumns lists the columns that mark perturbed scores. If a table has any of these columns, its scores are
@@ -22,9 +22,9 @@ const EarlierSeed = "earlier_sech_seed"
 var PerturbedColumns = slices.Concat(PerturbationColumns, []string{EarlierSeed})
 
 // CheckUnperturbed returns an error if the scores of t are perturbed, or come from perturbed scores. A second
-// perturbation with the same seed and row numbers repeats the random numbers of the first one. A map between the two
-// perturbations can then remove the noise, and no bound for perturbed scores holds. The table must have been read with
-// PerturbedColumns as optional columns.
+// perturbation with the same seed and row numbers repeats the random numbers of the first one. If a calibration map
+// changes the scores between the two perturbations, the noise can cancel, and then no bound for perturbed scores holds.
+// The table must have been read with PerturbedColumns as optional columns.
 func CheckUnperturbed(t *table.Table) error {
 	for _, name := range PerturbedColumns {
 		if _, ok := t.Column(name); ok {

@@ -1,5 +1,5 @@
 // Package predictions makes a classifier's predictions from tables with confidences, probabilities or scores, and from
-// the votes of a run. Every error about content names its file and line.
+// the votes of a run. Every error about the content of a file names the file and the line.
 package predictions
 
 import (

@@ -27,9 +27,9 @@ func LocateRadius(t *table.Table, err error) error {
 	return LocateRow(t, err)
 }
 
-// SelectRadius returns the rows whose radius is *wanted. If 'wanted' is nil, the table must have only one radius. (An
-// example has a row for each radius, so rows of several radii are not a sample of predictions.) If the table has no
-// column 'radius', SelectRadius returns it unchanged.
+// SelectRadius returns the rows whose radius is *wanted. If 'wanted' is nil, the table must have only one radius. (Each
+// example has one row for each radius, so rows of several radii count the same example several times.) If the table has
+// no column 'radius', SelectRadius returns it unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {

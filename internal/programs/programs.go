@@ -57,7 +57,8 @@ func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 // folders.
 var searchPaths = []string{"PATH", "PYTHONPATH", "NODE_PATH"}
 
-// environment returns this process's environment without relative folders in the variables of searchPaths.
+// environment returns the environment of this process, but removes all relative folders from the variables in
+// searchPaths.
 func environment() []string {
 	env := os.Environ()
 	for i, setting := range env {
@@ -66,8 +67,8 @@ func environment() []string {
 			env[i] = name + "=" + absolute(value)
 		}
 	}
-	// With this setting, Python (from 3.11 on) does not search the current folder for modules. The option -I has this
-	// effect in all versions.
+	// With this setting, Python 3.11 and later versions do not search the current folder for modules. Earlier versions
+	// ignore the setting, and need the option -I.
 	return append(env, "PYTHONSAFEPATH=1")
 }
 

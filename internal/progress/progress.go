@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	quietStart = time.Second      // shorter work shows nothing
+	quietStart = time.Second      // time before a bar appears
 	lineEvery  = 10 * time.Second // interval between plain lines
 	drawEvery  = 100 * time.Millisecond
 )
@@ -39,8 +39,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// Start shows a bar. The argument 'total' is the number of units of the task. The argument is negative if this number
-// is unknown. The argument 'done' is the number of units that an earlier run has finished.
+// Start returns the Bar of a task that begins now. The argument 'total' is the number of units of the task, or negative
+// if this number is unknown. The argument 'done' is the number of units that an earlier run has finished.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}

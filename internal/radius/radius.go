@@ -19,15 +19,16 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// part is the numerator or the denominator of a fraction, short enough to compute quickly.
+// part matches the numerator or the denominator of a fraction. It limits the number of digits, so that computing with
+// the fraction is fast.
 var part = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
 
-// Parse returns the radius of a text. For a fraction, it returns the smallest float64 whose decimal is at least the
+// Parse reads a radius from a text. For a fraction, it returns the smallest float64 whose decimal is at least the
 // fraction. So a certificate for the result is also a certificate for the fraction.
 func Parse(text string) (float64, error) { return parse(text, decimal.Up) }
 
-// ParseWithin returns the radius of a text as Parse does, but rounds a fraction down. So a perturbation within the
-// result is also within the fraction.
+// ParseWithin does the same as Parse, but rounds a fraction down. So a perturbation within the result is also within
+// the fraction.
 func ParseWithin(text string) (float64, error) { return parse(text, decimal.Down) }
 
 func parse(text string, round func(*big.Rat) float64) (float64, error) {

@@ -35,7 +35,7 @@ type Measure struct {
 	Name          string
 	Radius, Value []float64
 	Brier         bool // a Brier score, not a calibration error
-	ForAll        bool // the values hold with a stated probability; otherwise they hold if every bound holds
+	ForAll        bool // true: the values hold with a stated probability; false: they hold if every bound holds
 }
 
 // panelSize is the size of one panel in centimetres. Three panels fit side by side.

@@ -12,15 +12,15 @@ type Rounding int
 // These are the directions of rounding.
 const (
 	Nearest Rounding = iota
-	Down             // towards −∞: certified radii and accuracies, values that an attack attains
-	Up               // towards +∞: upper bounds
+	Down             // towards −∞: for certified radii, certified accuracies, and values that an attack attains
+	Up               // towards +∞: for upper bounds
 )
 
 // Shortest is a special value for the number of decimals. A column with this value prints the shortest decimal that
 // reads back as the number.
 const Shortest = -1
 
-// Round prints 10^shift·x with the given number of decimals. It does not print the binary value of x, but the shortest
+// Round prints 10^shift·x with the given number of decimals. In place of the binary value of x, it uses the shortest
 // decimal that reads back as x. JSON holds the same decimal. So 0.57 prints as 57.0 %, although the float64 is slightly
 // less than 0.57. Round rounds this decimal by its digits, without arithmetic. Suppose that shift is 0 and that the
 // printed number is read back as a float64. After rounding down, this float64 is at most x, and after rounding up, at

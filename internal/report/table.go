@@ -119,8 +119,8 @@ func (c Column) round(x float64, to Rounding) string {
 	return Round(x, to, shift, c.Decimals)
 }
 
-// Table is a table of results. A row may have fewer cells than the table has columns. Missing cells are printed as
-// Missing.
+// Table is a table of results. A row may have fewer cells than the table has columns. Each absent cell is printed as
+// the constant 'Missing'.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell

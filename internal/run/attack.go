@@ -118,7 +118,8 @@ type AttackedResult struct {
 type WorstResult struct {
 	Class    int     `json:"class"` // the smoothed classifier's answer, or −1
 	Distance float64 `json:"distance"`
-	// Before estimates the label's probability under noise at the example, and After estimates it at this input.
+	// Both fields are estimates of the label's probability under noise. The field Before is the estimate at the
+	// unperturbed example, and the field After is the estimate at the input that the attack found.
 	Before float64 `json:"label_probability_before"`
 	After  float64 `json:"label_probability"`
 }

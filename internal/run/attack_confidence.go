@@ -23,7 +23,7 @@ type AttackedConfidence struct {
 
 // AttackCalibration describes the predictions on all examples, either without an attack or under one.
 type AttackCalibration struct {
-	Name  string       `json:"name,omitempty"` // name of the files; absent before the attack
+	Name  string       `json:"name,omitempty"` // name of the altered inputs; absent without an attack
 	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of the attack ACE
 	Omega attack.Omega `json:"omega,omitempty"`
 

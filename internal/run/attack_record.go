@@ -54,7 +54,7 @@ func (p *AttackPlan) record(e *experiment.Experiment, stages []AttackStage) atta
 		Format: attackFormat, Model: r.Model, Data: r.Data, Conditions: r.Parameters.Conditions, Device: r.Runtime.Device,
 		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: boxText(p.Threat),
 	}
-	a.Conditions.Noise = "" // noise is not a condition of an attack
+	a.Conditions.Noise = "" // only AttackSmoothed draws noise, and it sets this field again
 	for _, s := range stages {
 		a.Settings = append(a.Settings, attackSettings{s.Attack, s.Loss, s.Steps, s.StepSize, s.Momentum, s.Targets, s.Restarts})
 	}

@@ -154,7 +154,8 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
 	p.Spec.KeepSource, p.Spec.NoiseOn = p.Method == attack.SmoothAdv, spec.NoiseOnHost
-	p.Spec.KeepOutputs = p.Spec.KeepSource || p.Keep == attack.KeepAll // probabilities depend on the kind of the outputs
+	// Class probabilities are computed in different ways from logits and from other outputs.
+	p.Spec.KeepOutputs = p.Spec.KeepSource || p.Keep == attack.KeepAll
 	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures, keep: p.Keep}
 	if err := base.checkOut(); err != nil {
 		return nil, err
@@ -265,9 +266,9 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. The arguments 'models' and 'data' replace
-// the paths in the run's record. If an argument is empty, the recorded path stays. The attack's noise has another seed
-// than the run's noise.
+// AttackedRun returns the spec for an attack on a run's smoothed classifier, and the record of the run. The arguments
+// 'models' and 'data' replace the paths in the run's record. If an argument is empty, the recorded path stays. The
+// attack's noise has another seed than the run's noise.
 func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {
@@ -285,8 +286,9 @@ func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder
 	return plan.Spec, r, err
 }
 
-// checkRun compares two runs: the argument 'then' is the attacked run, and the argument 'now' describes the attack. It
-// returns an error if the models, the data or the noise of the two runs differ, or if the seeds are equal.
+// checkRun compares an attack with the run that it attacks. The argument 'then' is the run, and the argument 'now'
+// states the model, the data, the noise and the seed of the attack. checkRun returns an error if the models, the data
+// or the noise differ, or if the seeds are equal.
 func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil

@@ -200,7 +200,8 @@ func (f *fedGradients) Run(ctx context.Context, values []float32, labels, target
 }
 
 // classes returns the classes that the loss takes as arguments. A targeted loss takes the target of each example. A
-// loss of pairs takes the label and then the target. Any other loss takes the label.
+// loss of two classes takes the label and then the target of each example. Any other loss takes the label of each
+// example.
 func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets

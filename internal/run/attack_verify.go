@@ -98,7 +98,8 @@ func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experime
 	return &v.found, nil
 }
 
-// spec returns the spec of the recorded experiment. Paths of the model and the data in s replace the recorded paths.
+// spec returns the spec of the recorded experiment. If s names the model or the data, its path in s replaces the
+// recorded path.
 func (a attackRecord) spec(s spec.Spec) spec.Spec {
 	if s.Model == "" {
 		s.Model, s.Further = a.Model.Paths()

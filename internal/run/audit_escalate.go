@@ -107,9 +107,9 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 }
 
 // The method 'against' returns a copy of the test t that tests a fresh certificate instead. A slack test gets the fresh
-// radius, and a test of a confidence gets the fresh bounds. The second result is false in two cases: a slack test has
-// another class than the fresh certificate, or there are no fresh bounds for the class and the radius of a test of a
-// confidence.
+// radius, and a test of a confidence gets the fresh bounds. The second result is false in two cases. In the first case,
+// t is a slack test, and the fresh certificate has another class than t. In the second case, t is a test of a
+// confidence, and there are no fresh bounds for its class and radius.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:

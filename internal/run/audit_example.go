@@ -113,8 +113,8 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 }
 
 // cleanTests returns the tests of the example itself. Each test compares the probability of its Class with the
-// probability of a rival. The votes of the run choose the rival. This choice is valid because the noise of the
-// verification is independent of the noise of the run.
+// probability of a rival. The rival is chosen from the votes and the certificate of the run. This choice is valid
+// because the noise of the verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3
@@ -155,9 +155,9 @@ func topOther(v certify.Votes, a int, none bool) int {
 // tested.
 const mostCandidates = 64
 
-// searchTests searches for candidates. A candidate is an input at which the answer may be another class. It returns the
-// tests of the candidates, with the farthest candidate first. The tests of the confidence follow, at inputs between the
-// example and the nearest candidate.
+// searchTests searches for candidates. A candidate is an input at which the answer may be another class. searchTests
+// returns the tests of the candidates, with the farthest candidate first, and then the tests of the confidence. The
+// tests of the confidence are at inputs between the example and the nearest candidate.
 func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round int) ([]AuditTest, error) {
 	index := rec.Votes.Index
 	x, err := a.Values(index)
@@ -237,7 +237,8 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 }
 
 // verify carries out the tests that a frozen line records (AuditLine). The argument 'seed' determines the noise. The
-// flip tests have a fixed order. After the first flip test that does not reject, it carries out no further flip tests.
+// flip tests have a fixed order. After the first flip test that does not reject, verify carries out no further flip
+// tests.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false

@@ -70,7 +70,8 @@ type AuditTest struct {
 	Radius   float64  `json:"radius,omitempty"`
 	Lower    float64  `json:"lower,omitempty"`
 	Upper    float64  `json:"upper,omitempty"`
-	// Level is the error probability of the test. It covers the error that random words of finite length cause.
+	// Level is the error probability of the test. It includes the small error that arises because the noise is made
+	// from random words of finite length.
 	Level float64 `json:"level"`
 	// Values is the input, as little-endian float32. It is absent for the example itself.
 	Values []byte `json:"values,omitempty"`

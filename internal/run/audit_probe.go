@@ -92,8 +92,8 @@ func (a *auditor) level(level float64, samples int64) float64 {
 	return smoothing.Deflate(level, a.run.Noise.Eta, samples*int64(a.Model().InputLen()))
 }
 
-// hopeless is the level at which a test is given up: the test stops if the samples show, at this level, the opposite of
-// its claim. Giving up can only reduce the power of the test.
+// hopeless is the level at which a flip test is given up. The test stops if the samples show, at this level, that the
+// class is more probable than the rival. Giving up can only reduce the power of the test.
 const hopeless = 1e-6
 
 // place returns the input of a test.

@@ -70,7 +70,7 @@ type AuditCount struct {
 type AuditGap struct {
 	Attacked int `json:"attacked"`
 	Verified int `json:"verified"` // number of examples with a verified change of the answer
-	// The medians are over the examples. An example without a verified change counts as +∞, and an infinite median
+	// The medians are over these examples. An example without a verified change counts as +∞, and an infinite median
 	// becomes null.
 	MedianRadius   *float64 `json:"median_radius"`
 	MedianDistance *float64 `json:"median_distance"`
@@ -141,8 +141,8 @@ func ReadAudit(dir string, e *runfolder.Evidence) (*Audited, error) {
 	return r, r.add(certs, of, e.Run)
 }
 
-// add adds the results of examples. It takes the results from the certificates of the examples and from the examples'
-// lines in the audit's folder.
+// add appends the results of the finished examples to r.Results, and computes the summaries of r. The results follow
+// from the certificates and from the examples' lines in the audit's folder.
 func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runfolder.Run) error {
 	byIndex := map[int]certify.Certificate{}
 	for _, c := range certs {
@@ -174,8 +174,9 @@ func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runf
 	return r.compareCalibration(confidences)
 }
 
-// complete reports whether the audit of the example is finished. Each round must be verified or need no search. If a
-// test contradicts the certificate, the example must also be certified and tested again (Escalation).
+// complete reports whether the audit of the example is finished. Each round must have a verified line (AuditLine),
+// unless the example needs no search in this round. If a test contradicts the certificate, the example must also be
+// certified and tested again (Escalation).
 func (r *rounds) complete(c certify.Certificate, most int) bool {
 	for round := 0; round <= most; round++ {
 		if !r.settled(c, round) && !r.done(round) {

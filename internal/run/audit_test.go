@@ -97,8 +97,8 @@ func linearRun(t *testing.T, n int, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// straight is a search that knows the boundary. It moves each example straight towards the boundary, by multiples of
-// the example's distance to the boundary.
+// The type straight is a search that knows the boundary. It moves each example straight towards the boundary, by
+// multiples of the example's distance to the boundary.
 type straight struct{ asked *int }
 
 func (s straight) Candidates(_ context.Context, x attack.Example) (all []attack.Candidate, _ error) {
@@ -114,7 +114,7 @@ func (s straight) Candidates(_ context.Context, x attack.Example) (all []attack.
 			moved := float64(v) - factor*away*plane[d]/math.Sqrt(norm)
 			values[d] = float32(math.RoundToEven(255*moved)) / 255
 			if moved < 0 || moved > 1 {
-				return nil, nil // beyond the box
+				return nil, nil // no candidates: this move leaves the box
 			}
 		}
 		all = append(all, attack.Candidate{Values: values, Rival: 1 - x.Label})
@@ -122,7 +122,7 @@ func (s straight) Candidates(_ context.Context, x attack.Example) (all []attack.
 	return all, nil
 }
 
-// auditPlan returns a small audit of a run.
+// auditPlan returns the plan of a small audit of a run. The audit searches with the type straight.
 func auditPlan(p Plan, changes ...func(*AuditPlan)) AuditPlan {
 	asked := 0
 	a := AuditPlan{
@@ -237,8 +237,9 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	if c := r.Contradictions; !c.MoreThanChance || c.Count < 10 || c.Again != 0 || c.PValue > 1e-6 {
 		t.Errorf("false radii pass: %+v", c)
 	}
-	// At this large gamma, chance can explain the contradictions of the run's own certificates. So the contradictions
-	// of the fresh certificates, whose radii are also false, must decide.
+	// At this large gamma, chance can explain the number of contradictions of the run's own certificates. Only
+	// contradictions of the fresh certificates can then accuse the run. The function 'fresh' doubles the radii of the
+	// fresh certificates, so these radii are false, too.
 	again := auditPlan(p, func(a *AuditPlan) {
 		a.Out = filepath.Join(t.TempDir(), "audit")
 		a.Examples, a.Gamma = 4, .49
@@ -254,8 +255,8 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	}
 }
 
-// An audit that is stopped between any two lines must resume and end with the results of all examples. If the
-// candidates of an example are already in a line, the audit must not search for them again.
+// An audit that stops in the middle of any line of its file must resume, and must end with the results of all examples.
+// If the file already holds the candidates of an example, the resumed audit must not search for them again.
 func TestAuditResumes(t *testing.T) {
 	p := linearRun(t, 12)
 	asked := 0
@@ -301,7 +302,7 @@ func TestAuditResumes(t *testing.T) {
 	}
 }
 
-// An audit must refuse another model or other data than the run had, a run whose noise is in floats, an audit of 0
+// An audit must refuse a model or data that differ from the run's, a run whose noise is in floats, an audit of 0
 // examples, and the level 0. It must also refuse to overwrite an existing audit, and to resume an audit with another
 // budget.
 func TestAuditRefuses(t *testing.T) {

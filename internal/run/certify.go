@@ -37,7 +37,7 @@ type Outcome struct {
 	// once in a batch with other inputs. Both times, the outputs were the same as before, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
 	// The bounds on the confidence may use a tangent, which some of the samples choose. TangentSamples is the number of
-	// estimation samples that chose it, for each example. It is 0 if selection samples chose the tangent, or if the
+	// estimation samples per example that chose the tangent. It is 0 if selection samples chose the tangent, or if the
 	// bounds use no tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
@@ -206,7 +206,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r.sayVotesForNone()
-	if err := ctx.Err(); err != nil { // with --strict, the warning cancels ctx
+	if err := ctx.Err(); err != nil { // with --strict, a warning of sayVotesForNone cancels ctx
 		return Outcome{}, err
 	}
 	if err := r.folder.Finish(); err != nil {

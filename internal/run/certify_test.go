@@ -87,7 +87,7 @@ func quick(t *testing.T, data string, changes ...func(*Plan)) Plan {
 
 var quiet = progress.Options{Quiet: true}
 
-// said records the messages for the user.
+// The type said records the warnings and the notes for the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() experiment.Console {
@@ -317,7 +317,8 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	if err := e.Run.WriteBounds(&b, c.Bounds); err != nil {
 		t.Fatal(err)
 	}
-	// Outside a run folder, the probabilities decide the votes. Except for ties, these votes equal the run's votes.
+	// Outside the run folder, the file of scores has no recorded votes. Each sample then votes for its most probable
+	// class. Except for ties, these votes equal the run's votes.
 	elsewhere := saved
 	elsewhere.Evidence = find(t, copyFile(t, filepath.Join(p.Out, runfolder.ScoresFile)))
 	if again, err := BoundConfidence(t.Context(), elsewhere, quiet); err != nil || !reflect.DeepEqual(again.Bounds, c.Bounds) {

@@ -39,7 +39,7 @@ type Check struct {
 type PrecisionAdvice struct {
 	Device    string         `json:"device"`
 	Precision onnx.Precision `json:"precision"`
-	Against   string         `json:"against"` // the device that is fastest in float32 on the same hardware
+	Against   string         `json:"against"` // device to compare with: the fastest in float32 on the same hardware
 	Ratio     float64        `json:"ratio"`
 	Faster    bool           `json:"faster"`
 	Text      string         `json:"text"`

@@ -29,8 +29,8 @@ type Confidence struct {
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
 	// The bounds may use a tangent, which some of the samples choose. TangentSamples is the number of estimation
-	// samples that chose it, for each example. N includes these samples. TangentSamples is 0 if selection samples chose
-	// the tangent, or if the bounds use no tangent.
+	// samples per example that chose the tangent. N includes these samples. TangentSamples is 0 if selection samples
+	// chose the tangent, or if the bounds use no tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 

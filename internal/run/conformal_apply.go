@@ -29,7 +29,7 @@ type ConformalApply struct {
 	Spec   spec.Spec
 	Path   string   // path of conformal.json
 	Round  bool     // round inputs that are off the lattice to lattice points
-	Groups []string // the group of each input, by index; for conformal.Group
+	Groups []string // the group of each input, by index, for the guarantee conformal.Group
 	// If CertifiedSize is true, ApplyConformal also draws the samples for the certified size of each set.
 	CertifiedSize bool
 }
@@ -148,10 +148,11 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 	return a.chargeLattice()
 }
 
-// chargeLattice raises the probability of a miss if the plan rounds inputs to the lattice. The calibration examples
-// alone determined the lattice. If the clean query (the input without an attack) had helped to determine it, the sets
-// would keep their promise with the predictor's own probability of a miss. For exchangeable examples, the query would
-// change the lattice with a probability of at most dataset.LatticeChanges/(n+1). chargeLattice adds this probability.
+// chargeLattice raises the probability of a miss if the plan rounds inputs to the lattice. This lattice was chosen from
+// the calibration examples alone. The predictor's own probability of a miss would be valid for a lattice that is chosen
+// from the calibration examples and the clean query (the input without an attack). If the n calibration examples and
+// the query are exchangeable, the two lattices differ with a probability of at most dataset.LatticeChanges/(n+1).
+// chargeLattice adds this probability. If the predictor has several cells, it adds the largest of their probabilities.
 //
 // The bound on the certified size is not valid if attacked inputs are rounded. So chargeLattice then refuses the
 // certified size.

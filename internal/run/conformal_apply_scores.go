@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// fromScores takes the draws from a file of scores, for a predictor that was fitted on such a file. The file does not
-// say which classifier gave the scores, so the user must make sure that the scores come from the classifier of the
-// calibration.
+// fromScores computes the sets with a predictor that was fitted on a file of scores. It takes the draws from another
+// file of scores. This file does not say which classifier gave the scores, so the user must make sure that the scores
+// come from the classifier of the calibration.
 func (a *applying) fromScores(ctx context.Context, console experiment.Console) (err error) {
 	path, p := a.plan.Spec.Data, &a.file.Predictor
 	switch {

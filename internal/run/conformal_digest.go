@@ -24,7 +24,7 @@ func (d *exampleDigest) next() {
 	d.current = sha256.New()
 }
 
-// add adds scores of the current example.
+// add writes scores of the current example to the hash of this example.
 func (d *exampleDigest) add(scores []float32) {
 	d.buffer = d.buffer[:0]
 	for _, s := range scores {

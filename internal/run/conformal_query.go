@@ -72,8 +72,8 @@ func (t *tally) goal(n int64) int64 {
 
 // missing returns a number of further draws that will probably decide every class. Before the first draw, the result is
 // the smallest number of draws that decides a class in both extreme cases: all its scores reach the threshold, or none
-// does. Later, the method finds two numbers for each undecided class. The first number of further scores would include
-// the class if all of them reached the threshold. The second number would exclude the class if none of them did. The
+// does. Later, the method computes two numbers for each undecided class. The first number of further draws includes the
+// class if all the further scores reach the threshold. The second number excludes the class if none of them does. The
 // method takes the smaller number for each class, and returns the largest of these.
 func (t *tally) missing() int64 {
 	p := t.predictor

@@ -65,9 +65,9 @@ func countPredictor() *conformal.Predictor {
 	}
 }
 
-// A tally that stops early must give the same set as all draws. It must ask for more samples until every class is
-// decided, and must stop with the draw that decides the last class. Later samples must count only for the certified
-// size.
+// A tally that stops early must give the same set as a tally of all draws. It must ask for more samples until every
+// class is decided, and must stop with the draw that decides the last undecided class. Later samples must count only
+// for the certified size.
 func TestTally(t *testing.T) {
 	hit, miss := []float32{1, 0, 0}, []float32{0, 0, 1}
 	for _, tt := range []struct {

@@ -84,8 +84,8 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans returns three functions that change a plan. The function "votes" leaves a plan that certifies from votes.
-// With "stop", the plan stops examples early. With "scores", the plan saves scores.
+// devicePlans returns three functions that change a plan which certifies from votes. The function "votes" changes
+// nothing, "stop" makes the plan stop examples early, and "scores" makes it save scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},
@@ -179,7 +179,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	sameFiles(t, what, p.Out, alone.Out)
 }
 
-// A warning names the device that fails, and tells what happens to the examples of this device.
+// A warning must name the device that fails, and must tell what happens to the examples of this device.
 func TestLostDeviceIsSaid(t *testing.T) {
 	data := manyImages(t)
 	var s said

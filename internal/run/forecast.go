@@ -147,7 +147,7 @@ func (f *Forecast) split(deadline, perExample float64) error {
 // shardsFor returns the smallest k such that the largest of k shards meets the deadline. The deadline is in seconds.
 // The largest shard has ⌈examples/k⌉ examples.
 func shardsFor(examples int, start, perExample, deadline float64) (k int, ok bool) {
-	most := math.Floor((deadline - start) / perExample) // examples per shard
+	most := math.Floor((deadline - start) / perExample) // maximum number of examples in a shard
 	if !(most >= 1) {
 		return 0, false
 	}

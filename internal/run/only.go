@@ -41,7 +41,7 @@ func (o *OnlyOf) Set(text string) error {
 	return nil
 }
 
-// selecting is the run that selected the examples of a new run, or nil.
+// selecting is the run that selected the examples of a new run. It is a nil pointer if the new run takes all examples.
 type selecting struct {
 	path string
 	run  runfolder.Run

@@ -7,11 +7,12 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls supplies the votes of the samples whose scores were saved. If the scores are in a run folder, the votes come
-// from this folder. Otherwise each sample votes for the class of its largest probability.
+// polls supplies the votes of the samples whose scores were saved. If the scores are in a run folder and the user does
+// not change the number of selection samples (SavedScores.N0), the votes come from this folder. Otherwise each sample
+// votes for the class of its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
-	run       []certify.Votes        // votes of the run; nil for a file that belongs to no run
+	run       []certify.Votes        // votes of the run; nil if the samples vote by their probabilities
 	turn      int
 }
 
@@ -37,7 +38,8 @@ func (q SavedScores) newPolls() (*polls, error) {
 	return p, err
 }
 
-// next returns the votes of the next example, or nil if scores certify the classes.
+// next returns the next example's poll, which already holds the votes if they come from the run. It returns nil if
+// scores certify the classes.
 func (p *polls) next(e certify.ScoreExample) (*poll, error) {
 	if p.certifier == nil {
 		return nil, nil

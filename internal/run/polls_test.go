@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// A sample must vote for its largest probability, and for the first class if several probabilities are equally large. A
+// A sample must vote for its most probable class, and for the first of these classes if several are equally probable. A
 // row of zeros must vote for no class. Votes that a run counted must stay unchanged.
 func TestPollCounts(t *testing.T) {
 	rows := []float32{0.2, 0.5, 0.3, 0.4, 0.4, 0.2, 0, 0, 0, 0, 0, 1}

@@ -30,7 +30,7 @@ type PredictPlan struct {
 	Rule   predict.Rule
 	Alpha  float64 // allowed probability of a wrong answer, for each input
 	Budget int64   // maximum number of votes of the sequential rule
-	N      int64   // votes of the fixed rule
+	N      int64   // number of votes of the fixed rule
 	Round  bool    // round inputs that are off the run's lattice to this lattice
 
 	// Conformal is the path of a conformal.json. If Conformal is not empty, each answer also gets a prediction set.
@@ -131,7 +131,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if n := p.votes(); n < 1 || n >= smoothing.MaxSamples {
 		return nil, spec.BadInputf("%d votes: want 1 to %d", n, smoothing.MaxSamples-1)
 	}
-	p.Spec.KeepOutputs = true // Observe needs the outputs in order, from every device
+	p.Spec.KeepOutputs = true // every device must return the outputs: Observe needs them
 	if p.Run == "" {
 		if c := p.Certify; c != nil {
 			c.Class = certify.Predicted
@@ -231,7 +231,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		// The level of target allows for the random words of 'most' votes, not only of c.N.
+		// An answer may take more votes than c.N. The level of 'target' allows for the random words of 'most' votes.
 		target := now.Target(c.Alpha)
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {

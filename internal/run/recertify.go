@@ -207,7 +207,8 @@ type SavedScores struct {
 	// stands for all samples.
 	Size int64
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
-	// uses the votes of the run. Without a run, each sample votes for the class of its largest probability.
+	// uses the votes of the run. Without a run, or if N0 is not 0, each sample votes for the class of its largest
+	// probability.
 	Votes certify.VoteMethod
 }
 

@@ -23,8 +23,8 @@ type RecertificationGrid struct {
 	N0           int64
 	// Sizes are the numbers of estimation samples to use. An empty list stands for all samples.
 	Sizes []int64
-	// Repeats is the number of subsamples that Certify draws from the votes for each size. Seed is the seed of the
-	// subsamples.
+	// If a method certifies votes, Repeats is the number of subsamples that Certify draws for each size. Seed is the
+	// seed of the subsamples.
 	Repeats int
 	Seed    uint64
 }

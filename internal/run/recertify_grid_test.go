@@ -35,8 +35,8 @@ func collect(t *testing.T, s RecertificationGrid) (sets [][]certify.Certificate,
 	return sets, points
 }
 
-// For scores, the size n must give the certificates of a run with n samples and the same seed. The levels of the two
-// runs differ slightly, because they draw different numbers of random words.
+// For scores, a point of size n must use the first n samples. Its certificates must agree with those of a run that
+// draws n samples with the same seed. The levels differ slightly, because the longer run draws more random words.
 func TestGridTakesTheFirstScores(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	plan := func(n int64) Plan {
@@ -66,7 +66,7 @@ func TestGridTakesTheFirstScores(t *testing.T) {
 	}
 }
 
-// For votes, each repeat must certify the subsample that certify.Votes.Subsample draws for its turn, and all methods
+// For votes, repeat number k must certify the subsample that certify.Votes.Subsample draws for the turn k. All methods
 // must get the same subsamples.
 func TestGridSubsamplesVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.N = 500 })

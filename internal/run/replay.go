@@ -41,8 +41,9 @@ func ModelOf(folder string) (string, error) {
 	return model, spec.BadInput(err)
 }
 
-// Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The rule, the
-// levels and the certificates follow from the log, not from the plan. Errors in the user's input are InputErrors.
+// Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The log, not
+// the plan, determines the rule, the levels, and which answers have certificates. Errors in the user's input are
+// InputErrors.
 func Replay(ctx context.Context, p PredictPlan, log string, console experiment.Console) (*Replayed, error) {
 	recorded, err := runfolder.Read(p.Run)
 	if err != nil {

@@ -26,7 +26,7 @@ type SweptOutcome struct {
 	Outcome
 }
 
-// CertifySweep carries out the plans of a sweep, one after the other. The caller has checked the plans with
+// CertifySweep carries out the plans of a sweep, one after the other. The caller must have checked the plans with
 // ValidateSweep.
 func CertifySweep(ctx context.Context, points []SweepPoint, console experiment.Console) ([]SweptOutcome, error) {
 	var outcomes []SweptOutcome

@@ -42,7 +42,7 @@ type SampleAgain struct {
 	Warnings   []string `json:"warnings,omitempty"` // warnings from opening the model and the data
 }
 
-// plan returns the plan of the recorded run.
+// plan returns a plan that draws the samples of the recorded run again. The argument 'out' is the new run folder.
 func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 	again, err := specOf(run)
 	if err != nil {
@@ -139,8 +139,8 @@ func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	return chosen
 }
 
-// drawAgain samples the examples of records into a separate run folder. It reruns the first sample of each example in
-// other batches and compares the outputs.
+// drawAgain draws the samples of the chosen records' examples again, and writes the new records to the run folder of
+// r.plan. It also computes the first sample of each example in other batches, and compares the outputs.
 func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []runfolder.Record) (found []runfolder.Record, err error) {
 	r.positions = nil
 	for _, rec := range chosen {

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Signature describes a run's signature, as verify --json prints it.
+// Signature describes a run's signature, as 'verify --json' prints it.
 type Signature struct {
 	// Key is the id of the key that the signature names. It proves nothing unless Verified is true.
 	Key string `json:"key"`

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// If c.RejectBelow is set, voter returns a function that computes a sample's vote. Otherwise it returns nil. The
-// function returns −1 (no vote) unless the sample's confidence is at least c.RejectBelow. The confidence is the largest
+// If c.RejectBelow is set, voter returns a function that computes the vote of a sample. Otherwise voter returns nil.
+// The vote is −1 (no vote) unless the sample's confidence is at least c.RejectBelow. The confidence is the largest
 // class probability. If the outputs are logits, the probabilities are the softmax at the run's temperature.
 func voter(c runfolder.Certification, outputs graph.OutputKind) func([]float32) int {
 	least, temperature := c.RejectBelow, c.Temperature

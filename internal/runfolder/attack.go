@@ -117,8 +117,8 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 }
 
 // ResumeAttack opens the folder of an attack to add examples. The argument 'values' is the number of values of an
-// input. ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It
-// returns a DamageError for any other damage.
+// input. ResumeAttack keeps complete examples. It cuts off incomplete examples, because a kill or a power cut can leave
+// them. For any other damage, it returns a DamageError.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {
@@ -248,8 +248,9 @@ func digestOf(block []byte) string { return fmt.Sprintf("%x", sha256.Sum256(bloc
 // Done returns the examples that the folder contained when it was opened.
 func (f *AttackFolder) Done() []Attacked { return f.done }
 
-// Append adds examples and the values of each example's Inputs. Once Append has returned, the examples and the values
-// survive a power cut. Append also sets the checksums of the Inputs.
+// Append adds the examples in lines. The values of the perturbed input lines[i].Inputs[k] are in inputs[i][k]. Append
+// computes their checksum and writes it into lines[i].Inputs[k].Sum. Once Append has returned, the examples and the
+// values survive a power cut.
 func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	var blocks, text []byte
 	for i := range lines {
@@ -312,8 +313,8 @@ func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }
 
-// Finish writes attack.json and removes inputs.part. Before it calls Finish, the caller must copy the inputs to other
-// files.
+// Finish writes attack.json and removes inputs.part. The caller must copy the inputs to other files before it calls
+// Finish.
 func (f *AttackFolder) Finish(result []byte) error {
 	err := f.Write(AttackResultFile, func(w io.Writer) error {
 		_, err := w.Write(result)

@@ -139,7 +139,7 @@ func (r Run) readBounds(path string) (ownBounds, error) {
 type boundsReader struct {
 	*valueReader[ownRow]
 	header string
-	text   []byte // text of the last row
+	text   []byte // text of the row that was read last
 }
 
 // openBounds opens the bounds.csv in a run folder and reads the header.

@@ -24,7 +24,7 @@ type NoiseColumn struct {
 type ScaleData struct {
 	File   string  `json:"file"`
 	SHA256 string  `json:"sha256"`
-	Kind   string  `json:"kind"`  // std: standard deviations
+	Kind   string  `json:"kind"`  // "std": the scales come from standard deviations
 	Sigma  float64 `json:"sigma"` // the scale of a column is Sigma times the column's standard deviation
 }
 

@@ -29,7 +29,7 @@ type exampleReader struct {
 	votes  *valueReader[votesLine]
 	certs  *valueReader[certify.Certificate]
 	bounds *boundsReader // nil if the confidence is not bounded
-	rows   []byte        // the last example's rows of bounds.csv
+	rows   []byte        // rows of bounds.csv for the example that was read last
 	found  holding
 	apart  error // error for the first certificate that does not belong to the votes on the same line
 }

@@ -50,7 +50,7 @@ type Folder struct {
 	// current library is a different one.
 	otherLibrary string
 	dropped      int         // number of examples that a kill or a power cut left incomplete
-	timer        *time.Timer // runs while some data is not synced
+	timer        *time.Timer // starts the next sync; nil if no sync is due
 	failed       error       // error of a sync in the background
 }
 
@@ -63,8 +63,8 @@ type Record struct {
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
-	// Compared is the number of the example's samples that the model evaluated again, alone and among other inputs. All
-	// these evaluations gave the same outputs.
+	// Compared is the number of the example's samples that were rerun for comparison and gave the same outputs (see
+	// smoothing.Votes.Compared).
 	Compared int64
 }
 
@@ -278,8 +278,7 @@ func removeTemporary(root *os.Root) error {
 	return err
 }
 
-// sizes holds, for each file, the length of the part whose lines are all complete. A killed run may leave an unfinished
-// line after this part.
+// sizes holds the length of each file up to the end of the last example that is complete in all files.
 type sizes struct{ votes, certs, bounds int64 }
 
 // open opens the files for appending. It cuts each file to the length in s.

@@ -104,8 +104,8 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The file bounds.csv keeps all rows of the examples with complete votes, and a varying part of the further
-			// rows.
+			// All rows of the examples with complete votes stay in bounds.csv. After these rows, a varying number of
+			// bytes stays.
 			bounds := want[BoundsFile]
 			least := 0 // example 0 has no rows
 			switch k := lines(votes[:cutVotes]); k {
@@ -784,8 +784,9 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that run.json does not record the parameter 'select' if it has its default value (the
-// first examples). So rscert can resume run folders from versions without this parameter.
+// TestSelectionRecorded checks that run.json records the parameter 'select' only if its value is not the default, which
+// is to take the first examples. Versions without this parameter always took the first examples, so rscert can resume
+// their run folders.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")

@@ -70,9 +70,9 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLinks puts a link to a file outside of the run folder in the place of each file that the folder can hold. If the
-// run already had the file, Resume must refuse a symbolic link. If Resume would write to the file, it must refuse
-// symbolic links and hard links. It must never change the file outside.
+// TestLinks makes one file of a run folder a link to a file outside of the folder, and then resumes the run. If the run
+// already had this file, Resume must refuse a symbolic link. If Resume would write to the file, it must refuse symbolic
+// links and hard links. Resume must never change the file outside.
 func TestLinks(t *testing.T) {
 	names := []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ScoresFile + ".part", lockFile}
 	for _, name := range names {
@@ -240,7 +240,7 @@ func TestManyLines(t *testing.T) {
 	held := heap() - before
 	runtime.KeepAlive(c)
 
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of the memory
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of this limit
 	_, err = readAll(path, openVotes)
 	var limit *memory.LimitError
 	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than `).MatchString(err.Error()) {

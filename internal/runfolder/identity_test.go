@@ -122,8 +122,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// The identity of a run must never change, even if later versions add fields, because the checksums of all lines start
-// from it.
+// The identity of a run must never change, even if later versions add fields. The seed of the checksums of all lines is
+// computed from the identity.
 func TestIdentityStays(t *testing.T) {
 	want := []string{
 		`alpha 0.001`, `confidence-radii [0,1,2,3]`, `data "` + strings.Repeat("cd", 32) + `"`, `data.examples 4`,

@@ -8,7 +8,7 @@ import (
 
 // hasPlainKeys is a quick version of checkAnyKeys. If it returns true, checkAnyKeys accepts the JSON object. It returns
 // true for all lines that rscert writes. For other acceptable lines, such as lines with escapes in keys, it may return
-// false. Then checkAnyKeys must decide. hasPlainKeys takes a sixth of the time of checkAnyKeys.
+// false, so the caller must then call checkAnyKeys. hasPlainKeys takes a sixth of the time of checkAnyKeys.
 func hasPlainKeys(text []byte, keys []string) bool {
 	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
 		return false

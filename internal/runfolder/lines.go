@@ -72,9 +72,9 @@ func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 type damage struct {
 	line int
 	err  error
-	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
-	// written. For damage from a kill or a power cut during an append, tail is always true. For damage from an edit or
-	// a failing disk, tail may be false.
+	// tail means that no intact line follows, or that the line contains zeros. A power cut leaves zeros in blocks of a
+	// file that were not written yet. For damage from a kill or a power cut during an append, tail is always true. For
+	// damage from an edit or a failing disk, tail may be false.
 	tail bool
 }
 

@@ -33,8 +33,8 @@ type Listed struct {
 	Shard    string  `json:"shard,omitempty"` // empty for a whole run
 	Done     int     `json:"done"`            // number of certified examples
 	Examples int     `json:"examples"`        // number of examples in the run
-	// Accuracy is the certified accuracy at radius 0 of the certified examples. Accuracy is nil if there are no
-	// certified examples.
+	// Accuracy is the certified accuracy at radius 0. It counts only the examples that are already certified. If there
+	// are none, Accuracy is nil.
 	Accuracy *float64 `json:"certified_accuracy_at_0,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func List(ctx context.Context, root string) (runs []Listed, err error) {
 			return nil
 		}
 		runs = append(runs, describeRun(path))
-		return fs.SkipDir // what lies in a run folder belongs to the run
+		return fs.SkipDir // List does not look for other runs inside a run folder
 	})
 	return runs, err
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the examples of all shards to a run folder at the path 'out'. This folder must be empty or missing. The
-// files equal the files of a run without shards. Merge calls the function 'progress' for every example of every file.
-// It works in a hidden folder in the parent folder of 'out' until all results are on the disk. If Merge is killed, the
-// next Merge to the same path takes over the hidden folder. If Merge finds damage that OpenShards did not find, it
-// returns a ShardError.
+// Merge writes the examples of all shards to a run folder at the path 'out'. This folder must be empty or missing.
+// Except for run.json, the files equal the files of a run without shards. Merge calls the function 'progress' for every
+// example of every file. It works in a hidden folder in the parent folder of 'out' until all results are on the disk.
+// If Merge is killed, the next Merge to the same path takes over the hidden folder. If Merge finds damage that
+// OpenShards did not find, it returns a ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
 	if err := checkFree(out); err != nil {
 		return err

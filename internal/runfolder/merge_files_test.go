@@ -76,8 +76,8 @@ func list(t *testing.T, dir string) (names string) {
 	return names
 }
 
-// limitFiles limits how many files the process can open in addition to the files that are open now. The argument 'more'
-// is this number. The limit holds until the test ends.
+// limitFiles allows the process to open at most 'more' further files at the same time. The limit holds until the test
+// ends.
 func limitFiles(t *testing.T, more int) {
 	t.Helper()
 	var was syscall.Rlimit

@@ -362,8 +362,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeMismatch changes one condition of one shard at a time. Then the two shards must not match. The test covers
-// all parameters, and further conditions that determine results.
+// TestMergeMismatch compares two shards of a run after it has changed one condition of the second shard. The shards
+// must not match. The test changes each parameter and some further conditions that determine results.
 func TestMergeMismatch(t *testing.T) {
 	a := shardFolder{dir: "a", run: splitRun}
 	refuses := func(name string, change func(*Run)) {
@@ -569,7 +569,8 @@ func TestMergeInterrupted(t *testing.T) {
 	}
 }
 
-// TestMergeOut checks that Merge replaces nothing, and that it fails while another merge writes to the same folder.
+// TestMergeOut checks that Merge overwrites neither a file nor a folder with contents, and that it fails while another
+// merge writes to the same folder.
 func TestMergeOut(t *testing.T) {
 	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {
@@ -613,8 +614,8 @@ func TestMergeOut(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote bounds.csv with other columns. Rows with the earlier header and rows with the current header
-// must get the merged run's number of examples in the right column.
+// TestCopyRow checks that copyRow writes the merged run's number of examples into the column 'examples'. It tests rows
+// with the current header and rows with the header of earlier versions, which has fewer columns.
 func TestCopyRow(t *testing.T) {
 	m := merging{Shards: &Shards{run: Run{Data: Data{Selected: 17}}}}
 	for header, tails := range map[string][2]string{boundsHeader: {",4,0,0.001", ",17,0,0.001"}, certifiedHeader: {",4", ",17"}} {
@@ -630,7 +631,7 @@ func TestCopyRow(t *testing.T) {
 }
 
 // Scores.Quantisation must return how much rounding reduces the radii of each example. Without this reduction, radii
-// from scores would be too large if the data are on no lattice.
+// from scores would be too large if the data are not on a lattice.
 func TestScoresHaveTheirQuantisation(t *testing.T) {
 	e, err := Find(sampleShard(t, splitRun, spec.Whole, 0))
 	if err != nil {

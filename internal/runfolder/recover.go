@@ -139,9 +139,9 @@ func (f *Folder) recover() error {
 	return damaged(f.open(found.ends))
 }
 
-// recoverScores compares the scores of the first n examples with their checksums, in order, until it finds changed
-// scores. It returns the number of examples before this point. It opens the file of scores for writing, unless the file
-// is finished and intact.
+// recoverScores compares the scores of the first n examples with their checksums, in order. It returns the number of
+// examples before the first example with changed scores. It opens the file of scores for writing, unless the file is
+// finished and intact.
 func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create

@@ -97,9 +97,9 @@ func (m Model) Paths() (first string, further []string) {
 	return m.Members[0].File, further
 }
 
-// outputs returns the kind of the outputs of the ensemble's models, if all models have the same kind. Otherwise it
-// returns OutputsAuto, so that rscert detects the kind of each model again. If the kinds differ, the run must have
-// detected them too, because the user can give only one kind for all models.
+// outputs returns the kind of the models' outputs if all models of the ensemble have the same kind. Otherwise it
+// returns OutputsAuto, so that rscert detects the kind of each model. The user can give only one kind for all models.
+// So if the kinds differ, rscert also detected them in the recorded run.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -231,8 +231,8 @@ type Runtime struct {
 	// Resumed lists the changes to other kinds of GPUs and to other libraries of the same version of ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says whether the host or the device made noise and counted votes at the start of the run. This choice
-	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn for runs with
-	// scores.
+	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn only if both
+	// runs have scores.
 	NoiseOn string `json:"noise_on,omitempty"`
 	// Shards are the runtimes of a merged run's shards.
 	Shards []ShardRuntime `json:"shards,omitempty"`
@@ -245,7 +245,7 @@ type Resumption struct {
 	Runtime
 }
 
-// latest returns the runtime after the last resumption that changed it, or r itself.
+// latest returns the runtime after the last change in r.Resumed. If there was no change, it returns r.
 func (r Runtime) latest() Runtime {
 	if n := len(r.Resumed); n > 0 {
 		return r.Resumed[n-1].Runtime
@@ -453,7 +453,7 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 }
 
 // compatible compares r, the run that started the folder, with the run that should continue it. It returns a
-// MismatchError if the results of the two runs would differ.
+// MismatchError if the results of the two runs would differ, or if the folder is a merge with missing shards.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -530,7 +530,7 @@ func (r Run) Differences(other Run) (diff []Difference) {
 		differs(OfResults, "the model's adaptation", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
 	for _, d := range r.Parameters.Differences(other.Parameters) {
-		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // compare --json has always written the hyphens
+		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // 'compare --json' always had the hyphens
 	}
 	differs(OfComputation, "the folder's format", r.Schema, other.Schema)
 	differs(OfComputation, "rscert", r.Version, other.Version)

@@ -34,7 +34,7 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // by file name; read before the lines of the file were checked
+	files     map[string]fs.FileInfo // by file name; taken before 'check' read the lines of the files
 }
 
 // turn locates an example of the merged run. The field 'index' is the example's index in the dataset. The field 'part'
@@ -86,9 +86,9 @@ func joinShards(shards []spec.Shard) string {
 }
 
 // OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. The runs
-// may differ only in their shard. The folders are locked against other processes until Close. If there are more than
-// openAtOnce folders, only the first openAtOnce of them stay locked. If another process writes to one of the unlocked
-// folders, Merge notices it.
+// may differ only in their shard and in settings that do not change the results. The folders are locked against other
+// processes until Close. If there are more than openAtOnce folders, only the first openAtOnce of them stay locked. If
+// another process writes to one of the unlocked folders, Merge notices it.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -272,14 +272,14 @@ func (p shardFolder) shards() []spec.Shard {
 	return []spec.Shard{p.run.Parameters.Shard}
 }
 
-// describe sets the run.json of the merged run. All entries of this run.json, except the runtime, describe the whole
-// run.
+// describe sets s.run, which is the run.json of the merged run. All entries except the field Runtime describe the whole
+// run. Runtime is the runtime of the first shard, and Runtime.Shards lists the runtimes of all shards.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = spec.Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
-	s.run.Runtime.Resumed = nil // the list is about the first shard only
+	s.run.Runtime.Resumed = nil // Resumed described only the first shard
 	for _, p := range s.parts {
 		if s.Gaps() != nil {
 			s.run.Data.Shards = append(s.run.Data.Shards, p.shards()...)

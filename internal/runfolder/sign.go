@@ -90,8 +90,8 @@ type SignatureState struct {
 	Comment string
 	// Verified means that the key made the signature, and that the files have not changed since then.
 	Verified bool
-	// Faults lists why VerifySignature did not verify the run. In the result of ReadSignature, it lists only why the
-	// signature cannot be read.
+	// Faults lists the reasons why VerifySignature did not verify the run. In the result of ReadSignature, Faults lists
+	// only the reasons why the signature cannot be read.
 	Faults []string
 }
 

@@ -79,8 +79,8 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 }
 
-// The level that remains after the correction for a table's η must agree with the level that package smoothing
-// computes.
+// If the run's noise comes from a table, the level of the target must equal the result of smoothing.Deflate for the
+// table's η.
 func TestTargetOfATable(t *testing.T) {
 	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
@@ -93,8 +93,8 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-// boundsContent returns the contents of a bounds.csv with these rows. The field 'ends' holds the offsets after the rows
-// for the case that the header and each row have ten bytes.
+// boundsContent returns the contents of a bounds.csv with these rows. The offsets in the field 'ends' assume that the
+// header and each row have ten bytes.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{header: header}
 	for _, row := range rows {
@@ -163,7 +163,7 @@ func TestBoundsOf(t *testing.T) {
 			t.Errorf("%s: %d examples up to %d, want %d up to %d", tt.name, n, end, tt.examples, tt.end)
 		}
 	}
-	// The certificate of the last example abstains. Such an example has no rows, so no rows are missing.
+	// The certificate of example 4 abstains. With this header, the example needs no rows, so no rows are missing.
 	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
 	}
@@ -182,7 +182,8 @@ func TestBoundsOf(t *testing.T) {
 }
 
 // Earlier versions wrote the header certifiedHeader, and rows for certified classes only. The reader must recognise
-// both headers. It must not read rows that were written for the other header.
+// this header as well as the current boundsHeader. In a file with one header, it must not read a row whose checksum was
+// computed with the other header.
 func TestEarlierBounds(t *testing.T) {
 	row := func(header, text string) string {
 		return string(checksum.Seed(0).AppendCSV([]byte(header), []byte(text))) + "\n"
@@ -237,7 +238,8 @@ func TestTornLines(t *testing.T) {
 }
 
 // The field 'tail' of the damage must be true if no intact line follows the damage. It must also be true if the damaged
-// line has zero bytes, which a power cut can leave anywhere in a file. The reader must not read lines after zero bytes.
+// line contains NUL bytes (0x00). A power cut can leave NUL bytes anywhere in a file. The reader must not read the
+// lines after them.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})

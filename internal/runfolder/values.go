@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// noValue means that a line contains no value. A decoder returns it in place of the number of bytes that a value takes.
+// noValue means that a line contains no value. A decoder returns noValue in place of the size of the value in memory.
 const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
@@ -86,8 +86,8 @@ func (r *valueReader[T]) next() (v T, ok bool, err error) {
 	return v, false, nil
 }
 
-// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zero
-// bytes, endDamaged omits this search, because only a power cut leaves zero bytes.
+// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line contains NUL
+// bytes (0x00), endDamaged omits this search, because only a power cut leaves NUL bytes.
 func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	r.ended = true
 	r.damage = &damage{line: first.number, err: cause, tail: true}
@@ -116,9 +116,9 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 	r.last = l.end
 }
 
-// asWritten returns an error if the file has blank lines, or lines that begin or end with blanks. rscert writes no such
-// lines or blanks, and readers skip them. A resumed run must refuse such a file: it does not rewrite lines, but in the
-// end its files must have the same bytes as the files of an uninterrupted run.
+// asWritten returns an error if the file has blank lines, or lines that begin or end with blanks. Readers skip these
+// blanks and blank lines, but rscert never writes them. A resumed run must refuse the file: the run does not rewrite
+// lines, but its finished files must have the same bytes as the files of an uninterrupted run.
 func (r *valueReader[T]) asWritten() error {
 	if r.padded == 0 {
 		return nil

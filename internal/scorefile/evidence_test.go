@@ -292,7 +292,7 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(w, err)
-	// A power cut can leave a part file without a directory, or with a directory that was written up to some point.
+	// A power cut can leave a part file without a directory, or with an incomplete directory.
 	for length := w.end; length <= int64(len(want)); length += 13 {
 		if err := errors.Join(os.Remove(path), os.WriteFile(part, want[:length], 0o644)); err != nil {
 			t.Fatal(err)

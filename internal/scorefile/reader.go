@@ -226,8 +226,8 @@ func (r *Reader) Digest() (string, error) {
 	return digest(r.numbers, r.crcs), nil
 }
 
-// finish reads the ends of the arrays, where package npy checks the archive's checksums. It returns io.EOF if the
-// checksums match.
+// finish checks that every array ends here, and that its data match the checksum in the archive. If so, finish returns
+// io.EOF.
 func (r *Reader) finish() error {
 	for _, a := range r.arrays {
 		if err := a.End(); err != nil {

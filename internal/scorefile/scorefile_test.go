@@ -141,7 +141,7 @@ func TestRoundTrip(t *testing.T) {
 		if shape != s || !same(got, want) {
 			t.Errorf("%v: read %v, other numbers: %v", s, shape, !same(got, want))
 		}
-		// npyio is an independent reader, and archive/zip checks the CRCs.
+		// npz is part of npyio, a library by other authors. It reads the file with archive/zip, which checks the CRCs.
 		f, err := npz.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -295,7 +295,7 @@ func TestReadNumpy(t *testing.T) {
 	}
 }
 
-// Reading data that do not match the archive's CRC is an error.
+// If the data do not match the CRC in the archive, reading the data must return an error.
 func TestDamaged(t *testing.T) {
 	s := Shape{2, 0, 100, 3}
 	path := filepath.Join(t.TempDir(), "scores.npz")

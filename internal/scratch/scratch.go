@@ -26,8 +26,8 @@ type Folder struct {
 }
 
 // Make makes a folder in the folder 'parent'. The name of the new folder begins with 'prefix'. An empty 'parent' stands
-// for the system's folder for temporary files. Make first removes the folders with this prefix that killed processes of
-// the same user left.
+// for the system's folder for temporary files. Killed processes leave their folders behind. Make first removes these
+// folders, if they have the same prefix and belong to the same user.
 func Make(parent, prefix string) (*Folder, error) {
 	if parent == "" {
 		parent = os.TempDir()

@@ -30,8 +30,9 @@ import (
 // maxStreams is the maximum number of calls that a client may make at once on one connection. Further calls wait.
 const maxStreams = 64
 
-// If a client sends nothing for pingAfter, the server pings it, and closes the connection if no answer arrives within
-// pingTimeout. A client that pings the server more often than once per minPing loses its connection.
+// If a client sends nothing for the time pingAfter, the server pings the client. If no answer arrives within
+// pingTimeout, the server closes the connection. It also closes the connection of a client that pings the server more
+// often than once per minPing.
 const (
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
@@ -83,8 +84,8 @@ func (s *Server) service() *grpc.ServiceDesc {
 // callHandler answers a call.
 type callHandler = func(stream grpc.ServerStream) (proto.Message, error)
 
-// authorised returns the handler of a call that needs the token. The function 'enter' returns the claim of the call, or
-// an error if a limit of the server is reached.
+// authorised returns a handler that refuses calls without the token. The function 'enter' returns the claim (see
+// limits.go) for a call, or an error if a limit of the server is reached.
 func authorised[M any, P interface {
 	*M
 	proto.Message

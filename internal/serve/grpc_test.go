@@ -98,7 +98,8 @@ func wanted(r *oip.ModelInferRequest, names ...string) *oip.ModelInferRequest {
 	return r
 }
 
-// TestGRPCInfer checks answers: raw and typed contents, both types, chosen outputs, certificates, conditions.
+// TestGRPCInfer checks answers: raw and typed contents, inputs of both datatypes, chosen outputs, certificates,
+// conditions.
 func TestGRPCInfer(t *testing.T) {
 	f := &fake{bytes: true}
 	_, client := newGRPCTest(t, f, nil)

@@ -186,7 +186,8 @@ func (s *Server) modelMetadata(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, s.metadata())
 }
 
-// claimed wraps a handler of requests that need the sampler. The wrapper enforces the server's limits.
+// claimed wraps a handler of requests that need the sampler. The wrapper passes a claim to the handler, or refuses the
+// request if too many requests are running.
 func (s *Server) claimed(h func(w http.ResponseWriter, r *http.Request, c *claim) error) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := s.enter()
@@ -265,7 +266,7 @@ type imageDocument struct {
 	Parameters map[string]any `json:"parameters"`
 }
 
-// image answers a request whose body is an image. The query may have certify=true or certify=RADIUS.
+// image answers a request whose body is an image. The URL may contain the parameter certify=true or certify=RADIUS.
 func (s *Server) image(w http.ResponseWriter, r *http.Request, c *claim) error {
 	data, err := s.body(w, r, c)
 	if err != nil {

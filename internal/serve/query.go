@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// modelVersion is the only version of the model in the protocol.
+// modelVersion is the version of the model in requests and responses. The model has no other version.
 const modelVersion = "1"
 
 // inputName is the name of the only input.

@@ -113,7 +113,7 @@ func body(shape, datatype, data, more string) string {
 	return fmt.Sprintf(`{"id":"q","inputs":[{"name":"input","shape":%s,"datatype":%q,"data":%s}]%s}`, shape, datatype, data, more)
 }
 
-// TestInferJSON checks answers in JSON: nested and flat data, both types, chosen outputs, certificates.
+// TestInferJSON checks answers in JSON: nested and flat data, inputs of both datatypes, chosen outputs, certificates.
 func TestInferJSON(t *testing.T) {
 	f := &fake{bytes: true}
 	_, server := newTest(t, f, nil)

@@ -20,7 +20,8 @@ import (
 // maxLibrary limits the unpacked size of a file in an archive. The largest library has 284 MB.
 const maxLibrary = 1 << 30
 
-// unpacking extracts the files that have a wanted SHA-256 from an archive. The files may be in any folder.
+// unpacking extracts the wanted files from an archive. It recognises these files by their names and SHA-256. They may
+// be in any folder of the archive.
 type unpacking struct {
 	want    map[string][]string // wanted SHA-256s by file name
 	library string              // file name of the main library; in the archive, a version may follow this name

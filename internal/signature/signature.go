@@ -11,8 +11,8 @@ import (
 	"aead.dev/minisign"
 )
 
-// MaxSize is the maximum length of a signature in bytes. It is the sum of minisign's limits for the two comments and of
-// 1024 bytes for the rest.
+// MaxSize is the maximum length of a signature in bytes. minisign permits 1024 bytes for the untrusted comment and 8192
+// bytes for the signed comment. The last 1024 bytes are more than enough for the rest.
 const MaxSize = 1024 + 8192 + 1024
 
 // Sign returns the signature of a message. The comment is signed too, and must be one line. The same message and

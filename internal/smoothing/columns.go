@@ -206,8 +206,9 @@ func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) 
 }
 
 // value returns the model's input for the integer k. The conversions to float64 keep a processor from fusing the
-// product with the difference. So every processor computes the same value. The certificate would hold for any function
-// of k, because the certified classifier is a function of the integers.
+// product with the difference. So every processor computes the same value. The certificate does not depend on the
+// rounding of this value: it holds for any function of k, because the certified classifier is a function of the
+// integers.
 func (c *columnNoise) value(k int) float32 {
 	if c.values != nil {
 		return c.values[k-c.low]
@@ -215,7 +216,7 @@ func (c *columnNoise) value(k int) float32 {
 	return float32((float64(float64(k)*c.step) - c.Mean) / c.Std)
 }
 
-// ColumnInput is an example with a scale of the noise for each column.
+// ColumnInput is one example, prepared for the noise of a ColumnNoise.
 type ColumnInput struct {
 	noise  *ColumnNoise
 	points []int32 // integers of the clean coordinates; 0 for coordinates without noise
@@ -224,16 +225,16 @@ type ColumnInput struct {
 	clean []float32
 }
 
-// Input returns an example from its values [D] in the order of the model's input. It also returns a number that the
-// caller must subtract from every radius in units of the scales. This number is the norm of a vector, rounded up. For
-// each quantised coordinate, the vector holds
+// Input prepares an example for sampling. The slice 'values' [D] holds the example's values in the order of the model's
+// input. Input also returns a deduction: the caller must subtract this number from every radius, in units of the
+// scales. The deduction is the norm of a vector, rounded up. For each quantised coordinate, the vector holds
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
 // with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
 // whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the term 'read' is the
-// sum of two bounds. The first bounds the distance between a number of the example in the file and the float32 that was
-// read from it. The second bounds the same distance for any perturbed example.
+// sum of two error bounds. One is for the example: it limits the distance between a number in the file and the float32
+// that was read from it. The other limits the same distance for any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

@@ -104,10 +104,10 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 	return share
 }
 
-// For a linear classifier, the certified radius is tight. The test computes the exact probabilities of the class at
-// inputs of two columns in different units. At every input, the certified radius is Φ⁻¹(p) minus the deduction that
-// Input returns, where p is the exact probability. Perturbations within this radius must keep the class in all
-// directions. In the worst direction, a perturbation that is longer than the radius by 0.1 % must change the class.
+// For a linear classifier, the certified radius is almost tight. The inputs have two columns in different units. At
+// each input, the test computes the exact probability p of the class. The certified radius is Φ⁻¹(p) minus the
+// deduction that Input returns. Perturbations as long as this radius must keep the class in all directions. In the
+// worst direction, the class must change at 1.001 times the sum of the radius and twice the deduction.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -183,8 +183,8 @@ func TestColumnReduction(t *testing.T) {
 	}
 }
 
-// Noise with a scale for each column must resist the float attack. The low bits of a noisy input must not tell the
-// model from which of two close points the input came.
+// Noise with a scale for each column must resist the float attack. Given two close points, the low bits of a noisy
+// input must not reveal which point received the noise.
 func TestFloatAttackOnColumns(t *testing.T) {
 	points := attackPoints()
 	scales := make([]float64, 8)

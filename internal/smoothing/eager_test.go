@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The type 'keyed' is an experiment of the type 'observed' with its own seed and n0. When it ends, it sends its index
-// on a channel.
+// The type 'keyed' adds a seed and an n0 to the type 'observed'. When a keyed experiment ends, it sends its index on a
+// channel.
 type keyed struct {
 	observed
 	seed uint64

@@ -53,7 +53,7 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 // votes at one point, its probability there is at least 0.99. A correct certificate would then imply that class 0 has
 // at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other point. But class 0 gets almost no votes there. With
 // lattice noise on a lattice that contains both points, every noisy input is a lattice point. So the low bits of a
-// noisy input do not show from which of the two points it came.
+// noisy input do not reveal which of the two points received the noise.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
@@ -102,8 +102,8 @@ func TestFloatAttack(t *testing.T) {
 			t.Errorf("%s noise on steps of 1/%d: class 0 has %d votes of %d", c.law.Name(), den, lattice, n)
 		}
 	}
-	// A quantiser with the step σ/3640 accepts points that lie on no lattice. Most values on the quantiser's lattice
-	// are not multiples of 2⁻³², so both points get class 1.
+	// A quantiser with the step σ/3640 rounds the two points to its own lattice. Most points of this lattice are not
+	// multiples of 2⁻³², so the model returns class 1 for the noisy inputs of both points.
 	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)

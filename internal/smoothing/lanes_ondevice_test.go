@@ -47,7 +47,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// A blindExperiment wraps a restartable. A blindExperiment is not an Observer, so it receives no outputs.
+// A blindExperiment passes all calls on to a restartable. It has no method Observe, so it receives no outputs.
 type blindExperiment struct{ r *restartable }
 
 func (b blindExperiment) Input() (int, Input)         { return b.r.Input() }
@@ -81,7 +81,7 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		// Compare is nil, because a comparison would run batches whose noise the host makes.
+		// The field Compare stays nil, because the host makes the noise for comparisons.
 		s := Sampler{Seed: 8, N0: 11, Workers: 3}
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {

@@ -346,7 +346,8 @@ func TestFailureStopsCalls(t *testing.T) {
 	}
 }
 
-// TestRedo redraws the examples of a failed device. In the test, there is one example in each possible state.
+// TestRedo redraws the examples of a failed device. The four examples are in different states: incomplete on the failed
+// device, complete on the failed device, incomplete on the other device, and not begun.
 func TestRedo(t *testing.T) {
 	var log []string
 	all, source := restartables(4, []int64{10, 20}, &log)
@@ -394,7 +395,8 @@ func TestRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("no worker is left", 0)
-	// In its decision, the experiment asks for more samples, which the failed device cannot draw.
+	// The complete example now asks for more samples. The failed device cannot draw them, so this example must start
+	// again.
 	if err := c.account(t.Context(), outcome{task: task{decide: before[1]}, goal: 20}); err != nil {
 		t.Fatal(err)
 	}

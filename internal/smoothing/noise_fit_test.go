@@ -41,7 +41,7 @@ func (f *fit) judge(t *testing.T) {
 	t.Logf("%d tests, the least p-value is %.3g: %s", len(f.ps), f.ps[least], f.names[least])
 }
 
-// distribution tests the hypothesis that the numbers x are independent and follow N(0, 1). It sorts x.
+// The method 'distribution' tests the hypothesis that the numbers x are independent and follow N(0, 1). It sorts x.
 func (f *fit) distribution(x []float32, name string) {
 	n := float64(len(x))
 	// Test the moments. x^k has mean E[x^k] and variance E[x^2k] − E[x^k]².
@@ -93,8 +93,8 @@ func kolmogorov(x float64) float64 {
 	return sum
 }
 
-// uncorrelated tests the hypothesis that x[i] and y[i] are independent. It uses the products xy, (x²−1)(y²−1), x(y²−1)
-// and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
+// The method 'uncorrelated' tests the hypothesis that x[i] and y[i] are independent. It uses the products xy,
+// (x²−1)(y²−1), x(y²−1) and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
 func (f *fit) uncorrelated(x, y []float32, name string) {
 	var xy, qq, xq, qy float64
 	for i := range x {
@@ -112,7 +112,8 @@ func (f *fit) uncorrelated(x, y []float32, name string) {
 	f.normal(qy/(math.Sqrt2*n), "%s: correlation of the squares with the values", name)
 }
 
-// uniform tests the hypothesis that all cells, whose counts are given, are equally likely.
+// The method 'uniform' tests the hypothesis that all cells are equally likely. The argument 'counts' holds the number
+// of values in each cell.
 func (f *fit) uniform(counts []int, name string) {
 	n := 0
 	for _, c := range counts {
@@ -186,9 +187,9 @@ func fitGaussians(f *fit, samples int) {
 	f.distribution(all, "all")
 }
 
-// fitAcross tests three series of n noise values for each of two coordinates. Along the first series only the sample
-// varies, along the second only the example, and along the third only the seed. The second and the third series use
-// sample 0. The first word of sample 0 has the counter 0, so it depends only on the key.
+// fitAcross tests three series of n noise values for each of two coordinates. In the first series only the sample
+// varies, in the second only the example, and in the third only the seed. The second and the third series use sample 0.
+// In sample 0, the counter of the first word is 0, so this word depends only on the key.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {

@@ -99,7 +99,8 @@ func TestNoiseBytes(t *testing.T) {
 	}
 }
 
-// exactPair evaluates the definition in float64. Its error is below 1e-15.
+// exactPair computes the two Gaussians of a pair of words in float64, directly by their definition. The error of each
+// is below 1e-15.
 func exactPair(a, b uint32) (float64, float64) {
 	k := uint64(a)<<8 + uint64(b&255) + 1
 	lnU := math.Log1p(-float64(1<<40-k) / (1 << 40))
@@ -165,8 +166,8 @@ func TestBoxMullerError(t *testing.T) {
 	}
 }
 
-// The value of a coordinate must not depend on other calls. Perturb must return the clean values plus the scaled values
-// of Fill.
+// The value that Fill computes for a coordinate must not depend on earlier calls of Fill, or on the number of
+// coordinates. Perturb must return the clean values plus the scaled values of Fill.
 func TestNoiseIsPure(t *testing.T) {
 	const d = 3*block + 7
 	s := NewStream(5, 17, Estimation)
@@ -293,7 +294,8 @@ func TestAdmissibleKeys(t *testing.T) {
 	}
 }
 
-// The function permute has an inverse. So for one seed, no two pairs (example, phase) share a key.
+// The test undoes 'permute' and must get the argument back. So 'permute' is one-to-one, and for one seed, no two pairs
+// (example, phase) share a key.
 func TestPermuteIsOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 100_000 {
@@ -312,8 +314,8 @@ func TestPermuteIsOne(t *testing.T) {
 	}
 }
 
-// Keys of different seeds must differ, too. If 200,000 keys were drawn randomly from the 2^57.5 admissible keys, two of
-// them would be equal with probability 1e-7.
+// Neighbouring seeds, examples and phases must all have different keys. If 200,000 keys were drawn randomly from the
+// 2^57.5 admissible keys, two of them would be equal with probability 1e-7.
 func TestKeysOfNeighbours(t *testing.T) {
 	seen := map[uint64]string{}
 	for seed := range uint64(20) {

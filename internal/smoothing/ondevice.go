@@ -100,8 +100,8 @@ type Draws struct {
 	Values []float32 // the model's input for each lattice point, channel by channel
 }
 
-// Draws returns the noise's tables for devices. It returns an error if it finds no word that draws the integer 0, which
-// Rows.Clean needs. It also returns an error if an entry of Next would exceed 64 bits.
+// Draws returns the noise's tables for devices. Rows.Clean needs a word that draws the integer 0. If Draws finds no
+// such word, it returns an error. It also returns an error if an entry of Next would exceed 64 bits.
 func (n *LatticeNoise) Draws() (d Draws, err error) {
 	t := n.table
 	if _, ok := t.findZero(); !ok {
@@ -150,8 +150,8 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// comparedRows is the number of rows that CompareNoise compares. After compareTime, CompareNoise starts no further
-// batch.
+// CompareNoise compares batches until it has compared comparedRows rows or until compareTime has passed. It compares at
+// least one batch.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second
@@ -159,8 +159,8 @@ const (
 
 // CompareNoise makes the same comparison as CheckNoise, but on noisy inputs of a run. It goes through the run's
 // examples in order. It draws an example's noise with the run's seed and the example's index. With some models, the
-// rounding of a row depends on the batch, but only in a few of 1,000 rows. Such a model may pass CheckNoise by chance,
-// but it rarely passes CompareNoise.
+// rounding errors of an output depend on the batch, but only for a few of 1,000 outputs. Such a model may pass
+// CheckNoise by chance, but it rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)
@@ -192,8 +192,8 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to test input number k of CheckNoise. This input is a sample of the example 'in', or the example
-// without noise. trial also makes the same input on the host, and writes it to the argument 'row'.
+// The method 'trial' sets row i to test input number k of CheckNoise. This input is a sample of the example 'in', or
+// the example without noise. The method also makes this input on the host, and writes it to the argument 'row'.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -206,8 +206,8 @@ func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	in.Perturb(row, s, sample)
 }
 
-// sameResults returns an error unless the two sets of outputs [B·m] have the same bits and the votes [B] are the votes
-// of these outputs.
+// sameResults returns an error unless the two sets of outputs [B·m] have the same bits and the slice 'votes' [B] holds
+// the result of Vote for each output.
 func sameResults(here, there []float32, votes []int32) error {
 	m := len(here) / len(votes)
 	for i, v := range votes {
@@ -289,7 +289,8 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	return nil
 }
 
-// count sets the votes of a batch from its outputs. The argument 'rows' is the number of rows that hold samples.
+// The method 'count' computes the votes of a batch from its outputs. The argument 'rows' is the number of rows that
+// hold samples.
 func (w *worker) count(rows int) {
 	m := w.Classifier.Classes()
 	for i := range rows {

@@ -64,8 +64,8 @@ func (g *gadget) RunNoisy(ctx context.Context, rows *Rows, votes []int32, output
 	return nil
 }
 
-// value computes the value of a coordinate as the comments of Rows, Draws and Stream.Words define this value. It
-// computes with integers of any size.
+// The method 'value' computes the value of a coordinate by the formulas in the comments of Rows, Draws and
+// Stream.Words. It uses integers of any size.
 func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	n := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
 	modulus := new(big.Int).Lsh(big.NewInt(1), 64)
@@ -90,7 +90,7 @@ func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	return d.Values[place+label]
 }
 
-// plainNoise returns noise with σ = 30 steps, for data of bytes in two channels.
+// plainNoise returns noise with σ = 30 steps, for byte data in two channels.
 func plainNoise(t *testing.T) *LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -257,7 +257,7 @@ func TestSamplerOnDevice(t *testing.T) {
 					t.Errorf("outputs of example %d differ, or there are %d", i, n)
 				}
 			}
-			repeats := int64(0) // number of calls that rerun samples, with inputs that the host makes
+			repeats := int64(0) // number of calls that rerun samples; the host makes their inputs
 			for _, e := range got {
 				repeats += e.final.Compared * int64(min(2, batch))
 			}

@@ -89,9 +89,9 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	return int32(k), moved
 }
 
-// reading returns a bound on the sum of two rounding errors. Each error arises when rscert reads a number from a file
-// and rounds it to float32. The first number belongs to the example, and was rounded to v. The second number is in the
-// same place of a perturbed example. It may be any number in the quantiser's range.
+// The method 'reading' returns a bound on the sum of two rounding errors. Each error arises when rscert reads a number
+// from a file and rounds it to float32. The first number belongs to the example, and was rounded to v. The second
+// number is in the same place of a perturbed example. It may be any number in the quantiser's range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
 	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)

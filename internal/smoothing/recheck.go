@@ -21,9 +21,9 @@ const (
 	comparedExamples = 128
 )
 
-// compares returns a function that chooses samples of an example and phase for comparison. The choice depends only on
-// the Sampler's fields Seed, N0 and Compare, and on the example, the phase and the sample. So the recorded number of
-// compared samples does not depend on batches, devices or interruptions.
+// The method 'compares' returns a function that reports whether a sample of the given example and phase is chosen for
+// comparison. The choice depends only on the Sampler's fields Seed, N0 and Compare, and on the example, the phase and
+// the sample. So the recorded number of compared samples does not depend on batches, devices or interruptions.
 func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	choice := s.choice(index, phase)
 	first := phase == firstPhase(s.N0) && (s.Compare != nil && s.Compare(index) || s.choice(index, clean)%comparedExamples == 0)
@@ -222,7 +222,8 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 
 // strangeInput sets dst [D] to strange input number k for x [D]. There are eight strange inputs. They are, in this
 // order, large values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a
-// single large value. The first few change the maximum, the minimum and the spread of a batch most.
+// single large value. The inputs that change the maximum, the minimum and the spread of a batch most come first,
+// because a small batch has room for only a few.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

@@ -103,7 +103,7 @@ func TestDependenceIsFoundByComparing(t *testing.T) {
 	}
 }
 
-// random is a model that draws random numbers, so no two calls give the same outputs.
+// The type 'random' is a model that draws random numbers, so no two calls give the same outputs.
 type random struct{ linear }
 
 func (c *random) Run(ctx context.Context, in, out []float32) error {

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// resizable is a linear model that also offers smaller batches. It counts the calls with each batch size.
+// The type 'resizable' is a linear model that also offers smaller batches. It counts the calls with each batch size.
 type resizable struct {
 	dependentModel
 	smaller []int
-	all     map[int]*dependentModel // by size
+	all     map[int]*dependentModel // the models for smaller batches, by batch size
 }
 
 func newResizable(see func(in []float32, row int, outputs []float32), sizes ...int) *resizable {

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// linear is a three-class model of two-dimensional inputs.
+// The type 'linear' is a model with two-dimensional inputs and three classes.
 type linear struct {
 	batch int
 	calls atomic.Int64
@@ -41,7 +41,7 @@ func (c *linear) Run(ctx context.Context, in, out []float32) error {
 	return ctx.Err()
 }
 
-// recorded is an experiment that asks for its goals in turn and records all calls.
+// The type 'recorded' is an experiment that asks for its goals in turn and records all calls.
 type recorded struct {
 	index int
 	clean []float32
@@ -92,7 +92,7 @@ func (r *recorded) Emit() error {
 	return nil
 }
 
-// observed is a recorded experiment that also observes outputs.
+// The type 'observed' adds the method Observe to the type 'recorded', so that the experiment also receives the outputs.
 type observed struct{ recorded }
 
 func (o *observed) Observe(phase Phase, outputs []float32) error {
@@ -467,7 +467,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	}
 }
 
-// padded is a classifier that records the inputs of its last call.
+// The type 'padded' is a classifier that records the inputs of its last call.
 type padded struct {
 	linear
 	last []float32

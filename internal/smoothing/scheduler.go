@@ -63,7 +63,7 @@ type task struct {
 type outcome struct {
 	task
 	goal    int64           // new goal that the method 'decide' returned
-	counted map[*active]int // number of newly finished samples
+	counted map[*active]int // number of newly finished samples of each example
 }
 
 // A scheduler decides which samples are drawn next. Workers call its methods directly. A separate goroutine for
@@ -366,7 +366,7 @@ func (a *active) left() int64 {
 	return samples
 }
 
-// account records a worker's result and calls emit.
+// The method 'account' records a worker's result and calls 'emit'.
 func (c *scheduler) account(ctx context.Context, o outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -391,7 +391,7 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 	return c.emit()
 }
 
-// release records that a worker has ended a task.
+// The method 'release' records that a worker has ended a task.
 func (c *scheduler) release(t task) {
 	for _, a := range t.examples() {
 		a.tasks--

@@ -48,7 +48,7 @@ func NewSplits(seed uint64, width, d int) *Splits {
 // Width returns W.
 func (s *Splits) Width() int { return s.width }
 
-// Name returns the name of the law, with W.
+// Name returns the name of the law, followed by W.
 func (s *Splits) Name() string { return law.Splitting.Name() + " " + strconv.Itoa(s.width) }
 
 // Digest returns the SHA-256, in hex, of the bytes "rscert splits 1 ", W in decimals, a newline, and the offsets as
@@ -92,7 +92,7 @@ func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, erro
 	return n, nil
 }
 
-// below returns W − 1 − ⌊W/2⌋, the largest number of steps by which an evaluation lowers a coordinate.
+// The method 'below' returns W − 1 − ⌊W/2⌋, the largest number of steps by which an evaluation lowers a coordinate.
 func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 }
 
 // SplitInput is an example under the law Splitting. Its noisy inputs are the inputs of the W evaluations.

@@ -55,7 +55,8 @@ const etaPlaces = 92
 //
 // where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The sum exceeds 1 by at most one
 // unit of 2⁻⁶⁴ per integer. NewTable subtracts this excess from the largest mass. Integers without mass must be at the
-// ends of the range. Digest also hashes the name, so two distributions with different names have different digests.
+// ends of the range. The method Digest also hashes the argument 'name', so two distributions with different names have
+// different digests.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {
@@ -120,7 +121,7 @@ func cells(p Mass, eta uint64) uint64 {
 	return cells
 }
 
-// errMass means that the masses of a distribution do not sum to 1.
+// errMass means that the sum of a distribution's masses is too far below 1, or above 1.
 var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to more than 1")
 
 // leastEta returns the smallest eta, in units of 2⁻⁹², for which the cells sum to at least 2⁶⁴.

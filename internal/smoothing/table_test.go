@@ -82,7 +82,7 @@ func cellsOf(entries []uint64, width int) []*big.Int {
 	return cells
 }
 
-// The tables' masses must equal the masses that a Python program computed with erfc, in all 64 bits.
+// A Python program computed the masses of the same tables with erfc. The masses must agree in all 64 bits.
 func TestTableGolden(t *testing.T) {
 	for _, want := range readLatticeGolden(t).Tables {
 		ratio, _ := new(big.Rat).SetString(want.Ratio)

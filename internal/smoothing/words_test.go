@@ -63,7 +63,7 @@ func TestWordsDiffer(t *testing.T) {
 
 // fitWords64 tests n words from each of three series. The first series holds the words of one sample. The second series
 // holds the first word of each sample of an example. The third series holds the first word of each example. fitWords64
-// tests all bytes, pairs of bytes of neighbouring words, and how often each bit changes.
+// tests all bytes, several kinds of pairs of bytes, and how often each bit changes from one word to the next.
 func fitWords64(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint64, 4096)

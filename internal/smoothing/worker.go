@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// work runs tasks of a lane until no task is left.
+// The method 'work' runs the tasks of a lane until no task is left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	workers := make([]*worker, len(l.sizes))
 	for i, classifier := range l.sizes {

@@ -63,10 +63,11 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// turns returns the positions that Skip, Max, Select and Shard select in a list with the given number of examples.
+// The method 'turns' returns the positions that Skip, Max, Select and Shard select in a list with the given number of
+// examples.
 func (c Conditions) turns(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
-		return nil // run folders of the first format may lack these values
+		return nil // run folders of the first format may lack Skip or Shard
 	}
 	var positions []int
 	candidates := (examples-1)/c.Skip + 1 // number of candidates: every Skip-th example

@@ -7,8 +7,8 @@ type NoiseKind string
 
 // These are the kinds of noise.
 const (
-	// Lattice adds random multiples of a step to the data, which are themselves multiples of this step. Certificates
-	// then hold for exactly the numbers that the model received.
+	// Lattice adds random multiples of a step to the data. The data are multiples of this step, too. So certificates
+	// hold for exactly the numbers that the model received.
 	Lattice NoiseKind = "lattice"
 	// Float adds the noise in floating point and rounds x + σε to float32, where ε is standard noise. It exists for
 	// comparison. Its certificates ignore this rounding.
@@ -17,7 +17,8 @@ const (
 	NoNoise NoiseKind = "none"
 )
 
-// NoiseKinds lists all kinds. Run folders of format 1 do not record the kind.
+// NoiseKinds lists the kinds that users can choose. The kind is optional, because run folders of format 1 do not record
+// it.
 var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
 	return map[NoiseKind]string{Lattice: "the noise is drawn on a grid; the certificates hold for the exact numbers that the model receives", Float: "the noise is added in floats; the certificates ignore the rounding errors; use it only for comparison"}[k]
 })

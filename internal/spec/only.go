@@ -25,9 +25,9 @@ var Choices = choice.Of("choice", Abstained, Failed)
 
 func (c Choice) String() string { return string(c) }
 
-// Only restricts a run to some of the examples of another run. The other run's results determine which examples these
-// are. The parameters Skip, Max, Select and Shard then apply to the selected examples instead of the whole dataset. The
-// zero value means all examples.
+// An Only restricts a run to some of the examples of another run. The other run's results determine which examples
+// these are. The parameters Skip, Max, Select and Shard then apply to the selected examples instead of the whole
+// dataset. The zero value means all examples.
 type Only struct {
 	Choice Choice `json:"choice"`
 	// Run is the ID of the other run.

@@ -37,7 +37,8 @@ func Expand(paths []string) (runs, missing []string, err error) {
 	return runs, missing, nil
 }
 
-// runsOf returns the runs inside the path if the path is a folder of runs. Otherwise it returns the path itself.
+// runsOf returns the runs in a folder of runs. For the path of a file sweep.json, it returns the runs of the sweep. For
+// any other path, it returns the path itself.
 func runsOf(path string) (runs, missing []string, err error) {
 	dir := path
 	if filepath.Base(path) == File {
@@ -62,7 +63,7 @@ func runsOf(path string) (runs, missing []string, err error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil || holdsRun(path) {
-		return []string{path}, nil, nil // if the path is not a run, the function that reads runs refuses it
+		return []string{path}, nil, nil // a path that is not a run is refused later, when the caller reads it
 	}
 	for _, e := range entries {
 		if folder := filepath.Join(path, e.Name()); e.IsDir() && !strings.HasPrefix(e.Name(), ".") && holdsRun(folder) {

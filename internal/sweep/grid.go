@@ -21,7 +21,7 @@ type Axis struct {
 	Values    []string   `json:"values"` // each value as run.json spells it, without repetitions
 }
 
-// Grid is a sweep of all combinations of the values of its axes.
+// Grid lists the axes of a sweep. The sweep has a run for each combination of the axes' values.
 type Grid []Axis
 
 // Point is a run of a sweep.

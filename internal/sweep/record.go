@@ -99,8 +99,8 @@ func (r Record) Folders(dir string) []string {
 
 // Start starts or resumes the sweep in the folder dir. If the argument 'resume' is true and the folder holds a record,
 // Start compares this record with r. Otherwise Start writes r into the folder, which must be empty or missing. Several
-// processes can start the same sweep at the same time. One of them writes the record. In each other process, Start then
-// compares this record with r, as if the process had started later.
+// processes can start the same sweep at the same time. One of them writes the record. In the other processes, Start
+// then continues as if the folder had held this record from the beginning.
 func Start(dir string, r Record, resume bool) error {
 	err := r.join(dir, resume)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -148,11 +148,11 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer func() { _ = os.Remove(temporary) }() // after the link, File is a second name of the same file
+	defer func() { _ = os.Remove(temporary) }() // after os.Link, the file keeps its other name, File
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}
-	err = os.Link(temporary, filepath.Join(dir, File)) // unlike a rename, a link replaces no file
+	err = os.Link(temporary, filepath.Join(dir, File)) // fails if File exists; os.Rename would overwrite it
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return errBegun
@@ -171,7 +171,7 @@ func (r Record) Write(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, File), text)
 }
 
-// text returns the content of the file.
+// text returns the record as the text of sweep.json, with a checksum.
 func (r Record) text() ([]byte, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxColumns limits the memory for splitting a line. Splitting takes tens of bytes per column. Real tables have far
-// fewer columns.
+// maxColumns is the largest number of columns that a CSV file may have. Without this limit, a long line could claim all
+// memory, because splitting takes tens of bytes per column. Real tables have far fewer columns.
 const maxColumns = 1 << 20
 
 // csvRows parses the header and adds the later lines to the table as rows.

@@ -76,8 +76,9 @@ func (r *reader) checkFinite(x float64) error {
 	return nil
 }
 
-// readArray reads a 1-D array, or a 2-D array if the argument 'matrix' is true. The archive's directory states the size
-// of the array in bytes. npy.Open checks that this size is possible, and the array's shape must agree with it.
+// readArray reads a 1-D array. If the argument 'matrix' is true, the array may also be 2-D. The archive's directory
+// states the size of the array in bytes. npy.Open checks that this size is possible, and the array's shape must agree
+// with it.
 func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
 	a, err := npy.Open(f)
 	if err != nil {

@@ -49,7 +49,7 @@ func (r *reader) keep(name string) *TextColumn {
 // oneLine replaces line breaks by spaces, because Read refuses a CSV field that contains a line break.
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
-// addOther adds a text to a column. The first row of the table is row 0.
+// addOther adds the text of one row to a column. The argument 'row' counts from 0.
 func (r *reader) addOther(c *TextColumn, row int, text string) error {
 	const bytes = 8
 	if err := r.hold(int64(2*(row+1-len(c.Values)) + len(text)/bytes)); err != nil {

@@ -95,12 +95,12 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 // bytes than this and still finds no complete header, it gives up.
 const mostHeader = 1 << 20
 
-// mostUnpacked returns the largest size, in bytes, to which a number of packed bytes can unpack. This size follows from
-// the format. In Snappy, 3 packed bytes can stand for 64 bytes. In LZ4, each byte of a length field can stand for 255
-// bytes. In Deflate, 2 bits can stand for 258 bytes. In Zstandard, 4 bytes can stand for 131,072 bytes. Brotli has no
-// limit, so mostUnpacked applies the limit of Zstandard to it.
+// mostUnpacked returns the maximum length of an unpacked page, in bytes. The argument 'packed' is the length of the
+// packed page. The maximum follows from the compression format. In Snappy, 3 packed bytes can stand for 64 bytes. In
+// LZ4, each byte of a length field can stand for 255 bytes. In Deflate, 2 bits can stand for 258 bytes. In Zstandard, 4
+// bytes can stand for 131,072 bytes. Brotli has no limit, so mostUnpacked applies the limit of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // 64 bytes more, because the first bytes cannot be copies of earlier bytes
+	const start = 64 // a margin for very short pages
 	switch codec {
 	case meta.Uncompressed:
 		return packed
@@ -130,8 +130,8 @@ func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64)
 	return memory.Check(size)
 }
 
-// checkUnpacked unpacks a page without keeping the result. It returns an error if there are more bytes than the page's
-// header states, because the Parquet library unpacks to the end, whatever the header says.
+// checkUnpacked unpacks a page without keeping the result. It returns an error if the unpacked page is longer than its
+// header states. The Parquet library itself would unpack the whole page, whatever length the header states.
 func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.CompressionCodec) error {
 	if codec == meta.Uncompressed {
 		return nil

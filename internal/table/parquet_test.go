@@ -43,7 +43,7 @@ func writeParquet(t *testing.T, rows []parquetRow) string {
 
 func TestParquet(t *testing.T) {
 	var rows []parquetRow
-	for i := range 3500 { // these rows fill several row groups of several pages
+	for i := range 3500 { // enough rows for several row groups, each with several pages
 		w := float64(i) / 2
 		rows = append(rows, parquetRow{"x", float64(i) / 7, float32(i) / 4, int64(i % 3), i%2 == 0, int32(-i), &w, []int64{1, 2}})
 	}

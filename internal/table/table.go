@@ -3,10 +3,10 @@
 // content, so standard input works like a file. Read matches a column by its exact name. In CSV and Parquet, it also
 // matches a column by its name in lower case, if no other column has that name.
 //
-// Read keeps only the wanted columns, at 8 bytes per value, and on request the other columns as text. It keeps at most
-// memory.Limit in total. While it reads an npz archive or a Parquet file, it also holds the whole file in memory. If a
-// line has a checksum (package checksum), Read verifies it. Every error about content names the place:
-// "scores.csv:17: score: …".
+// Read keeps the wanted columns, which take 8 bytes per value. On request, it also keeps the other columns, as text.
+// While it reads an npz archive or a Parquet file, it also holds the whole file in memory. All this together takes at
+// most memory.Limit bytes. If a line has a checksum (package checksum), Read verifies it. Every error about content
+// names the place: "scores.csv:17: score: …".
 //
 // Callers that need more than float64 columns can stream the same files. Records returns the rows of a CSV file as
 // text. Parquet returns the values of a Parquet file's leaf columns, row by row. Neither Records nor Parquet converts a
@@ -33,7 +33,7 @@ type Options struct {
 	Texts []string
 	// Match, if not nil, selects additional columns by name. Read does not call Match for npz archives.
 	Match func(name string) bool
-	// Matrices lists the arrays of an npz archive that may be 2-D. Matrices has no effect on text.
+	// Matrices lists the arrays of an npz archive that may be 2-D. Matrices has no effect on other formats.
 	Matrices []string
 	// KeepOthers also keeps all other columns, as text. Commands that copy a file get them from Table.Others. A CSV
 	// file cannot hold the lists and groups of a Parquet file, or arrays of several dimensions. So Read drops these
@@ -182,7 +182,7 @@ func (r *reader) choose(name string) (*column, error) {
 // error, with one verb for the column's name and one for the list of the names in the file.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
-		if r.index[name] == nil { // quote.Name makes names printable, on one line and not too long
+		if r.index[name] == nil { // quote.Name limits the list to about one line of printable text
 			return fmt.Errorf(format, name, quote.Name(strings.Join(has, ", ")))
 		}
 	}
@@ -202,7 +202,9 @@ func (r *reader) hold(values int64) error {
 // holdFile reads a file of a binary format into memory.
 func (r *reader) holdFile(src io.Reader) ([]byte, error) {
 	r.binary = true
-	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // while its buffer grows, ReadAll takes up to twice the size
+	// While its buffer grows, ReadAll can hold twice the bytes that it has read. So holdFile stops it at half of the
+	// limit.
+	data, err := io.ReadAll(io.LimitReader(src, r.limit/2))
 	if err == nil && int64(len(data)) >= r.limit/2 {
 		err = memory.Check(-1)
 	}

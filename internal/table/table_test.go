@@ -372,7 +372,7 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// Every flipped bit of a file with checksums is an error, even in the header and in newlines.
+// If any bit of a file with checksums is flipped, even in the header or in a newline, Read must return an error.
 func TestFlips(t *testing.T) {
 	for name, text := range map[string]string{"csv": checkedCSV(), "json": checkedJSON(),
 		"one row": "lower,upper,check\n" + string(checksum.Seed(0).AppendCSV([]byte("lower,upper,check"), []byte("0,1"))) + "\n"} {
@@ -392,7 +392,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// FuzzChecked checks that after any change of a file with checksums, Read returns only whole rows of the original.
+// FuzzChecked reads changed files with checksums. If Read accepts a changed file and finds checksums in it, every row
+// must be a row of the original file.
 func FuzzChecked(f *testing.F) {
 	csv, jsonLines := checkedCSV(), checkedJSON()
 	rows := map[string]bool{}
@@ -492,7 +493,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if _, err := Read(context.Background(), Stdin, Options{Input: endless}); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Errorf("endless archive: %v", err)
 	}
-	if given > 4<<20 { // the reader takes only 2 MiB
+	if given > 4<<20 { // Read should give up after about 2 MiB
 		t.Errorf("%d bytes were read of an endless archive", given)
 	}
 	many := strings.Repeat(",", maxColumns)
@@ -507,8 +508,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// FuzzRead checks that no input causes a panic, that columns have one length, and that the line of every row is inside
-// the file.
+// FuzzRead checks that no input causes a panic, that all columns have the same length, and that the line of every row
+// is inside the file.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("score,label\n0.5,1\n"))
 	f.Add([]byte("label\tscore\r\n\"1\"\t.5\r\n"))

@@ -86,7 +86,7 @@ func (w *Writer) EndRow() {
 	}
 	if w.err == nil {
 		w.line[len(w.line)-1] = '\n'
-		_, _ = w.out.Write(w.line) // Flush returns an error of this Write
+		_, _ = w.out.Write(w.line) // if Write fails, the later call of Flush returns the error
 	}
 	w.line, w.fields = w.line[:0], 0
 }

@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// systems lists the values of GOOS for which programs are published. The programs link different modules.
+// systems lists the values of GOOS for which programs are published. The programs for different systems link different
+// modules.
 var systems = []string{"linux", "darwin"}
 
 // licenceFile matches the names of files that contain licences, or notices that must be distributed with the program.

@@ -92,7 +92,7 @@ func mutate(root, target, skip string, c choice) error {
 	return nil
 }
 
-// diff shows the lines that differ.
+// diff shows the lines of the file that the mutant changes, before and after the change.
 func (m mutant) diff() string {
 	original, err := format.Source(m.original)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// These constants are parameters of the table that the function digits prints.
+// These constants are parameters of the table that the function 'digits' prints.
 const (
 	datasetDelta = 0.05
 	threshold    = 0.7

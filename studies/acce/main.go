@@ -67,10 +67,10 @@ var normal = distuv.UnitNormal
 
 // instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
 // clean confidence has the distribution N(mean, spread²). In the same units, the probability that the prediction is
-// right is the clean confidence times 'slope'. A slope below 1 gives an overconfident classifier. The interval is the
-// standard certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ). Here z is the clean confidence,
-// and ε is √(ln(2/α)/(2·samples)). The function omits predictions whose interval begins below ½, because they are not
-// certified.
+// right is the clean confidence times 'slope'. A slope below 1 gives an overconfident classifier. The interval of a
+// prediction is the standard certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ). Here z is the
+// clean confidence, and ε is √(ln(2/α)/(2·samples)). The function omits predictions whose interval begins below ½,
+// because they are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {
 	mean, spread := 0.5+1.5*r.Float64(), 0.6+0.8*r.Float64()
 	slope := 0.5 + 0.7*r.Float64()

@@ -1,7 +1,7 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
 // between each bound and the true calibration error, for simulated classifiers whose calibration error is known (Ciosek
-// et al. 2025, Figure 3 and Table 1). Some of these classifiers are calibrated. The second is how bounds and AUROC
-// depend on the bandwidth h on real data.
+// et al. 2025, Figure 3 and Table 1). Some of these classifiers are calibrated. The second is how, for real data, the
+// bounds and the AUROC depend on the bandwidth h.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵

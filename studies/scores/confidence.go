@@ -28,7 +28,7 @@ func splitHeader() string {
 }
 
 // splitRow returns a row of the table that splitHeader begins: the row for n samples. The map 'widths' holds the
-// interval width for each k, and for the method 'standard' at k = 0.
+// interval width of the method 'tangent' for each k. The entry for k = 0 is the width of the method 'standard'.
 func splitRow(n int, widths map[int]float64) string {
 	line := fmt.Sprintf("| %d | %.4f |", n, widths[0])
 	for _, k := range splitSamples {

@@ -1,6 +1,7 @@
 // Scores compares methods on a run of the bundled model: certification from scores, certification from votes, and
 // bounds on the confidence. On synthetic data it compares bounds on means. It writes docs/scores-tables.md and
-// docs/img/confidence-widths.svg. The figures in docs/scores.md and docs/confidence.md come from the tables:
+// docs/img/confidence-widths.svg. The numbers in docs/scores.md and docs/confidence.md come from the program's tables.
+// The commands are:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
 //	    --n 1000 --save-scores --out RUN

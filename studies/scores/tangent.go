@@ -9,11 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// tangentWidths prints the mean width of the label's confidence intervals without selection samples, for the methods
-// 'tangent' and 'standard'. The method 'tangent' determines its tangent from the first k of the n samples, and bounds
-// the mean with the other samples. Every mean is over the same examples: the examples whose certificate from n samples
-// reaches the radius. The function returns the widths at splitRadius by k, where k = 0 stands for the method
-// 'standard'.
+// tangentWidths compares the methods 'tangent' and 'standard' for runs that have no selection samples. It prints the
+// mean widths of the label's confidence intervals. The method 'tangent' determines its tangent from the first k of the
+// n samples, and bounds the mean with the other samples. Every mean is over the same examples: the examples whose
+// certificate from n samples reaches the radius. The function returns the widths at splitRadius by k, where k = 0
+// stands for the method 'standard'.
 func (s study) tangentWidths(n int) (map[int]float64, error) {
 	params := certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label}}
 	params.Confidence = certify.ConfidenceParams{Radii: widthRadii, Method: certify.ConfidenceStandard}

@@ -1,7 +1,7 @@
 // Votes compares methods of certification on real votes. Some votes come from Cohen et al.'s ResNet-110 (σ = 0.25) on
 // 500 CIFAR-10 images with n = 100,000 (Jia et al. 2020). These votes are in a file outside the repository (votesFile).
 // The other votes come from runs of the bundled model. The program writes docs/votes-tables.md and docs/img/votes.svg.
-// The figures in docs/votes.md come from the tables:
+// The numbers in docs/votes.md come from docs/votes-tables.md. The commands are:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 \
@@ -372,9 +372,9 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	return nil
 }
 
-// martingale stops each stream at the first check at which the mixture likelihood is at least 1/α times the likelihood
-// at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior. If the label has x of n votes, the
-// mixture equals B(x+½, n−x+½)/B(½, ½).
+// martingale checks each stream repeatedly. It stops the stream when the mixture likelihood is at least 1/α times the
+// likelihood at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior. If the label has x of n
+// votes, the mixture equals B(x+½, n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))

@@ -1,6 +1,6 @@
-// Package acceplot draws studies of calibration under attack. Some charts show how the Brier score, or the calibration
-// error that each solver finds, depends on the radius. The other charts show the steps of ADMM. The charts correspond
-// to figures 3, 9–11, 15 and 16 of Emde et al. 2025.
+// Package acceplot draws studies of calibration under attack. Two charts have the radius as the horizontal axis. They
+// show the Brier score and the calibration error that each solver finds. The other charts show the steps of ADMM. The
+// charts correspond to figures 3, 9–11, 15 and 16 of Emde et al. 2025.
 package acceplot
 
 import (

@@ -39,7 +39,7 @@ func TestSolvers(t *testing.T) {
 	}
 }
 
-// The chart of CBS must name each input, and say if all radii use the same examples.
+// The chart of CBS must name each input. If an input has the same examples at all radii, the chart must say so.
 func TestCBS(t *testing.T) {
 	a, b := input("a", 0.1), input("b", 0.2)
 	b.Results[0].SameExamples = true

@@ -19,7 +19,7 @@ import (
 
 // This file builds small graphs, runs them and their gradients, and compares the gradients with finite differences.
 
-// function is a graph with one input, built node by node.
+// The type 'function' is a graph with one input, built node by node.
 type function struct {
 	*onnxpb.ModelProto
 	of   graph.ElemType
@@ -45,7 +45,7 @@ func (f *function) op(kind string, in []string, attributes ...*onnxpb.AttributeP
 	return f.several(kind, 1, in, attributes...)[0]
 }
 
-// several adds a node with the given number of outputs.
+// The method 'several' adds a node with the given number of outputs, and returns these outputs.
 func (f *function) several(kind string, outputs int, in []string, attributes ...*onnxpb.AttributeProto) []string {
 	n := graph.Node(kind, in, f.name(), attributes...)
 	for range outputs - 1 {

@@ -21,7 +21,7 @@ func unary(gradient func(t *tape, n *node, d string) string) rule {
 // slope adds nodes that compute d·f′(x), where y = f(x) and d is the gradient in y.
 type slope func(t *tape, x, y, d string) string
 
-// functions maps operators to the derivatives of their functions.
+// The table 'functions' maps each operator to the derivative of its function.
 var functions = map[string]slope{
 	"Neg":        func(t *tape, _, _, d string) string { return t.Op("Neg", d) },
 	"Abs":        func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Sign", x)) },

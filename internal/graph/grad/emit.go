@@ -54,8 +54,8 @@ func (t *tape) scale(v, d string, factor float64) string {
 	return t.mul(d, t.numberFor(v, factor))
 }
 
-// masked adds nodes that keep the elements of d for which the argument 'test' is true, and set the other elements to 0.
-// The nodes use a product, which is faster than Where on ONNX Runtime's CPU provider.
+// The method 'masked' adds nodes that keep the elements of d for which the argument 'test' is true, and set the other
+// elements to 0. The nodes use a product, which is faster than Where on ONNX Runtime's CPU provider.
 func (t *tape) masked(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
 
 // zeros adds a tensor of zeros.

@@ -199,8 +199,8 @@ func (t *tape) give(n *node, k int, gradient func() string) {
 	}
 }
 
-// checkGiven refuses a node if its rule left out an input that depends on the model's input. Without this check, the
-// gradient in such an input would lack a summand and be wrong.
+// checkGiven checks that the node's rule gave a gradient to every floating-point input that depends on the model's
+// input. If an input got none, checkGiven refuses the node, because the gradient in this input would be wrong.
 func (t *tape) checkGiven(n *node) error {
 	for k, v := range n.Input {
 		if t.depends[v] && t.types[v].IsFloat() && !slices.Contains(n.given, k) {
@@ -279,8 +279,8 @@ func (n *node) refuse(format string, args ...any) error {
 	return hint.Add(fmt.Errorf("%w: %s, node '%s'", fmt.Errorf(format, args...), quote.Name(n.GetOpType()), quote.Name(name)), Advice)
 }
 
-// Parameters maps the name of an operator to the numbers of those inputs that hold sizes, axes or indices. The rules
-// need the values of these inputs.
+// Parameters lists, for each operator, the inputs that hold sizes, axes or indices. It gives each input by its index in
+// the node's inputs. The rules need the values of these inputs.
 var Parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Gather": {1}, "Pad": {1, 3}, "CumSum": {1}, "Tile": {1},
 	"GatherElements": {1}, "GatherND": {1}, "LSTM": {4}, "GRU": {4}, "RNN": {4}, "ReduceProd": {1},

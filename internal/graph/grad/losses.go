@@ -84,8 +84,8 @@ type Objective struct {
 // Attached holds the names of the inputs and outputs of a graph with an objective.
 type Attached struct {
 	Input  string // shape [Examples, …]
-	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
-	Labels string // int64 [Examples], a class each; if Loss.Pairs is true, [Examples, 2], label and other class
+	Noise  string // shape [Examples, Copies, …]; the noise of each copy; the name is "" unless Copies is above 1
+	Labels string // int64 [Examples]: a class per example; if Loss.Pairs is true, [Examples, 2]: label and other class
 	Loss   string // shape [Examples]
 }
 
@@ -125,7 +125,7 @@ func (o Objective) LabelShape() []int64 {
 }
 
 // addNoise adds nodes in front of the model. These nodes repeat each example as often as the field Copies says, and add
-// noise to each copy. The examples x and the noise become the graph's inputs.
+// noise to each copy. The examples and the noise become the graph's inputs.
 func (t *tape) addNoise(g *onnxpb.GraphProto, a *Attached, shape []int64, o Objective) {
 	input := a.Input
 	a.Input, a.Noise = t.name(), t.name()
@@ -166,8 +166,8 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	return l
 }
 
-// marks adds nodes that compute a tensor of truth values, of shape [examples, classes]. The argument 'class' names a
-// value that holds one class for each example. In each row, only the element of this class is true.
+// The method 'marks' adds nodes that compute a tensor of truth values, of shape [examples, classes]. The argument
+// 'class' names a value that holds one class for each example. In each row, only the element of this class is true.
 func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
@@ -203,7 +203,8 @@ func (t *tape) targetedDLR(z, own, target string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), mean))
 }
 
-// marked adds nodes that select the marked element of each row of z.
+// The method 'marked' adds nodes that select one element of each row of z. The argument 'mark' names truth values of
+// the shape of z. In each row, only the truth value of the selected element is true.
 func (t *tape) marked(z, mark string) string {
 	return t.reduce("ReduceSum", t.Op("Where", mark, z, t.Floats(nil, 0)), []int64{1}, false)
 }
@@ -214,9 +215,9 @@ func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }
 
-// largest adds a node that finds the k largest elements of each row, in descending order. It returns a function that
-// adds a node. This node selects the element with the number i (0 for the largest) in each row, and its result has the
-// shape [E, 1].
+// The method 'largest' adds a node that finds the k largest elements of each row, in descending order. It returns a
+// function. When this function is called with the number i, it adds a node that selects element i of each row (0 is the
+// largest). The result of this node has the shape [E, 1].
 func (t *tape) largest(z string, k int64) func(i int64) string {
 	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
 	top.Output = append(top.Output, t.name())

@@ -10,11 +10,11 @@ import (
 
 // This file holds the rules of quantisation. These gradients are surrogates, because the true slope of rounding is 0
 // almost everywhere. The rules pass the gradient straight through the rounding (Bengio et al. 2013), as if the result
-// were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 where the value equals the
-// smallest or the largest value of the type. One reason is ReLU, whose slope at 0 is 0: quantisation tools replace ReLU
-// by the saturation at the smallest value.
+// were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 where the result equals the
+// smallest or the largest value of its type. This matters for ReLU, because quantisation tools replace ReLU by the
+// saturation at the smallest value, and the slope of ReLU at 0 is 0.
 
-// limits maps quantised types to their smallest and largest values.
+// The table 'limits' gives the smallest and the largest value of each quantised type.
 var limits = map[graph.ElemType][2]float64{
 	graph.ElemType(onnxpb.TensorProto_UINT8): {0, math.MaxUint8}, graph.ElemType(onnxpb.TensorProto_INT8): {math.MinInt8, math.MaxInt8},
 	graph.ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16}, graph.ElemType(onnxpb.TensorProto_INT16): {math.MinInt16, math.MaxInt16},

@@ -85,8 +85,8 @@ func quantisedLayerRule(t *tape, n *node) error {
 	return nil
 }
 
-// dequantised adds nodes that dequantise the argument at input k. The argument has either one scale, or one scale for
-// each index along an axis.
+// The method 'dequantised' adds nodes that dequantise the argument at input k. The argument has either one scale, or
+// one scale for each index along an axis.
 func (t *tape) dequantised(n *node, k, along int) string {
 	x := n.input(k)
 	shape := []int64{}
@@ -99,8 +99,8 @@ func (t *tape) dequantised(n *node, k, along int) string {
 	return v
 }
 
-// scaled adds nodes that compute (x − zero)·scale. The nodes first reshape the scale and the zero point to the given
-// shape.
+// The method 'scaled' adds nodes that compute (x − zero)·scale. The nodes first reshape the scale and the zero point to
+// the given shape.
 func (t *tape) scaled(x, scale, zero string, shape []int64) string {
 	x = t.Cast(x, graph.Float32)
 	if zero != "" {

@@ -72,7 +72,7 @@ func TestQuantisedLayers(t *testing.T) {
 	}
 }
 
-// build adds the layer in one of its two forms.
+// The method 'build' adds the layer in one of its two forms.
 func (c quantisedCase) build(f *function, quantised bool) string {
 	scale, zero := f.floats(nil, .03125), f.bytes(100) // the representable values are −3.1 to 4.8
 	scaleY, zeroY := f.floats(nil, .0625), f.bytes(128)
@@ -115,7 +115,7 @@ func (c quantisedCase) build(f *function, quantised bool) string {
 	return f.op("DequantizeLinear", in(y, scaleY, zeroY))
 }
 
-// bytes adds a scalar of type uint8.
+// The method 'bytes' adds a scalar of type uint8.
 func (f *function) bytes(v int32) string {
 	t := &onnxpb.TensorProto{Name: proto.String(f.name()), Dims: []int64{}, DataType: proto.Int32(int32(onnxpb.TensorProto_UINT8)), Int32Data: []int32{v}}
 	f.Graph.Initializer = append(f.Graph.Initializer, t)

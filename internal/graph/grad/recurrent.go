@@ -20,7 +20,7 @@ type recurrence struct {
 	backward                  bool   // this direction goes from the last step to the first
 	x, w, r, inBias, outBias  string // shapes: x [T, B, I], w [gates·H, I], r [gates·H, H], biases [gates·H]
 	states, before, first     string // h [T, B, H], the states before the steps [T, B, H], the initial state [B, H]
-	slopes, lastSlope, atCell string // gradients in h [T, B, H], the last state [B, H], the last cell; "" if none
+	slopes, lastSlope, atCell string // gradients in h [T, B, H], in the last state [B, H], in the last cell; "" if none
 }
 
 // These are the positions of the inputs of RNN, LSTM and GRU nodes.
@@ -122,14 +122,15 @@ func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	return c
 }
 
-// part adds nodes that take this direction's part of v along an axis and reshape this part to the given shape.
+// The method 'part' adds nodes that take this direction's part of v along an axis and reshape this part to the given
+// shape.
 func (c *recurrence) part(v string, axis int64, shape []int64) string {
 	part := c.tape.slice(v, []int64{c.direction}, []int64{c.direction + 1}, []int64{axis})
 	return c.reshape(part, shape)
 }
 
-// initial adds nodes that select this direction's part of input k, which is the initial state or the initial cell. If
-// the node has no input k, the result consists of zeros.
+// The method 'initial' adds nodes that select this direction's part of input k, which is the initial state or the
+// initial cell. If the node has no input k, the result consists of zeros.
 func (c *recurrence) initial(k int) string {
 	shape := []int64{c.batch, c.hidden}
 	if v := c.n.input(k); v != "" {
@@ -147,8 +148,8 @@ func (c *recurrence) ofLast(output int) string {
 	return c.part(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// previous adds nodes that compute the value before each step. For the first step, this value is the argument 'first'.
-// For any other step, it is the value after the previous step, taken from the argument 'all'.
+// The method 'previous' adds nodes that compute the value before each step. For the first step, this value is the
+// argument 'first'. For any other step, it is the value after the previous step, taken from the argument 'all'.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {
@@ -172,9 +173,9 @@ func (t *tape) concat(parts []string, axis int64) string {
 	return t.Node("Concat", parts, graph.IntAttribute("axis", axis))
 }
 
-// divided adds nodes that cut v along an axis into parts. The argument 'count' is the number of parts, and the argument
-// 'size' is the size of each part along the axis. divided does not use Split, because older operator sets pass the
-// sizes to Split in another way.
+// The method 'divided' adds nodes that cut v along an axis into parts. The argument 'count' is the number of parts, and
+// the argument 'size' is the size of each part along the axis. None of the nodes is a Split node, because older
+// operator sets pass the sizes to Split in another way.
 func (t *tape) divided(v string, count, size, axis int64) []string {
 	parts := make([]string, count)
 	for k := range parts {
@@ -197,7 +198,8 @@ func (c *recurrence) bySteps(v string, width int64) []string {
 	return all
 }
 
-// joined adds nodes that join the matrices of all steps, in the order of bySteps, into one tensor [T, B, width].
+// The method 'joined' adds nodes that join the matrices of all steps, in the order of bySteps, into one tensor
+// [T, B, width].
 func (c *recurrence) joined(rows []string, width int64) string {
 	rows = slices.Clone(rows)
 	if c.backward {
@@ -228,9 +230,9 @@ func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 // tanhSlope adds nodes that compute 1 − v², the slope of a tanh whose value is v.
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
-// walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. For each
-// step, walk calls the function 'step', which gets d and returns the gradient in the state before this step. walk
-// returns the gradient in the initial state.
+// The method 'walk' goes through the steps from the last to the first, with the gradient d in the current state [B, H].
+// For each step, it calls the function 'step', which gets d and returns the gradient in the state before this step. The
+// result of 'walk' is the gradient in the initial state.
 func (c *recurrence) walk(step func(k int64, d string) string) string {
 	var given []string
 	if c.slopes != "" {
@@ -314,10 +316,11 @@ func gruSlopes(c *recurrence) (sums, first, _ string) {
 	keep := c.bySteps(z, c.hidden)
 	toZ := c.bySteps(c.mul(c.Op("Sub", c.before, n), c.bell(z)), c.hidden)
 	toN := c.bySteps(c.mul(c.oneMinus(z), c.tanhSlope(n)), c.hidden)
-	// The gradient in the argument of r's σ is dn·toR, where dn is the gradient in the argument of n's tanh.
+	// If 'linear' is true, the gradient in the argument of r's σ is dn·toR, where dn is the gradient in the argument of
+	// n's tanh.
 	toR := c.mul(out[2], c.bell(r))
 	if !linear {
-		// Here this gradient is toR times the gradient in r·h₋.
+		// The gradient in the argument of r's σ is toR times the gradient in r·h₋.
 		toR = c.mul(c.before, c.bell(r))
 	}
 	slopeR, gate := c.bySteps(toR, c.hidden), c.bySteps(r, c.hidden)

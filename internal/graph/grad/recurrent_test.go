@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// layer describes a recurrent layer with 3 states. Each step takes 2 values.
+// The type 'layer' describes a recurrent layer with 3 states. Each step takes 2 values.
 type layer struct {
 	kind              string
 	gates, directions int64
@@ -22,7 +22,8 @@ func (l layer) inputs(f *function, x string) []string {
 	return in(x, f.weights(-1, 1, l.directions, rows, 2), f.weights(-1, 1, l.directions, rows, 3), f.weights(-1, 1, l.directions, 2*rows))
 }
 
-// The method 'node' adds the layer to f. If the layer has several outputs, it joins them into one vector.
+// The method 'node' adds the layer to f. If the layer has several outputs, the method joins these outputs into one
+// vector.
 func (l layer) node(f *function, inputs []string) string {
 	outputs := f.several(l.kind, l.outputs, inputs, append(l.attributes, integer("hidden_size", 3))...)
 	if l.outputs == 1 {

@@ -30,7 +30,7 @@ func reduction(t *tape, n *node) error {
 	return nil
 }
 
-// axes returns the axes that a reduction runs over.
+// The method 'axes' returns the axes that a reduction runs over.
 func (t *tape) axes(n *node) ([]int64, error) {
 	rank := len(t.shape(n.input(0)))
 	given, err := t.integers(n, 1)
@@ -81,9 +81,9 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 	return t.expand(d, xs)
 }
 
-// prodSlope adds nodes that compute, for each element, d times the product of the other elements. If another element is
-// 0, the result is 0. Otherwise the nodes compute the product of all elements that are not 0. If the element itself is
-// not 0, they divide the product by the element.
+// prodSlope adds nodes that compute, for each element of x, d times the product of the other elements. If one of the
+// other elements is 0, the result is 0. Otherwise the nodes take the product of all elements of x that are not 0. If
+// the element is not 0, the nodes divide this product by the element.
 func (t *tape) prodSlope(x, d string, axes []int64) string {
 	null, one := t.equal(x, t.numberFor(x, 0)), t.numberFor(x, 1)
 	nulls := t.Cast(null, t.floatType(x))

@@ -85,7 +85,8 @@ func (t *tape) wholeScales(n *node) bool {
 	return true
 }
 
-// Element j of the result is a weighted sum of the input's elements. The method 'row' returns the weights.
+// Element j of the result is a weighted sum of the input's elements. The method 'row' returns the weights of this
+// sum.
 func (r resizing) row(j, in, out int64) []float64 {
 	at := r.source(float64(j), float64(in), float64(out))
 	weights := make([]float64, in)
@@ -118,7 +119,7 @@ func (r resizing) row(j, in, out int64) []float64 {
 	return weights
 }
 
-// source returns the coordinate in the input that corresponds to coordinate j of the result.
+// The method 'source' returns the coordinate in the input that corresponds to coordinate j of the result.
 func (r resizing) source(j, in, out float64) float64 {
 	switch {
 	case r.coordinates == "asymmetric":

@@ -103,7 +103,7 @@ func elementwiseCases() []ruleCase {
 			test := f.op("Greater", in(f.weights(-1, 1, 2, 3), f.floats(nil, 0)))
 			return f.op("Where", in(test, "x", f.weights(-1, 1, 2, 3)))
 		}},
-		ruleCase{name: "mask", shape: row, build: func(f *function) string { // a truth value has no gradient
+		ruleCase{name: "mask", shape: row, build: func(f *function) string { // the comparison has no gradient
 			return f.op("Mul", in("x", f.op("Cast", in(f.op("Less", in("x", f.floats(nil, .3)))), integer("to", int64(f.of)))))
 		}},
 	)
@@ -447,7 +447,7 @@ func allCases() []ruleCase {
 
 // TestEveryRule checks that every operator with a rule has a test case and is named in docs/attacks.md.
 func TestEveryRule(t *testing.T) {
-	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // TestStraightThrough tests these two
+	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // see TestStraightThrough
 	for _, c := range quantisedCases {
 		tested[c.kind] = true
 	}

@@ -88,7 +88,7 @@ func (t *tape) withBatch(indices string, shape []int64, axes int) string {
 	return t.concat([]string{leading, indices}, -1)
 }
 
-// places returns the coordinates of element i of a tensor.
+// The function 'places' returns the coordinates of element i of a tensor.
 func places(i int64, shape []int64) []int64 {
 	at := make([]int64, len(shape))
 	for k := len(shape) - 1; k >= 0; k-- {
@@ -114,9 +114,9 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 	return t.Cast(scatter(t.zeros(graph.Float32, t.shape(x)), t.Cast(d, graph.Float32)), graph.Float16)
 }
 
-// addAt adds nodes that compute the gradient in x, if an operator copies elements of x. Element i of d is the gradient
-// in a copy of x[from[i]]. For each element of x, the nodes sum the gradients in the copies of this element. If the
-// most frequently copied element has k copies, the nodes sum k tensors.
+// addAt adds nodes that compute the gradient in the input x of an operator that copies elements. Element i of d is the
+// gradient in a copy of x[from[i]]. For each element of x, the nodes sum the gradients in the copies of this element.
+// If the most frequently copied element has k copies, the nodes sum k tensors.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
 	// Copy k of element x[j] has the index terms[k][j] in d. If this copy does not exist, terms[k][j] is len(from).
@@ -145,7 +145,7 @@ func (t *tape) addAt(x, d string, from []int64) string {
 	return t.reshapeTo(sum, x)
 }
 
-// scatter is the rule of operators that write or add updates at indices. If an update overwrites an element, the
+// The rule 'scatter' is for operators that write or add updates at indices. If an update overwrites an element, the
 // gradient in this element is 0.
 func scatter(t *tape, n *node) error {
 	indices, updates, d := n.input(1), n.input(2), n.d[0]

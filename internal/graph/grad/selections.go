@@ -9,7 +9,7 @@ import (
 
 // This file holds the rules of operators that join, cut, select and pad.
 
-// concat gives each input its piece of the gradient.
+// The rule 'concat' gives each input its piece of the gradient.
 func concat(t *tape, n *node) error {
 	t.divide(n, axis(n.integer("axis", 0), len(t.shape(n.output()))))
 	return nil
@@ -27,8 +27,8 @@ func (t *tape) divide(n *node, along int) {
 	}
 }
 
-// split is the rule of Split: it joins the gradients in the pieces. If no node uses a piece, the gradient in this piece
-// consists of zeros.
+// The rule 'split' joins the gradients in the pieces. If no node uses a piece, the gradient in this piece consists of
+// zeros.
 func split(t *tape, n *node) error {
 	t.give(n, 0, func() string {
 		parts := slices.Clone(n.d)
@@ -68,7 +68,7 @@ func slice(t *tape, n *node) error {
 	return nil
 }
 
-// cuts holds the parameters of Slice. The four lists have equal lengths.
+// The type 'cuts' holds the parameters of Slice. The four lists have equal lengths.
 type cuts struct{ starts, ends, axes, steps []int64 }
 
 // cutsOf reads the parameters of Slice. From operator set 10 on, the parameters are inputs. In older operator sets they

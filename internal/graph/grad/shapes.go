@@ -8,7 +8,7 @@ import (
 
 // This file holds the rules of operators that move or repeat values.
 
-// reshape gives the gradient the shape of the input.
+// The rule 'reshape' gives the gradient the shape of the input.
 func reshape(t *tape, n *node) error {
 	t.give(n, 0, func() string { return t.reshapeTo(n.d[0], n.input(0)) })
 	return nil

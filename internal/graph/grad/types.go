@@ -73,7 +73,7 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		return graph.Float32
 	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
-		return 0 // the result may have another type than the first input, as in If; 'sweep' refuses the node
+		return 0 // the type is unknown, for example for the operator If; 'sweep' refuses the node
 	}
 	return types[n.input(typeInputs[op])]
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// window describes, for each spatial axis, the windows of a convolution or a pooling operator. Window j begins at
-// element stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
+// The type 'window' describes, for each spatial axis, the windows of a convolution or a pooling operator. Window j
+// begins at element stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
 type window struct {
 	kernel, strides, dilations []int64
 	span                       []int64 // dilation·(kernel−1) + 1
@@ -56,11 +56,12 @@ func (w window) apart() bool {
 	return true
 }
 
-// spread adds nodes that compute the gradient in the input of a convolution with weights [M, C/g, kernel…]. Every
-// element of d [N, M, out…] is multiplied by the weights and added to the elements of its window. These operations
-// together are again a convolution. Its kernel is the original kernel, reversed, with the two channel axes exchanged in
-// each group. If the weights are constant, ONNX Runtime computes this kernel only once, when it opens the graph. The
-// argument 'v' names the convolution's input. The result has the element type of the gradient in v.
+// The method 'spread' adds nodes that compute the gradient in the input of a convolution with weights
+// [M, C/g, kernel…]. For every element of d [N, M, out…], the products of this element and the weights are added to the
+// gradients in the element's window. All these products and sums together are again a convolution. Its kernel is the
+// original kernel, reversed, with the two channel axes exchanged in each group. If the weights are constant, ONNX
+// Runtime computes this kernel only once, when it opens the graph. The argument 'v' names the convolution's input. The
+// result has the element type of the gradient in v.
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {
@@ -74,7 +75,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// The method 'dense' returns the same windows with stride 1. The field 'out' becomes the size of d after insertZeros
+// The method 'dense' returns a copy of w with stride 1. The copy's field 'out' holds the sizes of d after insertZeros
 // has put zeros between the elements of d.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
@@ -86,7 +87,7 @@ func (w window) dense() window {
 }
 
 // insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. The nodes multiply
-// each element by a mask that consists of a 1 and zeros.
+// each element by a mask whose first value is 1 and whose other values are 0.
 func (t *tape) insertZeros(v, d string, channels int64, w window) string {
 	split, mask := []int64{-1, channels}, []int64{1, 1}
 	joined, starts, ends, axes := []int64{-1, channels}, []int64{}, []int64{}, []int64{}
@@ -123,7 +124,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
 }
 
-// convolve adds a convolution of d over the windows w. Negative padding crops d.
+// The method 'convolve' adds a convolution of d over the windows w. Negative padding crops d.
 func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
 	var pads []int64
@@ -171,8 +172,8 @@ func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, grou
 	return t.pad(v, t.interleave(phases, groups*c, s, rows), cropBefore, cropAfter)
 }
 
-// interleave adds nodes that do the same as DepthToSpace in mode CRD. These nodes exchange neighbouring axes twice. On
-// ONNX Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
+// The method 'interleave' adds nodes that do the same as DepthToSpace in mode CRD. These nodes exchange neighbouring
+// axes twice. On ONNX Runtime's CPU provider the two exchanges take half the time of DepthToSpace.
 func (t *tape) interleave(phases string, channels, s int64, rows []int64) string {
 	height, width := rows[0], rows[1]
 	x := t.transpose(t.reshape(phases, []int64{-1, s, height * width}), []int64{0, 2, 1}) // interleaves the columns

@@ -96,8 +96,8 @@ type Votes struct {
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// The interval from Low to High is a Clopper–Pearson interval for the expected rate of these examples if both runs
-	// are repeated with new noise. High is nil for a comparison of counts.
+	// The interval from Low to High is a Clopper–Pearson interval for the expected rate: the mean rate if both runs
+	// were repeated on the same examples with new noise. High is nil for a comparison of counts.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`

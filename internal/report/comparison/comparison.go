@@ -26,7 +26,7 @@ type Setting struct {
 	// File is the path of the run or file that holds the row's votes or scores. It is empty if all rows come from one
 	// file.
 	File string `json:"file,omitempty"`
-	// MarginKind is empty if all rows are of the same kind.
+	// MarginKind is the kind of the row's margins. It is empty if all rows have the same kind.
 	MarginKind certify.MarginKind `json:"margin_kind,omitempty"`
 	// Size is the number of estimation samples used for each example. 0 stands for all samples.
 	Size int64 `json:"size,omitempty"`
@@ -251,9 +251,9 @@ func newChange(value, baseline Spread) Change {
 	return Change{value.Mean - baseline.Mean, value.Mean / baseline.Mean}
 }
 
-// AddGains compares each row with the row of the baseline method that has the same setting, and sets the row's Gain.
-// Rows of the baseline method get no Gain. A row also gets no Gain if the baseline method has no row with the same
-// setting. AddGains returns an error if no row is of the baseline method.
+// AddGains sets the Gain of each row: a comparison with the row of the baseline method that has the same setting. Rows
+// of the baseline method get no Gain. A row also gets no Gain if the baseline method has no row with the same setting.
+// AddGains returns an error if no row is of the baseline method.
 func AddGains(rows []*Row, baseline string) error {
 	var names []string
 	for _, r := range rows {

@@ -120,8 +120,8 @@ func TestSameSetting(t *testing.T) {
 	}
 }
 
-// The grid has a row of panels for each kind of margin, and a column for each size and temperature. Votes appear at all
-// temperatures.
+// The grid has a row of panels for each kind of margin, and a column for each size and temperature. A method for votes
+// appears in the columns of all temperatures.
 func TestPanels(t *testing.T) {
 	add := func(rows []*Row, kind certify.MarginKind, size int64, temperature float64, method string) []*Row {
 		r := row(Setting{MarginKind: kind, Size: size, Temperature: temperature}, certificates(method, 0.5, 1))

@@ -38,7 +38,7 @@ func (c Curve) String() string { return string(c) }
 // A panel is one of the charts of a figure. It has a line for each method.
 type panel struct {
 	column string
-	kind   certify.MarginKind // empty if all rows are of one kind
+	kind   certify.MarginKind // empty if all rows have the same kind of margin
 	rows   []*Row
 }
 
@@ -83,8 +83,8 @@ func (c Curve) columns(rows []*Row) []Setting {
 	})
 }
 
-// The method 'column' returns the setting of a column of panels. Rows with the setting s belong to this column. The
-// setting of the column is s without the kind of margin and, in the chart SizeCurve, also without the size.
+// The method 'column' returns the setting of the column of panels that shows rows with the setting s. The column's
+// setting is s without the kind of margin and, in the chart SizeCurve, also without the size.
 func (c Curve) column(s Setting) Setting {
 	s.MarginKind = ""
 	if c == SizeCurve {

@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/report/history"
 )
 
-// The picture names each quantity once, and at most ten commits. A value that is not known is left out.
+// The description must name each quantity once, but not a quantity without a value. The axis must name at most ten
+// commits.
 func TestDrawHistory(t *testing.T) {
 	var entries []history.Entry
 	for k := range 25 {

@@ -90,7 +90,7 @@ func widen(a *plot.Axis, share float64) {
 	a.Min, a.Max = a.Min-room, a.Max+room
 }
 
-// pointName returns the label of a point: the model, σ, and the measures in ChosenBy.
+// pointName returns the label of a point: the model, σ, and the measures by which the model was chosen.
 func pointName(row selection.Row, scale string) string {
 	name := quote.Line(row.Model)
 	if row.Sigma != nil {

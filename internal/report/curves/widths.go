@@ -12,7 +12,7 @@ import (
 // WidthPanel holds the mean widths of the confidence intervals of one run.
 type WidthPanel struct {
 	Name    string
-	Norm    string // title of the norm of the radii
+	Norm    string // norm of the radii, as the axis names it
 	Methods []WidthLine
 }
 

@@ -188,7 +188,7 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale returns a function of i. Each change is in [−down, up]; the function maps the i-th change to [0, 1].
+// unitScale returns a function that scales the i-th change from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }
@@ -308,7 +308,7 @@ func (d *Drop) UnmarshalText(text []byte) error {
 
 func (d Drop) String() string { return d.text }
 
-// MarshalText returns the fraction as written.
+// MarshalText returns the fraction as UnmarshalText read it.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
 // Given reports whether a value was given.

@@ -7,7 +7,7 @@ import (
 )
 
 // A GitLab code quality report is a list of issues with a description, a check_name, a fingerprint, a severity (one of
-// five levels), and a location. An issue keeps its fingerprint if its value changes.
+// five levels), and a location. An issue must keep its fingerprint even if the value of the requirement changes.
 func TestCodeQuality(t *testing.T) {
 	unmet := Outcome{Requirement: "acr>=0.3", Run: "run", Path: "runs/run", Says: "0.2\n, 0.1 too little"}
 	list := func(text []byte, err error) (issues []map[string]any) {

@@ -51,8 +51,8 @@ func Adjust(all []Comparison) {
 //	adjusted p_(i) = max over j ≤ i of min(1, (m − j + 1)·p_(j)).
 //
 // A row is reported as a difference if its adjusted p-value is at most the level α. A false report is a report for a
-// row whose null hypothesis holds. With probability at least 1 − α, there is no false report. The tests may depend on
-// each other.
+// row whose null hypothesis holds. With probability at least 1 − α, there is no false report. This holds for any
+// dependence between the tests.
 func holm(rows []*AccuracyChange) {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b *AccuracyChange) int { return cmp.Compare(a.P, b.P) })

@@ -110,7 +110,7 @@ func sumAt(t *testing.T, s summary.Source) summary.Summary {
 	return out
 }
 
-// Rows of one comparison are adjusted together as well.
+// Compare must adjust the p-values of all rows together.
 func TestCompareAdjusts(t *testing.T) {
 	c, err := Compare(sumAt(t, source("a", 100, 50, 0.5)), sumAt(t, source("b", 100, 56, 0.5)))
 	if err != nil {

@@ -561,7 +561,7 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval of the mean change must contain the mean, even if the limits 'down' and 'up' of a change differ. If the
+// The interval of the mean change must contain the mean, even if the possible changes are not symmetric about 0. If the
 // change is negative for some examples and positive for none, the interval must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)

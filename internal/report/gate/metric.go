@@ -24,7 +24,7 @@ type metric struct {
 	certifiable bool
 	ofBounds    bool
 	anyClaim    bool // the value does not depend on the claim of the run's certificates
-	promised    bool // a requirement is not met if a prediction set has no guarantee
+	promised    bool // requirements on the metric are unmet if some prediction set has no guarantee
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 

@@ -213,7 +213,8 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseRadius reads a radius. It parses a fraction such as 2/255 as the flags do, so both give the same float64 number.
+// parseRadius reads a radius. It parses a fraction such as 2/255 in the same way as the flags, so a requirement and a
+// flag give the same float64 number.
 func parseRadius(text string) (*big.Rat, error) {
 	if !strings.Contains(text, "/") {
 		return parseExact(text)

@@ -17,8 +17,8 @@ import (
 var commitVariables = []string{"GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILD_SOURCEVERSION", "BITBUCKET_COMMIT", "CIRCLE_SHA1", "TRAVIS_COMMIT"}
 
 // FindCommit returns the current commit. It looks for an environment variable of a CI system, then for the git
-// repository that holds the folder. It reads the files of the repository itself. It does not run git, because the
-// settings of a repository can make git run other programs.
+// repository that holds the folder. It reads the repository's files directly. It does not run git, because the settings
+// of a repository can make git run other programs.
 func FindCommit(folder string) (string, error) {
 	for _, name := range commitVariables {
 		if commit := os.Getenv(name); commit != "" {
@@ -59,8 +59,8 @@ func findGit(folder string) (string, error) {
 	}
 }
 
-// named returns the path that a file holds. The file has one line: the prefix, then the path. A relative path begins at
-// the argument 'folder'.
+// named returns the path that a file holds. The file has one line: the prefix, then the path. If the path is relative,
+// named joins it to the argument 'folder'.
 func named(file, prefix, folder string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

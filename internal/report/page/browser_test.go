@@ -58,7 +58,7 @@ func browser(t *testing.T) context.Context {
 	return tab
 }
 
-// axe is the accessibility checker (npm package axe-core).
+// axe returns the script of the accessibility checker (npm package axe-core).
 func axe(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()

@@ -98,7 +98,8 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// countAt returns a function of a radius. The function counts the correct examples with at least this certified radius.
+// countAt returns a function of a radius. The function counts the correct examples whose certified radius is at least
+// the given radius.
 func countAt(s summary.Summary) func(radius float64) int {
 	var radii []float64
 	for _, row := range s.Rows {

@@ -211,8 +211,8 @@ func (p Page) assumptions() []assumption {
 	return all
 }
 
-// probability returns the beginning of the sentence that explains a radius. This beginning states the probability with
-// which the radius holds.
+// probability returns the beginning of the sentence that explains a radius. This beginning says how likely it is that
+// the radius holds.
 func (p Page) probability() string {
 	var names []string
 	for _, r := range p.Runs {

@@ -162,7 +162,7 @@ func (p Page) name(k calibrationKey) string {
 	return p.radius(k.radius)
 }
 
-// radius names a radius with the norms of the runs, for example "L2 radius 0.5".
+// radius returns a text for the radius r that includes the norms of the runs, for example "L2 radius 0.5".
 func (p Page) radius(r float64) string {
 	return fmt.Sprintf("%s radius %v", summary.Norms(p.summaries()), r)
 }
@@ -237,7 +237,8 @@ func boundCell(c *summary.Calibration, of func(summary.Calibration) (float64, *f
 	return out
 }
 
-// thresholded returns one measure per threshold: the errors among confident answers.
+// thresholded returns one measure for each confidence threshold: the share of wrong answers among the answers whose
+// confidence is at least the threshold.
 func (p Page) thresholded() []measure {
 	taus := map[float64]bool{}
 	for _, r := range p.Runs {

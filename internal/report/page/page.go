@@ -39,7 +39,7 @@ type Run struct {
 	// Draw returns two pictures of the example with this index in the dataset: the input and the noisy input. All
 	// pictures have the same size. Draw is nil if there are no pictures.
 	Draw func(index int) (input, noisy image.Image, err error)
-	// Only the first examples of the run have pictures. Pictures is their number.
+	// Pictures is the number of examples that have pictures. These examples are the first ones of the run.
 	Pictures int
 }
 

@@ -196,8 +196,9 @@ func Keys(cells []Cell, of func(Cell) []string) [][]string {
 	return keys
 }
 
-// ranks returns, for each value of the i-th parameter, the number by which Keys sorts the value. If all values are
-// numbers, this number is the value itself. Otherwise it is the position of the value in the order of first appearance.
+// Keys sorts the values of a parameter by a number. ranks returns this number for each value of the i-th parameter. If
+// all values are numbers, the number is the value itself. Otherwise it is the position of the value in the order of
+// first appearance.
 func ranks(keys [][]string, i int) map[string]float64 {
 	numbers, order := map[string]float64{}, map[string]float64{}
 	for _, k := range keys {

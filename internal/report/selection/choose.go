@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Measure is a measure of a model at a radius.
+// Measure is the name of a quantity that compares models at a radius.
 type Measure string
 
 // These are the measures. Large values of Accuracy and Radius are good, and small values of CBS and CCE are good.
@@ -63,7 +63,7 @@ func (m Measure) certified(r Row) *float64 {
 type Choice struct {
 	Family     string   `json:"family,omitempty"`
 	By         Measure  `json:"by"`
-	Candidates int      `json:"candidates"` // candidates of the family that have the measure
+	Candidates int      `json:"candidates"` // number of models in the family that are candidates and have the measure
 	Row        int      `json:"row"`        // position of the chosen row in Rows
 	Model      string   `json:"model"`
 	Sigma      *float64 `json:"sigma,omitempty"`

@@ -30,8 +30,8 @@ type Options struct {
 	Within *float64
 	// BestScale keeps one run for each model and radius: the run with the largest certified accuracy.
 	BestScale bool
-	// Delta is the largest probability that a statement about the chosen run is wrong. The summaries must have been
-	// made with summary.Options.Choices = Choices.
+	// Delta is the allowed failure probability of a statement about the chosen run. The summaries must have been made
+	// with summary.Options.Choices = Choices.
 	Delta float64
 	// Choices is the number of runs from which one is chosen, including runs that have not begun. 0: the number of runs.
 	Choices int
@@ -77,8 +77,8 @@ type Row struct {
 	Average  summary.Average    `json:"average_certified_radius"`
 	// Calibration is nil if the run has no bounds on the confidence at this radius.
 	Calibration *Calibration `json:"calibration,omitempty"`
-	// Front says that no other row is at least as good in certified accuracy and in CCE, and better in one of the two
-	// (Emde et al. 2025, appendix I.2).
+	// Front says that the row has a CCE and that no other row dominates it. A row dominates another row if it is at
+	// least as good in both certified accuracy and CCE, and better in one of the two (Emde et al. 2025, appendix I.2).
 	Front bool `json:"pareto"`
 	// The field Within says that the certified accuracy is at least the best certified accuracy minus the tolerance.
 	Within bool `json:"within,omitempty"`

@@ -89,7 +89,8 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
-// A model that is equal in one measure and better in the other dominates. Two equal models are both on the front.
+// If two models are equal in one measure, the model with the better value in the other measure dominates. Two equal
+// models are both on the front.
 func TestFrontTies(t *testing.T) {
 	for name, test := range map[string]struct {
 		right [2]int

@@ -33,8 +33,8 @@ func (s Source) calibration(o Options, g *grouped, rows []Row, missing int) ([]C
 	return Calibrate(results)
 }
 
-// Calibrate summarises the results that package acce computes from bounds on the confidence. It refuses results that
-// are not exact.
+// Calibrate summarises the results that package acce computes from bounds on the confidence. It returns an error if the
+// calibration error of a result was not computed exactly.
 func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {

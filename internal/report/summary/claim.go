@@ -42,8 +42,8 @@ func Accuracy(runs []Summary) string {
 	return "certified share (the claims of the runs differ)"
 }
 
-// RunName returns the name of a run in a table or chart of several runs. If the claim of this run differs from the
-// claim in Accuracy(runs), the name ends with the claim.
+// RunName returns the name of a run in a table or chart of several runs. The name ends with the claim of this run if
+// Accuracy(runs) does not state this claim.
 func (s Summary) RunName(runs []Summary) string {
 	if Accuracy(runs) == s.Conditions.Accuracy() {
 		return s.Name

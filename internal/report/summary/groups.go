@@ -62,7 +62,7 @@ type GroupPoint struct {
 // grouped holds the rows of each group.
 type grouped struct {
 	delta   float64
-	columns int // number of columns that make groups
+	columns int // number of columns whose values define the groups
 	groups  []predictions.RowGroup
 }
 
@@ -176,11 +176,11 @@ func (s Summary) groupFailures(k int) (int64, error) {
 	return min(failures, sampled), err
 }
 
-// populationAccuracy bounds the accuracy under attack in the population of a group from below, with probability 1 −
-// δ/G. Let q be the probability that an example of the population counts as certified. An example that an attack can
-// break counts as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under attack, and a ≥ (q
-// − α)/(1 − α). The result uses the lower Clopper–Pearson bound at δ/G in place of q. populationAccuracy returns nil if
-// some sampled examples are missing.
+// populationAccuracy returns a lower bound on the accuracy under attack in the population of a group. The bound holds
+// with probability 1 − δ/G. Let q be the probability that an example of the population counts as certified. An example
+// that an attack can break counts as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under
+// attack, and a ≥ (q − α)/(1 − α). The result uses the lower Clopper–Pearson bound at δ/G in place of q.
+// populationAccuracy returns nil if some sampled examples are missing.
 func (s Summary) populationAccuracy(count, of int) *float64 {
 	if s.NotCounted || s.Selected != s.Examples {
 		return nil

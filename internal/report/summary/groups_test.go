@@ -201,7 +201,8 @@ func TestGroupAccuracyCoverage(t *testing.T) {
 	}
 }
 
-// The noise decides the prediction and the radius, so these two columns must not make groups.
+// The noise decides the columns 'correct', 'prediction' and 'radius', so New must refuse to group the examples by these
+// columns.
 func TestNoisyGroups(t *testing.T) {
 	for _, column := range []string{"correct", "prediction", "radius"} {
 		o := Default()

@@ -50,10 +50,10 @@ type Options struct {
 	// The field Round holds common radii for the curves of several runs. It applies if Radii is empty. If Round is also
 	// empty, each run gets round numbers.
 	Round []float64
-	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
-	// separately.
+	// Norms lists further norms. The summary also has the certified accuracy in each of these norms. If Radii is empty,
+	// round radii are chosen for each norm separately.
 	Norms []law.Norm
-	PA    bool // adds the distribution of the bounds on p_A
+	PA    bool // the summary has the distribution of the bounds on p_A
 	// AxesRadius is the radius of Summary.Columns. If AxesRadius is 0, Columns has the median radius of the correct
 	// examples.
 	AxesRadius float64
@@ -173,8 +173,8 @@ func New(s Source, o Options) (Summary, error) {
 	return out, nil
 }
 
-// statement bounds the number of wrong certificates among the certificates of all sampled examples. It returns nil if
-// the certificates are not sound or do not state their alpha.
+// statement returns an upper bound on the number of wrong certificates among the certificates of all sampled examples.
+// The result is nil if the certificates are not sound or do not state their alpha.
 func (c Conditions) statement(sampled int, delta float64) (*Statement, error) {
 	switch {
 	case c.Sound == nil || !*c.Sound || c.Alpha == nil:
@@ -364,7 +364,7 @@ func (s Summary) averageRadius(largest *float64) Average {
 	return a
 }
 
-// classes returns the table by true class.
+// classes returns the results for each true class.
 func (s Summary) classes() []Class {
 	byLabel := map[int][]int32{} // positions of the rows
 	for i, r := range s.Rows {

@@ -112,7 +112,7 @@ func isLog(path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // an empty file gives no error here, but in the reader of certificates
+	first, _ := bufio.NewReader(f).Peek(1) // for an empty file, the reader of certificates returns the error later
 	return len(first) > 0 && first[0] != '{', nil
 }
 

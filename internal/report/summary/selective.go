@@ -32,8 +32,8 @@ type Selective struct {
 	Of       int `json:"of"`
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. Error is rounded up.
 	Error float64 `json:"error"`
-	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. This bound counts
-	// Dataset.Failures examples of Answered as wrong. Certified is nil without Dataset.
+	// With probability 1 − Dataset.Delta, Certified is an upper bound on the error for the summarised examples. It
+	// assumes that as many answered examples as Dataset.Failures get a wrong answer. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
 	// Dataset.Delta. Population is nil without Dataset, and for an unfinished run.
@@ -161,9 +161,9 @@ func (s Selective) Rat(failures int64) *big.Rat {
 // inPopulation bounds the error over the population. With probability 1−δ, the share of unsafe examples in the
 // population is at most U, and the share of answered examples is at least L. U and L are Clopper–Pearson bounds at δ/2.
 // If an attack can make the answer at an input wrong, the input is unsafe with probability at least 1−α. If an attack
-// can make the answer at an input wrong or silence it, the input counts as answered with probability at most α. So an
-// attack can make the answer wrong for at most the share u = U/(1−α) of the population. For at least the share c =
-// (L−α)/(1−α) of the population, the answer is right under every attack. The error is at most u/(u+c).
+// can make the answer at an input wrong, or can silence the answer, the input counts as answered with probability at
+// most α. So an attack can make the answer wrong for at most the share u = U/(1−α) of the population. For at least the
+// share c = (L−α)/(1−α) of the population, the answer is right under every attack. The error is at most u/(u+c).
 func (s Selective) inPopulation(alpha, delta float64) float64 {
 	n := int64(s.Of)
 	u := binomial.UpperBound(int64(s.Unsafe), n, delta/2) / (1 - alpha)
@@ -174,7 +174,8 @@ func (s Selective) inPopulation(alpha, delta float64) float64 {
 	return certify.RoundUp(min(1, u/(u+c)*(1+1e-12)))
 }
 
-// describeSelection adds the errors among the answered examples. The selection is nil unless it was requested.
+// describeSelection sets s.Selective, the errors among answers. If these errors were not requested, the selection is
+// nil, and describeSelection does nothing.
 func (s *Summary) describeSelection(selection *Selection) error {
 	if selection == nil {
 		return nil
@@ -187,7 +188,7 @@ func (s *Summary) describeSelection(selection *Selection) error {
 	return nil
 }
 
-// selectives returns the errors at the radii of the curve.
+// selectives returns the error among answers at each radius of s.Curve.
 func (s Summary) selectives() []Selective {
 	var all []Selective
 	for _, p := range s.Curve {

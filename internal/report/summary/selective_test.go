@@ -53,8 +53,9 @@ func TestSelectiveInPopulation(t *testing.T) {
 	}
 }
 
-// The bound for these examples must allow for wrong certificates. In the worst case, each wrong certificate belongs to
-// an example that counts as answered, and this example gets a wrong answer.
+// If some certificates are wrong, the method Rat must not return less than the share of wrong answers in the worst
+// case. In the worst case, each wrong certificate belongs to an example that counts as answered, and this example gets
+// a wrong answer.
 func TestSelectiveAllowsForFailures(t *testing.T) {
 	for wrong := int64(0); wrong <= 3; wrong++ {
 		for unsafe := range 5 {
@@ -63,7 +64,7 @@ func TestSelectiveAllowsForFailures(t *testing.T) {
 					continue
 				}
 				x := Selective{Unsafe: unsafe, Answered: answered, Of: 20}
-				// This is the error in the worst case.
+				// the share of wrong answers in the worst case
 				truth := big.NewRat(0, 1)
 				if unsafe+answered > 0 {
 					truth = big.NewRat(int64(unsafe)+wrong, int64(unsafe+answered))

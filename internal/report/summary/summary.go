@@ -39,8 +39,9 @@ type Summary struct {
 	// assume that the examples were drawn independently from this population. They do not account for the randomness of
 	// the noise.
 	Level float64 `json:"level"`
-	// Dataset states how many certificates of these examples may be wrong. Dataset is nil if the certificates are not
-	// known to be sound, or if their α is unknown. Dataset is a statement about these examples, not about a population.
+	// Dataset states how many certificates of the selected examples may be wrong. Dataset is nil if the certificates
+	// are not known to be sound, or if their α is unknown. Dataset is a statement about the selected examples, not
+	// about a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // accuracy without noise; not certified
@@ -169,8 +170,8 @@ type Conditions struct {
 	Composition string `json:"composition,omitempty"`
 	Data        *File  `json:"data,omitempty"`
 	Shard       string `json:"shard,omitempty"` // the shard or shards that the run consists of; empty for a whole run
-	// If the examples were selected by the results of another run, the field Only describes them. Then a share of these
-	// examples does not estimate a share of the dataset.
+	// If the results of another run decided which examples were selected, the field Only says how they were selected.
+	// Then a share of these examples does not estimate a share of the dataset.
 	Only     string `json:"only,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Device   string `json:"device,omitempty"`
@@ -248,9 +249,9 @@ type Share struct {
 type CurvePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
-	// Certified is (Count − Failures)/Of, rounded down. It is a lower bound for these examples with probability 1 −
-	// Dataset.Delta. This lower bound holds for all radii at once, because the wrong certificates are the same at each
-	// radius. Certified is nil without Dataset.
+	// Certified is (Count − Failures)/Of, rounded down. With probability 1 − Dataset.Delta, it is a lower bound on the
+	// certified accuracy of the summarised examples. This lower bound holds for all radii at once, because the wrong
+	// certificates are the same at each radius. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
@@ -261,8 +262,8 @@ type Average struct {
 	// Both ends are nil if the largest possible radius is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
-	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. In this bound, the
-	// Dataset.Failures largest radii count as 0. Certified is nil without Dataset.
+	// With probability 1 − Dataset.Delta, Certified is a lower bound on the average radius of the summarised examples.
+	// In this bound, the Dataset.Failures largest radii count as 0. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Largest is the largest radius that a sound method can certify with n samples at α. Largest is nil if this radius
 	// is unknown.
@@ -289,7 +290,7 @@ type Calibration struct {
 	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
 	CBS    float64  `json:"cbs"`           // value if every bound holds
 	CCE    float64  `json:"cce"`
-	// Certified holds with probability 1 − δ for these examples. Certified is nil if α is unknown.
+	// Certified holds with probability 1 − δ for the summarised examples. Certified is nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
 	// ByGroup holds the calibration under attack of each group. It is nil without groups.
@@ -312,7 +313,7 @@ type Thresholded struct {
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
 	Right int     `json:"right"` // number of examples that get a correct answer under any attack
 	Error float64 `json:"error"` // value if every bound holds
-	// Certified holds with probability 1 − δ for these examples. Certified is nil if α is unknown.
+	// Certified holds with probability 1 − δ for the summarised examples. Certified is nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
 	// Failures is the number of bounds that may be wrong, among the bounds of all sampled examples.
 	Failures int64 `json:"failures"`

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 )
 
-// noChange marks a row or a cell in which the data show no difference, as benchstat does.
+// noChange marks a row or a cell in which the data show no difference. The command benchstat prints the same mark.
 const noChange = "~"
 
 // mark returns the cell that says whether the data show a difference.

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/history"
 )
 
-// trends returns the table of the history, with one row for each quantity of the present requirements.
+// trends returns the table of the history, with one row for each entry of h.Trends.
 func trends(h history.Result) section {
 	out := section{caption: fmt.Sprintf("history: commit %s, line %d of %d in %s", h.Commit, h.Line, h.Commits, h.File)}
 	value := func(name string) report.Column { return report.RoundedColumn(name, report.Nearest, 4) }

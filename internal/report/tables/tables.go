@@ -23,7 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Report is the content to print. Write encodes it as the JSON document of the format JSON.
+// Report is the content to print. If the format is JSON, Write prints the Report itself as one JSON document.
 type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
 	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs

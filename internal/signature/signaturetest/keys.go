@@ -35,8 +35,8 @@ func Keys(dir, name, password string) (secret, public string, err error) {
 	return secret, public, os.WriteFile(public, fmt.Appendf(nil, "untrusted comment: minisign public key\n%s\n", pub), 0o644)
 }
 
-// encrypt encrypts a secret key by scrypt with N = 2¹⁰, r = 8 and p = 1. The key file does not state these parameters,
-// but two limits from which minisign derives them: 2¹⁵ operations and 2²¹ bytes of memory.
+// encrypt encrypts a secret key by scrypt with N = 2¹⁰, r = 8 and p = 1. The key file states two limits instead of
+// these parameters: 2¹⁵ operations and 2²¹ bytes of memory. minisign derives the parameters from the limits.
 func encrypt(plain, password string) ([]byte, error) {
 	comment, body, _ := strings.Cut(plain, "\n")
 	b, err := base64.StdEncoding.DecodeString(body)

@@ -43,7 +43,7 @@ type kubelet struct {
 	cache  string            // the image's cache folder, which holds ONNX Runtime
 
 	mu       sync.Mutex
-	attempts map[string]int // number of attempts by job and index
+	attempts map[string]int // number of attempts for each job and index
 	ran      []ran
 	networks int       // number of networks made for pods so far
 	stopped  []stopped // deleted pods

@@ -19,8 +19,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A lastingPod is a pod of a Deployment. The script container.sh starts its container, in a network namespace that has
-// its own address.
+// A lastingPod is a pod of a Deployment. The script container.sh starts the pod's container in a network namespace.
+// This namespace has an address of its own.
 type lastingPod struct {
 	k       *kubelet
 	pod     *core.Pod

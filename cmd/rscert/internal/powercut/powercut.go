@@ -6,8 +6,8 @@
 //
 //   - A file keeps the content written before its last fsync began. If a page of 4 KiB was written since then, it has
 //     either its content at the fsync or its content after one of the later writes. The choice for one page does not
-//     depend on the other pages. The file has one of the lengths that it had since then. Pages that never reached the
-//     disk read as zeros.
+//     depend on the other pages. The length of the file is its length at the fsync or its length after one of the later
+//     changes. Pages that never reached the disk read as zeros.
 //   - A folder keeps the names present when its last fsync began. Each later change (a name made, moved or removed) may
 //     be kept or lost. A rename happens as a whole or not at all.
 package powercut

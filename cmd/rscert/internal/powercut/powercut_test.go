@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestCut compares cuts of a small recording with the promises of fsync(2), worked out by hand.
+// TestCut cuts a small recording at several events. It compares the result with the files that follow from the
+// promises of fsync(2), worked out by hand.
 func TestCut(t *testing.T) {
 	page := func(c byte) []byte { return bytes.Repeat([]byte{c}, pageSize) }
 	r := Recording{

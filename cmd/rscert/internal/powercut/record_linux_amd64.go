@@ -23,8 +23,8 @@ type Program struct {
 	Before func(Event)
 }
 
-// Record runs the program and records its operations on the files below root, following its system calls with
-// ptrace(2). Record returns an error if the program fails.
+// Record runs the program, follows its system calls with ptrace(2), and records its operations on the files below root.
+// Record returns an error if the program fails.
 func Record(root string, p Program) (Recording, error) {
 	before, err := ReadFiles(root)
 	if err != nil {
