@@ -29,7 +29,7 @@ func Flat(found []Found) (examples int) {
 	return examples
 }
 
-// BrokenByScores counts the examples that attacks by scores broke after attacks by gradients had failed to break them.
+// BrokenByScores is a number of examples. No attack by gradients broke them, but an attack by scores did.
 // The argument 'stages' lists the attacks in the order in which they ran. The result 'warn' is true if the count is
 // more than 0.2 % of all examples.
 func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {

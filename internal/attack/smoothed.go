@@ -105,8 +105,8 @@ const firstPoll = 256
 var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
 
 // Candidates searches from an example whose Label is the smoothed classifier's answer. It returns the farthest
-// candidate first, or no candidate if it found none. If the label loses at the example itself, the example is the only
-// candidate.
+// candidate first, or no candidate if it found none. If another class gets more votes than the label in the samples at
+// the example itself, the example is the only candidate.
 func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
 	candidates, _, err := s.Search(ctx, x)
 	return candidates, err

@@ -156,7 +156,8 @@ func newStream(seed, stream uint64) *splitMix {
 }
 
 // assignFolds deals n positions to k folds. Every assignment in which the sizes differ by at most one is equally
-// likely. The assignment does not use the data, so positions may be ranks in the sorted sample.
+// likely. The assignment does not depend on the data. So the folds are random even if the caller sorts the sample first
+// and takes ranks as positions.
 func assignFolds(n, k int, seed uint64) []uint8 {
 	fold := make([]uint8, n)
 	for i := range fold {

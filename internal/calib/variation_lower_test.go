@@ -158,8 +158,8 @@ func TestVariationLowerIsTheFormula(t *testing.T) {
 	}
 }
 
-// leastVariation returns the smallest sum over all paths on a grid, the multiples of 1/8. The ends of all bands lie on
-// this grid.
+// The test compares leastVariation with a search through all paths whose values are multiples of 1/8. The ends of all
+// bands are multiples of 1/8, too.
 func TestLeastVariationOnAGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {

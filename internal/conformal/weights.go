@@ -31,8 +31,8 @@ func calibrationPopulation(miss float64) population { return population{math.Min
 // and the function 'slackened' makes any proposal valid. So an error of the linear program can only lower the weights.
 // If the linear program fails, the result is a line, the tangent of g (tangentWeights).
 //
-// Without an attack and with Q = 1, B_w = H is best. Then bestWeights returns the weights of H, if m′ is at most the
-// degree.
+// If there is no attack and Q = 1, the best B_w is H itself. In this case bestWeights returns weights with B_w = H. These
+// weights have the degree m′, the number of draws of a query, so m′ must not be above the argument 'degree'.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
 	if g.shift == 0 && g.queries == 1 && g.draws <= int64(degree) {
 		return step(g.need, g.draws), 0, nil

@@ -88,7 +88,7 @@ func (p *PredictPlan) adopt(s auditlog.Session) {
 	}
 }
 
-// replay repeats the answers that the lines of an audit log record.
+// replay computes the answers in an audit log again.
 func (a *Answerer) replay(ctx context.Context, r *Replayed, lines []auditlog.Line, console experiment.Console) error {
 	inputs, err := a.inputsByHash(ctx)
 	if err != nil {
