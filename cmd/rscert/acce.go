@@ -76,10 +76,11 @@ finds a large calibration error, which need not be the largest. The result of a 
 is an estimate from below and certifies nothing. The solvers compute these values:
 
 ` + describeSolvers() + `
-The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their defaults
-are the values in the paper. ADMM runs once for every combination of the values in its
+The flags --admm-… configure the search 'admm', and the flags --dece-… configure the
+search 'dece'. The defaults of these flags are the values in the paper. Some of the
+flags --admm-… take lists. ADMM runs once for every combination of the values in these
 lists, 16 times by default. --trace writes the calibration error at every tenth step of
-these searches (--trace-every sets another interval). For ADMM, it also writes the
+both searches; --trace-every sets another interval. For ADMM, --trace also writes the
 distances of the variables from the constraints.
 
 With --adaptive, the command also computes a lower and an upper bound on the largest

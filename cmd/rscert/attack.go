@@ -53,9 +53,9 @@ runs the model itself to confirm every success. Results do not depend on --batch
 The methods:` + attackList() + `
 The methods 'square' and 'square-conf' work on every model. All other methods need the
 gradients of the model. To compute them, rscert writes an ONNX graph of its own. If
-rscert has no gradient for an operator of the model, the error names the operator. A
-model can hide its gradients. Then attacks by gradients can fail. rscert prints a
-warning if it detects this, but it cannot detect every such case.
+rscert has no gradient for an operator of the model, the error names the operator.
+Attacks that follow gradients can fail on a model that hides its gradients. rscert
+prints a warning if it detects hidden gradients, but it cannot detect every such model.
 
 --attack takes several names, separated by commas. Each attack runs only on the examples
 that the earlier attacks did not break. An attack on the confidence (see below) runs
