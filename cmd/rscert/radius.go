@@ -68,8 +68,8 @@ You can choose other methods, or another alpha, class or margin. For several met
 prints a table that compares them. A sound method gives valid certificates if you chose
 the method before you saw the votes or scores. Do not choose the best of several methods
 by their results here: that is not sound. Instead, compare the methods on other votes,
-or divide alpha by the number of methods. Parameters that you do not give come from the run.
-A file without a run needs --sigma.
+or divide alpha by the number of methods. Parameters that you do not give come from the
+run. A file without a run needs --sigma.
 
 These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
