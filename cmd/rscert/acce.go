@@ -68,40 +68,42 @@ moving every confidence within its bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
-         over --bins equal-width bins [lo,hi); --solver exact computes it
+         over bins [lo,hi) of equal width; --bins sets their number
 
 --solver chooses how the command looks for the largest calibration error. The solver
-'exact' computes it. The other solvers are searches. A search finds a large calibration
-error, which need not be the largest. Its result is an estimate from below and certifies
-nothing. The solvers compute these values:
+'exact' computes the largest calibration error. The other solvers are searches. A search
+finds a large calibration error, which need not be the largest. The result of a search
+is an estimate from below and certifies nothing. The solvers compute these values:
 
 ` + describeSolvers() + `
-The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their defaults
-are the values in the paper. ADMM runs once for every combination of the values in its
+The flags --admm-… configure the search 'admm', and the flags --dece-… configure the
+search 'dece'. The defaults of these flags are the values in the paper. Some of the
+flags --admm-… take lists. ADMM runs once for every combination of the values in these
 lists, 16 times by default. --trace writes the calibration error at every tenth step of
-these searches (--trace-every sets another interval). For ADMM, it also writes the
+both searches; --trace-every sets another interval. For ADMM, --trace also writes the
 distances of the variables from the constraints.
 
-With --adaptive, the command also bounds the largest AdaECE under attack from above and
-from below. AdaECE is the calibration error over bins of equal count; --bins sets the
-number of these bins. The command finds confidences that reach the lower bound. An
-adversary who moves confidences also moves the edges of these bins. The upper bound
+With --adaptive, the command also computes a lower and an upper bound on the largest
+AdaECE under attack. AdaECE is the calibration error over bins of equal count; --bins
+sets the number of these bins. The command finds confidences that reach the lower bound.
+When the adversary moves confidences, the edges of the bins move too. The upper bound
 holds for every position of the edges.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the file
 fail. Here k is the 1 − delta quantile of Bin(examples, alpha), and 'examples' is the
-number of all sampled examples. It includes the examples without a certified class,
-because the same noise decides whether a class is certified and whether its bound fails.
-If at most k bounds fail, the Brier score is at most CBS + k/n, and the calibration
-error is at most CCE + 2k/n. This statement needs independent noise for each example.
+number of all sampled examples. This number includes the examples without a certified
+class, because the same noise decides whether a class is certified and whether its bound
+fails. If at most k bounds fail, the Brier score is at most CBS + k/n, and the
+calibration error is at most CCE + 2k/n. Both of these bounds need independent noise for
+each example.
 
-With --tau, the classifier answers only where its confidence is at least τ. The command
-then prints E/(E+C), an upper bound on the share of answers that are wrong under attack.
-Here E counts the examples whose answer may be wrong, and C counts the examples whose
-answer is right under every attack. This bound holds if every bound in the file holds.
-With probability 1 − delta, the share is at most (E+k)/(E+C), where k is the number of
-failed bounds described above.
+--tau is for a classifier that answers only where its confidence is at least τ. The
+command prints E/(E+C), an upper bound on the share of answers that are wrong under
+attack. Here E counts the examples whose answer may be wrong, and C counts the examples
+whose answer is right under every attack. The bound E/(E+C) holds if every bound in the
+file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k is the
+number of failed bounds described above.
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
 the true classes (--group label). A run records the true classes. For other groups of
@@ -109,13 +111,13 @@ its examples, give a file (--groups) with a column named 'index' and the columns
 --group names. The noise must not decide which group an example is in. For each group,
 the allowed probability of failure is delta/G. Here G is the number of groups, plus one
 for each sampled example that is not in the file of the bounds. Such an example counts
-because it may belong to a group that this file does not show. As a result, the bounds
-that allow for k failures hold for all groups together. The largest of these bounds also
-holds for every mixture of the groups.
+because it may belong to a group that this file does not show. With the share delta/G
+for each group, the bounds that allow for k failures hold for all groups together. The
+largest of these bounds also holds for every mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
-the file. The allowance for k failed bounds is then the share of the k largest weights
-instead of k/n. --adaptive, --tau and the searches count every row once, so they refuse
+the file. In the bounds that allow for k failures, the share of the k largest weights
+replaces k/n. --adaptive, --tau and the searches count every row once, so they refuse
 rows with different weights.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
@@ -126,8 +128,9 @@ The format is CSV, JSON lines, npz or Parquet; the first three may also be .gz f
 the file name is -, the command reads stdin. If the argument is a run folder, the
 command reads bounds.csv in this folder.
 
---plot draws one of the figures listed below, and --curve chooses the figure. For
-'solvers' and 'cbs', the command takes several inputs, such as the runs at several σ.
+--plot draws one of the figures listed below, and --curve chooses the figure. For the
+figures 'solvers' and 'cbs', the command takes several inputs, such as the runs at
+several σ.
 
 ` + describeAcceCurves(),
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
@@ -166,19 +169,19 @@ command reads bounds.csv in this folder.
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "number of bins of equal width in the calibration error")
-	choiceVar(f, &o.edge, "edge", calib.LowerClosed, calib.Edges, "`edge` that each bin includes; the only value is lower, because the certified calibration error is defined for bins [lo,hi)")
+	choiceVar(f, &o.edge, "edge", calib.LowerClosed, calib.Edges, "`edge` that each bin includes; the only value is 'lower', that is, bins [lo,hi)")
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ of the confidence; for each τ, bound the error of a classifier that answers only if its confidence is at least τ")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of a classifier that answers only where its confidence is at least τ, for these `thresholds` τ")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
-	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
+	integerVar(f, &o.statement.examples, "examples", 0, "number of all sampled examples, with or without a certified class; default: the number in the run or the file")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", acceplot.UnderAttack, acceplot.Curves, "`name` of the figure: "+acceplot.Curves.String())
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files")
-	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
-	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
+	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; default: depends on the number of radii")
+	f.BoolVar(&o.same, "same-examples", false, "at every radius, use the same examples: those that are certified at all radii")
 	divideFlags(cmd, &o.groups, "also compute CBS and CCE for each group")
 	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")

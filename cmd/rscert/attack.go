@@ -37,25 +37,25 @@ func newAttack(s streams) *cobra.Command {
 		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong. It
 prints the accuracy of the model under attack. This accuracy is an upper bound on the
 robust accuracy, because another attack may find more such inputs. With --smoothed or
---run, the command attacks the smoothed classifier instead of the model. The norm is
-then l2, and the perturbed inputs stay on the lattice, the grid of values that the data
-use (docs/attacks.md). With --keep all, which needs --smoothed or --run, the command
-looks for the input with ‖x'−x‖ ≤ E that lowers the probability of the label most. It
-writes this input for every example, even if the answer does not change. 'rscert
-conformal apply' computes the prediction sets of the written inputs.
+--run, the command attacks the smoothed classifier instead of the model. For the
+smoothed classifier, the norm is l2, and the perturbed inputs stay on the lattice, the
+grid of values that the data use (docs/attacks.md). --keep all needs --smoothed or
+--run. With --keep all, the command also looks, for every example, for the input with
+‖x'−x‖ ≤ E that lowers the probability of the label most. The command writes this input
+even if the answer does not change. 'rscert conformal apply' computes the prediction
+sets of the written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed input
 stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. rscert
 runs the model itself to confirm every success. Results do not depend on --batch or
 --threads.
 
-The methods:
-` + attackList() + `
+The methods:` + attackList() + `
 The methods 'square' and 'square-conf' work on every model. All other methods need the
 gradients of the model. To compute them, rscert writes an ONNX graph of its own. If
-rscert has no gradient for an operator of the model, the error names the operator. A
-model can hide its gradients. Then attacks by gradients can fail. rscert prints a
-warning if it detects this, but it cannot detect every such case.
+rscert has no gradient for an operator of the model, the error names the operator.
+Attacks that follow gradients can fail on a model that hides its gradients. rscert
+prints a warning if it detects hidden gradients, but it cannot detect every such model.
 
 --attack takes several names, separated by commas. Each attack runs only on the examples
 that the earlier attacks did not break. An attack on the confidence (see below) runs
@@ -69,21 +69,24 @@ alone: give no other name with it.
   --restarts   10 for pgd-conf and apgd-conf; 4 with --smoothed; otherwise 1
   --step-size  2.5·eps/steps for pgd; eps/6 (linf) or eps/20 (l2) for pgd-conf; 10 for ace
 
-An attack that aims at several classes makes --restarts starts for each class. Every
-start is random, except the first start of fab and fab-t. In addition, pgd-conf always
-starts once at the example itself.
+For an attack that aims at several classes, --restarts is the number of starts for each
+class. Every start is random, except the first start of fab and fab-t. In addition,
+pgd-conf always starts once at the example itself. --step-size is the length of each
+step of pgd or of the first step of pgd-conf, in the units of the data. For ace,
+--step-size is the initial learning rate.
 
-The method ace and the methods whose names end in -conf or -conf-t attack the
-confidence. ace tests calibration. The methods with -conf test classifiers that refuse
-to answer below a confidence threshold. Attacks on confidence also attack the examples
-that the model gets wrong without an attack. For these attacks, the command also prints
-a table of the accuracy and the calibration, without the attack and under the attack.
---plot draws reliability diagrams of both cases.
+The method 'ace' and the methods whose names end in -conf or -conf-t attack the
+confidence. The method 'ace' tests calibration. The other attacks on the confidence test
+classifiers that refuse to answer below a confidence threshold. Attacks on the
+confidence also attack the examples that the model gets wrong without an attack. For
+attacks on the confidence, the command also prints a table of the accuracy and the
+calibration, without the attack and under the attack. --plot draws the reliability
+diagrams without and under the attack.
 
 --out makes a folder (docs/attacks.md lists its files). attack.json holds the parameters
 of the attack and the result for each example. adversarial.npz holds the inputs found
-(x) and their labels (y), in the order of attack.json. It is a dataset, so you can give
-it to --data. For the attack ace, the folder holds four such files instead of
+(x) and their labels (y), in the order of attack.json. adversarial.npz is a dataset, so
+--data can read it. For the attack 'ace', the folder holds four such files instead of
 adversarial.npz. With --keep all, the file worst.npz holds an input for each example. If
 an attack is killed, --resume keeps its finished examples and continues.
 
@@ -139,13 +142,13 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	choiceVar(f, &p.Threat.Norm, "norm", attack.Linf, attack.Norms, "norm of the perturbation: "+attack.Norms.String())
 	perturbationVar(f, &p.Threat.Epsilon, "eps", "largest norm `E` of a perturbation, in the units of the data")
 	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` that holds every value of a perturbed input; --box=-inf,inf sets no limits; default: 0,1")
-	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn, separated by commas, from the list above: "+attack.Methods.String())
-	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "loss that fgsm and pgd maximise: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "number of steps of a single attack; for square and square-conf, number of queries; 0 means the default of the attack")
-	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; for pgd-conf, length of the first step; for ace, initial learning rate; 0 means the default of the attack")
-	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of pgd, usually 0.9 or 1; 0 means no momentum")
-	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the class of the largest score; an input counts as adversarial if the model gives it any wrong class")
-	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, pgd-conf, the methods whose names begin with apgd or fab, and attacks with --smoothed; 0 means the default of the attack")
+	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn, separated by commas: "+attack.Methods.String())
+	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "loss that 'fgsm' and 'pgd' maximise: "+grad.Losses.Described())
+	integerVar(f, &p.Steps, "steps", 0, "number of steps of each attack, or of queries for 'square' and 'square-conf'; 0 means the attack's default")
+	f.Float64Var(&p.StepSize, "step-size", 0, "step size of 'pgd' and 'pgd-conf', or initial learning rate of 'ace'; 0 means the attack's default")
+	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of 'pgd', usually 0.9 or 1; 0 means no momentum")
+	f.BoolVar(&p.Targeted, "targeted", false, "make 'pgd' aim at up to nine wrong classes in the order of their scores; any wrong class is a success")
+	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of each attack, except 'fgsm', 'ace', 'square' and 'square-conf'; 0 means the attack's default")
 	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out; if the folder holds no attack, start one")
 	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder of --out; each shows an example, the perturbation and the adversarial input")
@@ -163,10 +166,10 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	// The usual usage text speaks of the noisy input, but an attack on the model adds no noise.
 	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel"
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
-	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
+	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares; default: drawn by the operating system and recorded in the result")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread if the data are sorted by class, and first if not: "+spec.Selections.Described())
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first': "+spec.Selections.Described())
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

@@ -22,7 +22,7 @@ type smoothedOptions struct {
 // addSmoothedFlags adds the flags for the fields of o. The noise flags set fields of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed alone means smoothadv, and --smoothed=`METHOD` names the method: "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed without =`METHOD` means 'smoothadv'; methods: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
 	f.Lookup("smoothed").DefValue = "" // without the flag, the command attacks the model
 	f.Float64Var(&e.Sigma, "sigma", 0, scaleOf(law.Additives()))
@@ -32,7 +32,7 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
 	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "which perturbed inputs to write to the folder of --out: "+attack.Keeps.Described())
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples that determine each answer of the smoothed classifier")
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong; also the largest probability that a perturbation is verified wrongly")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest error probability of each answer and of each verified perturbation")
 	group(cmd, "The smoothed classifier")
 }
 

@@ -37,16 +37,16 @@ adds its noise, and writes them to the audit's folder. After that, it draws a ne
 and verifies these inputs with fresh noise from this seed. With a probability of at
 least 1 − gamma, every verified statement of the audit is true.
 
-With --rounds, the command searches several times for each example. The tests of changed
-answers after search k use the share 6/(π²k²) of their allowed error probability. These
-shares add up to at most 1.
+With --rounds, the command searches several times for each example. After search k, the
+tests of changed answers use the share 6/(π²k²) of the error probability that all tests
+of changed answers may have. The shares of all searches add up to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
 the certificate. A sound certificate is wrong with probability at most alpha, so a few
 contradictions can be due to chance. The command compares their number with the binomial
 distribution. It also certifies each contradicted example again, with fresh noise and
-alpha = 1e-6, and checks whether the perturbation contradicts the new certificate, too.
-Bounds on the confidence (certify --confidence-radii) are tested in the same way.
+alpha = 1e-6, and checks whether the perturbation also contradicts the new certificate.
+The command tests bounds on the confidence (certify --confidence-radii) in the same way.
 
 The exit code is 3 if there are more contradictions than chance explains. In this case
 the certificates, the run or rscert itself must be wrong. 'rscert verify' may find the
@@ -85,8 +85,8 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of random starts in each search")
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")
-	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for the first check of a perturbed input; fresh samples (--verify-samples) then verify the inputs that pass")
-	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples to verify one perturbed input, or the answer at one example")
+	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for the first check of a perturbed input; --verify-samples is for the second check")
+	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples that verify one perturbed input, or the answer at one example")
 	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
 	group(cmd, "Budget")
 	f.StringVar(&p.Out, "out", "", "`folder` to which rscert writes the audit; default: RUN/audit")

@@ -47,25 +47,26 @@ The list shows the map of each method:
 
 ` + calibrator.Help() + `
 
-Here σ is the logistic function, z is the vector of logits, d is the log-odds of a
-class (limited to ±30), s is the probability of this class, and p is the vector of all
-probabilities. The other letters are fitted parameters. The last five methods map a
-single probability. For two classes, they map the probability of class 1. For more
-classes, the method maps the probability of each class separately and divides the
-results by their sum.
+Here σ is the logistic function, z is the vector of logits, d is the log-odds of a class
+(limited to ±30), s is the probability of this class, and p is the vector of all
+probabilities. The other letters are fitted parameters. The methods 'vector' and
+'matrix' penalise the squared distance of the map from the identity map. The last five
+methods map a single probability. For two classes, they map the probability of class 1.
+For more classes, the method maps the probability of each class separately and divides
+the results by their sum.
 
 The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or array
 'label'. The file also holds the outputs of the model in one of these forms: 'logits'
 [N, m] for N rows and m classes; 'logit', the log-odds of class 1 of two classes; the
 probabilities p0, p1, …; or 'score', the probability of class 1 of two classes.
 
-Use --cluster if rows may depend on each other, such as the rows of one patient. Its
-value is the column that identifies the patient. Rows with the same value in this column
-form a cluster. Then no cluster is in both the fit and the metrics: --holdout is a share
-of the clusters, not of the rows, and the command refuses a file of --held-out that
-shares a cluster with the file of the fit. The metrics still count every row once, and
-their intervals treat the rows as independent. For intervals that allow for the
-clusters, apply 'rscert metrics --cluster' to the file of --out.
+Use --cluster if rows may depend on each other, such as the rows of one patient. The
+value of --cluster is the column that identifies the patient. Rows with the same value
+in this column form a cluster. No cluster is in both the fit and the metrics. Therefore
+--holdout is a share of the clusters, not of the rows. The command refuses a file of
+--held-out that shares a cluster with the file of the fit. The metrics count every row
+once, and the intervals of the metrics treat the rows as independent. For intervals that
+allow for the clusters, apply 'rscert metrics --cluster' to the file of --out.
 
 --out writes the calibrated probabilities of every row as CSV with the columns p0, p1,
 …, label and fitted (1 if the map was fitted on the row). With the method venn-abers,
@@ -94,14 +95,14 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	f.SortFlags = false
 	maps := calibrator.Choices()
 	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` that fits the map: "+maps.String())
-	f.Float64Var(&o.fit.L2, "l2", 1e-3, "weight of the penalty of the methods vector, matrix and dirichlet; vector and matrix penalise the squared distance from the identity map, and dirichlet penalises what --penalty says")
-	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "`parameters` whose squares the method dirichlet penalises, with the weight --l2: "+calibrator.Penalties.Described())
-	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "for the method dirichlet with --penalty odir, weight of the penalty on the squared biases")
-	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
+	f.Float64Var(&o.fit.L2, "l2", 1e-3, "weight of the penalty of the methods 'vector', 'matrix' and 'dirichlet'")
+	choiceVar(f, &o.fit.Penalty, "penalty", calibrator.ODIR, calibrator.Penalties, "`parameters` whose squares the method 'dirichlet' penalises: "+calibrator.Penalties.Described())
+	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "weight of the penalty on the squared biases, for 'dirichlet' with --penalty odir")
+	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "number of bins of the method 'histogram'")
 	group(cmd, "The map")
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that the fit leaves out for the metrics; with --cluster, share of the clusters")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, or with --cluster of the clusters, that the fit leaves out for the metrics")
 	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
-	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in both the fit and the metrics")
+	clusterFlag(f, &o.cluster, "the fit leaves out whole clusters")
 	group(cmd, "Test data")
 	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file` instead of fitting a map")
 	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")

@@ -66,7 +66,7 @@ perturb' perturbs scores and records h in the file. With --perturb, this command
 perturbs the scores itself. For the third assumption, the command refuses scores that
 the perturbation cannot have produced.
 
-The next list names the assumption of each method. There, 'variation' stands for
+The next list names the assumption of each method. In the list, 'variation' stands for
 --monotone or --variation, 'perturbed' stands for perturbed scores, and 'weights' stands
 for 'variation' together with a column named 'weight'.
 
@@ -88,32 +88,33 @@ in all bins at once, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with more
 than two classes it has the columns confidence and correct instead. A file can also have
-the columns p0, p1, … and label. Then s is p1 for two classes, and the largest
-probability for more classes. The command leaves out rows with a 1 in the column
+the columns p0, p1, … and label. For such a file, s is p1 for two classes, and the
+largest probability for more classes. The command leaves out rows with a 1 in the column
 'fitted'. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines,
 npz or Parquet; the first three may also be .gz files. If the file name is -, the
 command reads stdin.
 
 The bound of each method rests on an estimate of P(y=1|s). --fits FILE writes these
 estimates as CSV, together with the calibration curve. The columns are score, method,
-eta_hat (the estimate), lower and upper. The columns lower and upper hold the limits of
-the curve; they are empty in the other rows. --plot FILE draws the estimates and the
-limits. The estimates have no guarantee.
+eta_hat (the estimate), lower and upper. In the rows of the calibration curve, the
+columns lower and upper hold its limits. In the rows of the estimates, these two columns
+are empty. --plot FILE draws the estimates and the limits. The estimates have no
+guarantee.
 
 Let CE be the calibration error E|s − P(y=1|s)|. --norms Q also bounds the L_q
 calibration error (E|s − P(y=1|s)|^q)^(1/q). The L_q error is at least CE and at most
-CE^(1/q). --score-margin M also bounds the mean divergence KL(P(y=1|s)‖s), in nats. It
-assumes that every score of the population lies between M and 1 − M. Then the divergence
-is at least 2·CE² and at most CE·ln(1/M)/(1−M). If scores can come near 0 or 1, nothing
-bounds the divergence from above. The bounds of both flags hold whenever the bounds on
-CE hold.
+CE^(1/q). --score-margin M also bounds the mean divergence KL(P(y=1|s)‖s), in nats. The
+bound on the divergence assumes that every score of the population lies between M and 1
+− M. Under this assumption, the divergence is at least 2·CE² and at most
+CE·ln(1/M)/(1−M). If scores can come near 0 or 1, nothing bounds the divergence from
+above. The bounds of both flags hold whenever the bounds on CE hold.
 
 --sizes shows how the bounds depend on the number of rows. For each size, the command
-draws this number of rows without replacement, --repeats times. It prints the mean and
-the standard deviation of each bound. It also prints the distance of the mean from the
-binned estimate of the error, computed from all rows. This estimate is a proxy for the
-unknown error; it has no guarantee. The command also prints the slope of log(distance)
-against log(size). The slope leaves out the sizes at which a bound is trivial (1 or 0).
+draws --repeats subsamples of this size, each without replacement. It prints the mean
+and the standard deviation of each bound. It also prints the distance of the mean from
+the binned estimate of the error on all rows. This estimate is a proxy for the unknown
+error; it has no guarantee. The command also prints the slope of log(distance) against
+log(size). The slope leaves out the sizes at which a bound is trivial (1 or 0).
 Subsamples of one file share rows, so they are not independent, and no guarantee covers
 several subsamples together. --out writes the table as CSV, and --plot draws it.
 
@@ -138,7 +139,7 @@ cluster. The clusters must be independent draws. The command keeps one row of ea
 cluster, at random (--seed). The kept rows are independent, so the bounds hold for a
 random row of a random cluster: every cluster counts once, however many rows it has. For
 the bounds of a group, the command keeps one row of each cluster that has rows in this
-group. It refuses a row without a cluster, and rows with weights.
+group. The command refuses a row without a cluster, and rows with weights.
 
 If the file has a column 'weight', the bounds are about the population Q that the
 weights describe. A row's weight is the density of Q with respect to the population of
@@ -185,25 +186,25 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	f.Float64Var(&o.Delta, "delta", 0.05, "largest probability that a bound is wrong")
 	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases; this implies --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
-	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; give it with --perturb, and for a file of perturbed scores that does not record it")
+	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; needed with --perturb, and for perturbed scores in a file that does not record h")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
-	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: the order of the rows in the lower bound, the folds, the noise of --perturb, the kept rows (of clusters or by weights), and the subsamples of --sizes")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the upper bounds, the lower bound on the error and the curve, so that all of them hold together")
+	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: row order, folds, noise, kept rows and subsamples")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds on the error and the curve, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
-	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "for the method 'binned-tv-weighted', largest `factor` by which a true weight may be larger or smaller than the weight in the file")
+	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "largest `factor` between a true weight and the weight in the file, for the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
-	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster, and bounds the error for a random row of a random cluster")
+	clusterFlag(f, &o.cluster, "the command keeps one random row of each")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.StringVar(&o.fits, "fits", "", "write the estimates of P(y=1|s) by all methods to this CSV `file`")
 	f.Float64SliceVar(&o.norms.norms, "norms", nil, "also bound the L_q calibration error for these `numbers` q ≥ 1, such as 2")
 	f.Float64Var(&o.norms.margin, "score-margin", 0, "assume that every score of the population is at least this `distance` from 0 and 1, and bound the mean KL divergence")
-	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "bound the error of subsamples with these `numbers` of rows, to show how the bounds depend on the number of rows")
+	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "bound the error of subsamples with these `numbers` of rows")
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
-	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s), or with --sizes the bounds, to this .svg, .png or .pdf `file`")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "estimate how many labels a calibrated classifier needs for an upper bound of this `size`, such as 0.02; the command then computes no bounds and needs only scores, not labels")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s) to this .svg, .png or .pdf `file`; with --sizes, draw the bounds")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "only estimate how many labels a calibrated classifier needs for an upper bound of this `size`, such as 0.02")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)

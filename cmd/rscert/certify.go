@@ -49,17 +49,17 @@ alpha (Cohen et al. 2019). σ and every radius are in the units of the input dat
 Images have values in [0,1]; --mean and --std apply after the noise. --law chooses
 noise of another law, whose radii are in the L1 norm (docs/other-threats.md).
 
-With --confidence-radii, the command also bounds the confidence under attack at these
-radii. The confidence is the mean score of the class (see 'rscert acce'). The votes
-certify the class, and the same samples bound the confidence. If you also give --scores,
-or a --method for scores, the scores certify the class instead of the votes.
+By default, the votes of the samples certify the class. With --scores, or with a
+--method for scores, the scores certify the class. With --confidence-radii, the same
+samples also bound the confidence under attack at the given radii. The confidence is the
+mean score of the class (see 'rscert acce').
 
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value.
 Several lists make one run for each combination of their values. Each value or
 combination is a point of the sweep. The folder of --out then holds one run folder per
 point, and the command prints one table (docs/sweeps.md). Most flags accept such a list.
-A list of models (--model a.onnx,b.onnx) makes one run for each model. If you repeat
---model instead, one run averages the models.
+A list of models (--model a.onnx,b.onnx) makes one run for each model. Several --model
+flags make one run that averages the models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -116,17 +116,17 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify only a part of the examples, with new noise: abstained=RUN takes the examples on which this run abstained, and failed=RUN adds those that it answered wrongly; their rates say nothing about the whole dataset (docs/only.md)")
-	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and the wrongly answered ones ('failed=RUN'); see docs/only.md")
+	f.Var(&o.from, "from", "folder of a `run` to repeat, with its parameters where no flag gives them; rscert checks that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
-	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
+	f.Var(value, presetFlag, "paper whose parameters the run takes where no flag gives them: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
-	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out; if the folder holds no run, start one")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out, or start one if the folder holds none")
 	sweepPointFlag(cmd, &o.point)
-	f.BoolVar(&o.check, "check", false, "do not certify; check the shapes and the ranges of the data, and print the speed of the model and its accuracy on at most 200 examples")
+	f.BoolVar(&o.check, "check", false, "instead of certifying, check the shapes and ranges of the data, and print the model's speed and its accuracy on at most 200 examples")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
-	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run takes")
-	f.DurationVar(&o.deadline, "deadline", 0, "with --plan, compute how many parallel shards the run needs to finish within this time, such as 2h")
+	f.BoolVar(&o.plan, "plan", false, "instead of certifying, sample for some seconds and estimate the time of the whole run")
+	f.DurationVar(&o.deadline, "deadline", 0, "with --plan, compute the number of parallel shards that finish the run within this time, such as 2h")
 	o.sign.add(f)
 	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
@@ -191,25 +191,25 @@ func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() e
 // addSamplingFlags adds the flags for sampling and certificates.
 func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f := cmd.Flags()
-	integerVar(f, &p.N, "n", 100000, "number of samples per example that estimate the votes or scores; with --stop, the maximum number")
+	integerVar(f, &p.N, "n", 100000, "number of samples per example that certify the class; with --stop, the maximum number")
 	integerVar(f, &p.N0, "n0", 100, "number of separate samples per example that select the class to certify")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that a certificate is wrong")
-	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s; with --scores: %s; the first method of each list is the default",
-		names(certify.VoteMethods()), names(certify.MeanBounds())))
+	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s; with --scores: %s",
+		markDefault(names(certify.VoteMethods())), markDefault(names(certify.MeanBounds()))))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early: radius>=R stops once it is known whether the radius is at least R; precision=F stops once the radius is at least 1−F times the largest radius still possible")
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "with --margin first, a known Lipschitz constant L of the smoothed probabilities; default: the constant that the noise guarantees")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early; 'radius>=R': it is known whether the radius is at least R; 'precision=F': the radius is at least 1−F times the largest radius still possible")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
-	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz, so that you can certify them again; this implies --scores unless --confidence-radii is given; for m classes, the file takes 4·n·m bytes per example")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+methods(certify.Combines()).Described())
+	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without --confidence-radii, this flag implies --scores")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --scores, method that bounds the margin between two mean scores: "+methods(certify.Combines()).Described())
 	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax for --scores and --reject-below")
 	claimFlags(f, &p.TopK, &p.None)
-	f.Float64Var(&p.RejectBelow, "reject-below", 0, "smallest `confidence` at which a sample votes for a class; below it, the sample votes for \"no class\"; the confidence is the largest softmax score at --temperature (docs/reject.md)")
-	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also bound the mean score under attack at these `radii` and write the bounds to bounds.csv; these bounds take half of alpha")
+	f.Float64Var(&p.RejectBelow, "reject-below", 0, "smallest `confidence` (largest softmax score at --temperature) at which a sample votes for a class; below it, the sample votes for \"no class\" (docs/reject.md)")
+	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also write bounds on the mean score under attack at these `radii` to bounds.csv; the bounds take half of alpha")
 	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+methods(certify.ConfidenceMethods()).Described())
-	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(sound(certify.MeanBounds())))
-	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the confidence method 'cdf': "+methods(certify.Bands()).Described())
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "with --confidence standard or tangent, bound on the mean: "+names(sound(certify.MeanBounds())))
+	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "with --confidence cdf, confidence band for the distribution of the score: "+methods(certify.Bands()).Described())
 	group(cmd, "Samples and certificates")
 }
 

@@ -32,22 +32,23 @@ several runs. It reads the certificates of the runs and needs no model.
 
 A router is a classifier that chooses, for each input, the RUN that answers. --router
 names the run folder of the router. If the router's class is 0, the first RUN answers;
-if it is 1, the second RUN answers, and so on. The certified radius is the router's
-radius or the radius of the chosen run, whichever is smaller.
+if it is 1, the second RUN answers, and so on. The certified radius is the smaller of
+two radii: the router's radius and the chosen run's radius.
 
 Without --router, the runs vote. With --by majority, the answer is the class that more
 than half of the runs answer. With --by agree, the answer is the class that all runs
 answer. The command certifies a class if at least c runs certify it, where c is the
-value of --at-least. The certified radius is the c-th largest radius of these runs.
+value of --at-least. The certified radius is the c-th largest radius of the runs that
+certify the class.
 
 The failure probability is an upper bound on the probability that a certificate of the
 result is wrong. With --router, it is the alpha of the router plus the largest alpha of
 the runs. Without --router, it depends on c, on the number of runs and on their alpha
-(docs/combine.md), and it is smaller if the runs have different seeds.
+(docs/combine.md). Runs with different seeds have a smaller failure probability.
 
 All runs must certify the same examples under noise of the same law, by sound methods.
-The router's data may have other labels than the data of the runs, or no labels. In this
-case the command reads both datasets, and checks that the inputs are the same.
+The router's data may have no labels, or other labels than the data of the runs. If the
+labels differ, the command reads both datasets and checks that the inputs are the same.
 
 The result is a folder with two files. certificates.jsonl holds the certificates, and
 combined.json describes the runs. 'rscert report' reads the folder like a run, and can
@@ -75,9 +76,9 @@ commands that need votes or a model refuse it.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
-	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router; the router's class chooses the RUN that answers: class 0 chooses the first RUN, class 1 the second RUN, and so on")
+	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router, whose class chooses the RUN that answers: class 0 the first RUN, class 1 the second RUN, and so on")
 	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "without --router, the rule that chooses the answer: "+certify.Compositions.Described())
-	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class; choose it before you see the runs; 0 stands for more than half of the runs, or with --by agree for all runs")
+	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class, to be chosen before you see the runs; default: more than half (with --by agree, all)")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

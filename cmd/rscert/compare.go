@@ -28,11 +28,11 @@ func newCompare(s streams) *cobra.Command {
 		Use:   "compare RUN RUN",
 		Short: "Count the votes that differ between two runs of one experiment",
 		Long: `This command counts the votes that differ between two runs. Both runs must have the same
-model, data, σ, seed and parameters. So they have the same noisy inputs. They may differ
-only in the device, the precision and the library. Such runs vote differently where
-rounding changes which of two nearly equal scores is larger. Both runs are valid.
+model, data, σ, seed and parameters, and so the same noisy inputs. The runs may differ
+only in the device, the precision and the library. Their votes differ where rounding
+changes which of two nearly equal scores is larger. Both runs are valid.
 
-From the vote counts the command computes a lower bound on the number of votes that
+From the vote counts, the command computes a lower bound on the number of votes that
 differ. The true number can be much larger, because opposite changes cancel in the
 counts. If both runs were made with --save-scores, the command compares the votes sample
 by sample.

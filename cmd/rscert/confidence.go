@@ -60,18 +60,20 @@ every perturbation δ with ‖δ‖ ≤ R. Here x is the input, f_A is the model
 and ε is the noise. The norm is L2 for Gaussian noise, and L1 for Laplace and uniform
 noise.
 
-With --class label, A is the label. Otherwise the selection samples (the n0 samples)
-choose A: with --class-method scores, A is the class with the largest mean score; with a
-method for votes, such as margin, A is the class with the most votes.
+With --class label, A is the label. With --class predicted, the n0 selection samples
+choose A. With --class-method scores, they choose the class with the largest mean score.
+With another --class-method, they choose the class with the most votes.
 
 The other samples certify the class A, and also bound its mean score. Half of alpha is
 for the certificate of the class, and half is for the bounds. So for each example and
 radius, the certificate and the bounds hold with probability at least 1 − alpha. With
---method standard or cdf, they hold with this probability at all radii at once.
+--method standard or cdf, they hold at all radii at once with probability at least 1 −
+alpha.
 
 bounds.csv has a row for each example and radius. If A is not certified at radius R, the
-row has certified = 0, and its bounds are for the mean score of the label. Then no other
-class has a mean score above 1 − lower, where 'lower' is the row's lower bound.
+row has certified = 0, and its bounds are for the mean score of the label. The column
+'lower' is the lower bound. So in such a row, no class but the label has a mean score
+above 1 − lower.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
 on the mean score without attack, and z is the mean score under attack:
@@ -90,10 +92,11 @@ on the mean score without attack, and z is the mean score under attack:
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
---compare takes a list of methods. For each input and method, it prints the mean width
-of the intervals. --plot draws the widths against the radius. In the list, a method can
-be followed by + and a bound. For cdf this is a value of --band, as in cdf+dkw. For the
-other methods it is a value of --bound, as in standard+hoeffding.`,
+--compare takes a list of methods. For each input and method, the command prints the
+mean width of the intervals. --plot draws the widths against the radius. In the list, a
+method can be followed by + and a bound. For the method 'cdf', the bound is a value of
+--band, as in cdf+dkw. For the other methods, the bound is a value of --bound, as in
+standard+hoeffding.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --class-method margin
@@ -129,13 +132,13 @@ other methods it is a value of --bound, as in standard+hoeffding.`,
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean of a score: "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "with --method cdf, confidence band for the distribution of the score: "+methods(certify.Bands()).Described())
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(certify.VoteMethods()), "method that certifies the class A; if the input is a run, the run's method replaces the default; all methods except scores use votes: "+classMethods(sound(certify.VoteMethods())).Described())
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(certify.VoteMethods()), "method that certifies the class: 'scores', or a method for votes; default: the method of the run, or else 'scores': "+classMethods(sound(certify.VoteMethods())).Described())
 	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses unsound methods
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --class-method scores, how to bound the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --class-method scores, method that bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
 	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses unsound methods
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
-	f.Float64Var(&o.scores.Temperature, "temperature", 1, "additional temperature for the saved probabilities, which already contain the temperature of the run")
+	f.Float64Var(&o.scores.Temperature, "temperature", 1, "further temperature, applied to the saved probabilities after the temperature of the run")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

@@ -33,26 +33,28 @@ func newConformalApply(s streams) *cobra.Command {
 		Short: "Compute the prediction sets of inputs",
 		Long: `This command computes a prediction set for each input. It draws noisy copies of the
 input, and stops when the remaining copies cannot change the set. So the set is the same
-as with all copies. conformal.json says which classifier, which noise and which rule
-make the sets; 'rscert conformal fit' writes this file. The command refuses a model
-whose SHA-256 differs from the one in conformal.json, and inputs that are calibration
-examples.
+as with all copies. The file conformal.json of 'rscert conformal fit' says which
+classifier, which noise and which rule make the sets. The command refuses a model whose
+SHA-256 differs from the SHA-256 in conformal.json. It also refuses inputs that are
+calibration examples.
 
 The noise is fresh: nobody can know it before the inputs are fixed. This is why the
 guarantee holds under attack. With --seed, the command repeats the noise of an earlier
-command. The guarantee does not hold for such sets, and the output marks them as not
-sound.
+command. The guarantee does not hold for sets with repeated noise, and the output marks
+them as not sound.
 
 By default, the command refuses inputs off the lattice (the grid of input values) of the
 calibration data. '--off-lattice round' moves such an input to the nearest lattice
-point. The radius of its set then shrinks by the distance of this move, and the miss
-rises by 4/(n+1) for n calibration examples.
+point. The move shrinks the radius of the input's set by the length of the move. It
+raises the miss by 4/(n+1), where n is the number of calibration examples.
 
 Each line of the output holds the set of one input. It also holds, for each class, the
 number of scores that reach the threshold. The fields rule, radius, miss, guarantee,
 sound and arithmetic hold the conditions of the guarantee. --out writes .jsonl, .csv or
 .parquet. Without --out, the command prints a table. If the predictor was fitted on a
-file of scores, --data must also be a file of scores.`,
+file of scores, --data must also be a file of scores. With --certified-size, the command
+draws as many further noisy copies of each input as the calibration drew of each
+example.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json
@@ -73,15 +75,14 @@ file of scores, --data must also be a file of scores.`,
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
-		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "for each input, draw as many further noisy "+
-			"copies as the calibration drew for each example; 'rscert conformal evaluate' can then bound the mean size of the sets under attack")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the lattice (the grid "+
-			"of input values) of the calibration data: refuse or round; round moves each input to the "+
-			"nearest lattice point, and weakens the guarantee")
+		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies, with which "+
+			"'rscert conformal evaluate' bounds the mean size of the sets under attack")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "treatment of inputs off the lattice (the grid "+
+			"of input values): 'refuse', or 'round' to the nearest lattice point")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&o.groups, "groups", "", "for a predictor with the guarantee 'group', CSV `file` with a row for each input, in the "+
+		f.StringVar(&o.groups, "groups", "", "with the guarantee 'group', CSV `file` with a row for each input, in the "+
 			"order of the data")
-		f.StringVar(&o.group, "group", "", "`column` of --groups with the name of the group")
+		f.StringVar(&o.group, "group", "", "`column` with the name of the group, in the file of --groups")
 		group(cmd, "Prediction sets")
 	})
 	f.BoolVar(&o.json, "json", false, "print the sets as JSON")

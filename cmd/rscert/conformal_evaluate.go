@@ -47,19 +47,19 @@ file it prints the coverage, the mean size of the sets, the number of sets with 
 class and the number of empty sets. The coverage is the share of the sets that contain
 the label, with a Clopper–Pearson interval.
 
-The column p is the p-value of a test. The hypothesis is that the calibration examples
-and the inputs are exchangeable, and that the inputs are not attacked. The number of
-misses then has a beta-binomial distribution; sets that allow for an attack miss less
-often. p is the probability, under this distribution, of at least as many misses as were
-observed. A small p means that the inputs differ from the calibration examples, or that
-they are attacked beyond the radius.
+The column p is the p-value of a test of two assumptions. First, the calibration
+examples and the inputs are exchangeable. Second, the inputs are not attacked. Under
+both assumptions, the number of misses has a beta-binomial distribution. Sets that allow
+for an attack miss less often. The value p is the probability, under the distribution,
+of at least as many misses as were observed. A small p means that the inputs differ from
+the calibration examples, or that they are attacked beyond the radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.
 
---html writes one HTML page with all these numbers. The page also has the coverage for
-each size of the sets, for each class and, with groups, for each group. It shows the
-curves and the conditions of the guarantee, too.
+--html writes one HTML page with the tables, the curves and the conditions of the
+guarantee. The page also has the coverage for each size of the sets, for each class and,
+with groups, for each group.
 
 With --require, the exit code is 3 if a requirement is not met:
 
@@ -67,8 +67,8 @@ With --require, the exit code is 3 if a requirement is not met:
   conformal-size<=1.2      mean number of classes in a set
 
 Sets that are not sound never meet a requirement on the coverage. If some inputs have no
-label, a requirement on the coverage ends with exit code 2, because the coverage of
-these inputs is not known.`,
+label, their coverage is not known, and a requirement on the coverage ends with exit
+code 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
@@ -88,14 +88,14 @@ these inputs is not known.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of each interval")
-	f.BoolVar(&o.strata, "strata", false, "also print the coverage for each size of the sets, for each class and, with groups, for each group")
+	f.BoolVar(&o.strata, "strata", false, "also print the coverage for each size of the sets, each class and each group")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	group(cmd, "The tables")
 	f.StringVar(&o.html, "html", "", "write one HTML `file` with the tables, the curves and the conditions of the guarantee")
 	f.StringVar(&o.classNames, "class-names", "", "with --html, `file` with the class names, in the format of "+
 		"--class-names of certify")
 	group(cmd, "The page")
-	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve with a point for each file to this .svg, .png or .pdf `file`")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve, with one point for each input, to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.SetSize, curves.SetCurves, "`name` of the curve: "+curves.SetCurves.Described())
 	o.look.Size = picture.Size{Width: 15, Height: 10}
 	f.TextVar(&o.look.Size, "plot-size", o.look.Size, "`size` of the figure in centimetres, such as 15x10")

@@ -48,22 +48,25 @@ func newConformalFit(s streams) *cobra.Command {
 		Long: `This command draws noisy copies of labelled calibration examples, computes the score of
 the label at each copy, and chooses a threshold τ. 'rscert conformal apply' includes a
 class in the set of an input if enough scores of this class are at least τ. The set of
-an input then contains the label with probability at least 1 − miss. This holds even if
-an attacker who knows everything except the noise has moved the input within the radius.
-The calibration examples and the inputs must be exchangeable, for example drawn at
-random from one population. No calibration example may be one of the inputs
+an input contains the label with probability at least 1 − miss. This guarantee holds
+even if an attacker who knows everything except the noise has moved the input within the
+radius. The calibration examples and the inputs must be exchangeable, for example drawn
+at random from one population. No calibration example may be one of the inputs
 (docs/conformal.md).
 
-With --model and --data, the command samples the model. If the sampling takes long, make
-a run with 'rscert certify --save-scores' first, because a run can be divided into
-shards, resumed and merged. Then give this RUN instead of --model and --data. The
-command uses the run's estimation samples as the noisy copies. A file scores.npz of
-another program (scores [N, n, m], labels [N]) can replace the run. A RUN records its
-noise. For a model or a file of scores, --sigma gives the scale of the noise; without
---sigma there is no noise, and --radius must be 0.
+With --model and --data, the command samples the model. A RUN of 'rscert certify
+--save-scores' can replace --model and --data. This suits long sampling, because a run
+can be divided into shards, resumed and merged. The command uses the estimation samples
+of the run as the noisy copies. A file scores.npz of another program (scores [N, n, m],
+labels [N]) can replace the run. A RUN records its noise. For a model or a file of
+scores, --sigma gives the scale of the noise. Without --sigma there is no noise, and
+--radius must be 0.
 
 The rules:
 ` + choiceLines(conformal.Rules.Values(), conformal.Rules.What) + `
+The default of --draws is 20 for the rule 'bincp', and for the rule 'count' with noise.
+It is 1 otherwise.
+
 The guarantees (a query is an input of 'rscert conformal apply'):
 ` + choiceLines(conformal.Guarantees.Values(), conformal.Guarantees.What) + `
 The scores:
@@ -102,26 +105,24 @@ The scores:
 		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
 		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
 			"rule that decides which classes a set contains: "+conformal.Rules.String())
-		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies from which the set of an input is computed; "+
-			"0 means 20 for the rule 'bincp', and for 'count' with noise, otherwise 1")
-		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0 means "+
+		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies of each query; 0 means the default of the rule")
+		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of each calibration example; 0 means "+
 			"that rscert chooses this number")
 		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds,
 			"score of a class: "+conformal.ScoreKinds.String())
-		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "with --score raps, penalty for each rank after the first --raps-free ranks")
-		f.IntVar(&free, "raps-free", conformal.DefaultFree, "with --score raps, number of ranks without a penalty")
+		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "with --score raps, penalty for each rank beyond --raps-free")
+		f.IntVar(&free, "raps-free", conformal.DefaultFree, "with --score raps, number of top ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
 			"kind of the guarantee: "+conformal.Guarantees.String())
-		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, largest probability that the "+
-			"guarantee fails for the calibration examples at hand")
+		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, largest probability that the guarantee fails")
 		f.StringVar(&o.groups, "groups", "", "with --guarantee group, CSV `file` with a row for each example, in the "+
 			"order of the data")
-		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` of --groups with the name of the group")
-		integerVar(f, &p.Attack.Queries, "queries", 1, "number of variants of one input that an attacker may submit; with "+
-			"the guaranteed probability, all their sets contain the label")
+		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` with the name of the group, in the file of --groups")
+		integerVar(f, &p.Attack.Queries, "queries", 1, "number of variants of one input that an attacker may submit; "+
+			"the guarantee covers all their sets together")
 		integerVar(f, &p.Poisoned, "poisoned", 0, "number of calibration examples that an attacker may have replaced")
-		radiusVar(f, &p.Attack.PoisonRadius, "poison-radius", "radius within which an attacker may have moved every "+
-			"calibration example, before its noise was drawn")
+		radiusVar(f, &p.Attack.PoisonRadius, "poison-radius", "radius within which an attacker may have moved each "+
+			"calibration example before its noise was drawn")
 		f.Float64Var(&o.plan.Temperature, "temperature", 1, "temperature of the softmax that turns logits into probabilities")
 		group(cmd, "Prediction sets")
 	})

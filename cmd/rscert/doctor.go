@@ -36,12 +36,13 @@ number of cores and the memory.
 
 The command times a small convolutional network in each precision on the CPU, on every
 NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each precision
-below f32, it says whether to use this precision or f32. It compares with the device
-that is fastest in f32 on the same hardware. The advice depends only on the measured
-speeds. So run the command on an idle machine.
+below f32, the command says whether to use the precision or f32. The f32 speed in this
+comparison is that of the fastest device on the same hardware. The advice depends only
+on the measured speeds. So run the command on an idle machine.
 
-If a GPU does not work, the command names the missing library and the remedy. If no
-library works, the command lists the places that it searched, and the exit code is 1.
+If a GPU does not work, the command names the missing library and the remedy. If no ONNX
+Runtime library works, the command lists the places that it searched, and the exit code
+is 1.
 
 rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
 the user's cache (where 'rscert setup' puts it), else from a system folder.`,

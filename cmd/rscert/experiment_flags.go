@@ -15,7 +15,7 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 	f := cmd.Flags()
 	f.SortFlags = false
 	modelFlag(f, s, "ONNX `file` of the classifier, or builtin:NAME for a model that is part of rscert (docs/training.md)")
-	f.StringVar(&s.Data, "data", "", "`path` of the dataset, a file or a folder; the format is images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (binary or Python version); see docs/my-data.md")
+	f.StringVar(&s.Data, "data", "", "`path` of the dataset: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR, in binary or Python form (docs/my-data.md)")
 	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords())
 	lawFlag(f, &s.Law)
 	if own != nil {
@@ -43,11 +43,11 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 // addDataFlags adds the flags for reading the data.
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; none means that rscert reads no labels")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels in a table: its name, its index from 0, first or last; none if --labels gives the labels; coarse_labels for the coarse labels of CIFAR-100; by default rscert finds the column (docs/my-data.md)")
+	f.StringVar(&o.Labels, "labels", "", "separate `file` with the labels of IDX, npy or image data; 'none' makes rscert read no labels")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels in a table: a name, an index from 0, 'first', 'last' or 'none' (docs/my-data.md); default: found by rscert")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or with one name per line; needed if the labels or the folders are names")
-	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels as torchvision does; give the length of the shorter side, or HEIGHTxWIDTH")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or one name per line; needed if labels or folders are names")
+	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images, as torchvision does, to this `size` in pixels: the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop each image around its centre to this `size` in pixels, after --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())
 	choices(f, "label-column", "first", "last", "none")
@@ -57,13 +57,13 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs and outputs.
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns; a single number per sample counts as the output for the second of two classes: "+graph.OutputKinds.Described())
-	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
+	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "kind of the model's outputs; a single number per sample is the output for the second of two classes: "+graph.OutputKinds.Described())
+	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "outputs that rscert averages over several models: 'logits' or 'probabilities'; --outputs describes every model")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values if the data or the model's input store an image as a flat row; default: chw for the model's input, and the order of the model's input for the data: "+graph.Layouts.Described())
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in an image that is a flat row; default: the order of the model's input, or else 'chw': "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""
-	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
-	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")
+	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input: one value, or one per channel")
+	f.Float64SliceVar(&s.Std, "std", nil, "`values` that divide the noisy input after --mean: one value, or one per channel")
 	group(cmd, "How the model is fed")
 }
 
@@ -71,12 +71,12 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
 	choiceVar(f, &s.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
-	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it")
+	integerVar(f, &s.Seed, "seed", 0, "seed of the noise; default: a seed that the operating system draws and the run records")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: spread if the data are sorted by class, and first if not: "+spec.Selections.Described())
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first': "+spec.Selections.Described())
 	s.Shard = spec.Whole
-	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the shard of this task in a Slurm array or a Kubernetes Indexed Job")
+	f.Var(shardFlag{&s.Shard}, "shard", "only shard `i/k` to run: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this task in a Slurm array or a Kubernetes Indexed Job")
 	group(cmd, "Noise and examples")
 }
 
@@ -85,6 +85,6 @@ func addDenoiserFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
 	f.StringVar(&s.Denoiser, "denoiser", "", "ONNX `file` of a denoiser that runs before the model; the certificates hold for the denoiser and the model together (docs/denoiser.md)")
 	choiceVar(f, &s.DenoiserKind, "denoiser-kind", graph.DenoisedImage, graph.DenoiserKinds, "kind of the denoiser: "+graph.DenoiserKinds.Described())
-	f.Float64SliceVar(&s.DenoiserRange, "denoiser-range", nil, "two `values` that stand for the data values 0 and 1 in the denoiser; default: -1,1 for a diffusion model, and 0,1 for other denoisers")
-	f.StringVar(&s.DiffusionSchedule, "diffusion-schedule", "linear", "noise schedule of a diffusion model: linear, cosine, or a `file` with the value ᾱ of each timestep, one per line")
+	f.Float64SliceVar(&s.DenoiserRange, "denoiser-range", nil, "two `values` that stand for the data values 0 and 1 in the denoiser; default: 0,1 (for a diffusion model -1,1)")
+	f.StringVar(&s.DiffusionSchedule, "diffusion-schedule", "linear", "noise schedule of a diffusion model: 'linear', 'cosine', or a `file` whose lines hold the ᾱ of the timesteps")
 }

@@ -51,7 +51,7 @@ const (
 )
 
 var annotationKinds = choice.Of("annotations", annotateGitHub, annotateNone, annotateAuto).Describe(func(a annotations) string {
-	return map[annotations]string{annotateAuto: "github if GITHUB_ACTIONS=true, otherwise none"}[a]
+	return map[annotations]string{annotateAuto: "'github' if GITHUB_ACTIONS=true, otherwise 'none'"}[a]
 })
 
 func (a annotations) String() string { return string(a) }
@@ -93,11 +93,11 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	if own := map[string]string{"acce": "cbs@0.25<=0.05", "ce": "ce-upper<=0.03", "evaluate": "conformal-coverage>=0.9"}[cmd.Name()]; own != "" {
 		example = own
 	}
-	f.Var(requirementList{&o.required}, "require", "check this `requirement`, such as "+example+"; if a requirement is not met, the exit code is 3; the flag can be repeated (docs/gate.md)")
+	f.Var(requirementList{&o.required}, "require", "check this `requirement`, such as "+example+"; exit with code 3 if it is not met; can be repeated (docs/gate.md)")
 	o.shown = &shownTable{}
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
 	f.StringVar(&o.codeQuality, "code-quality", "", "write a GitLab code quality `file` (JSON) with one issue for each requirement that is not met")
-	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "also write the result of each requirement to stderr, as an annotation for this CI `system`: "+annotationKinds.Described())
+	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "also write each requirement's result to stderr, as an annotation for this CI `system`: "+annotationKinds.Described())
 }
 
 // The method 'given' reports whether the user gave any requirement.

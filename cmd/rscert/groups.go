@@ -24,8 +24,8 @@ type groupOptions struct {
 // divideFlags adds the flags to a command. The argument 'what' says what the command does for each group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.columns, "group", nil, what+"; the rows with the same value in this `column` form a group; if you give several columns, each one makes its own groups")
-	f.StringVar(&o.file, "groups", "", "`file` that gives the group of each example; it has a column named index, and the columns that --group names; without --group, the file has the column group instead")
+	f.StringSliceVar(&o.columns, "group", nil, what+"; rows with the same value in this `column` form a group; each column makes its own groups")
+	f.StringVar(&o.file, "groups", "", "`file` with the groups of the examples, in the columns 'index' and 'group'; --group names other columns for 'group'")
 }
 
 // check completes the options and checks them.

@@ -18,7 +18,7 @@ func TestHelpListsChoices(t *testing.T) {
 	for _, want := range []string{
 		"law (distribution) of the noise (default gaussian):\n",
 		"\n                                - laplace    Laplace noise of scale b; radii in L1\n",
-		"which examples --max keeps; default: spread if the data are sorted by class, and first if not:\n",
+		"which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first':\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("certify --help lacks %q", want)

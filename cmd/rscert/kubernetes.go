@@ -70,7 +70,7 @@ needs Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Shards, "shards", 0, "number of pods, each of which runs one shard of the run; in a sweep, number of pods for each point")
+	f.IntVar(&o.Shards, "shards", 0, "number of shards of the run, or of each point of a sweep; each shard has its own pod")
 	f.StringVar(&o.Image, "image", "", "container `image` with rscert on its PATH")
 	f.StringVar(&o.Claim, "claim", "", "name of the PersistentVolumeClaim for the volume with the model, the data and the results")
 	f.StringVar(&o.Mount, "mount", "/work", "`path` at which the pods mount the volume")
@@ -80,7 +80,7 @@ needs Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 	f.IntVar(&o.CPUs, "cpus", 2, "number of processors per pod; also the number of threads, unless certify has the flag --threads")
 	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod, as a Kubernetes quantity")
 	f.IntVar(&o.GPUs, "gpus", 0, "number of NVIDIA GPUs per pod (the resource nvidia.com/gpu)")
-	f.IntVar(&o.FSGroup, "fs-group", 0, "ID of the group that owns the volume; give 65532 for the image in packaging/docker, which does not run as root")
+	f.IntVar(&o.FSGroup, "fs-group", 0, "ID of the group that owns the volume; the image in packaging/docker does not run as root and needs 65532")
 	f.BoolVar(&o.merge, "merge", false, "print the manifest of the Job that merges the finished shards")
 	choiceVar(f, &o.format, "format", yamlManifest, manifestFormats, "format of the manifest: "+manifestFormats.String())
 	return cmd

@@ -30,16 +30,16 @@ func randomLawFlag(f *pflag.FlagSet, to *law.Name) {
 // normsFlag adds --norms.
 func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 	choiceListVar(f, to, "norms", nil, law.Norms,
-		"also print the certified accuracy by radius in these `norms`: "+law.Norms.String()+" (the number of changed values); rscert derives the radii in these norms from the certified radii")
+		"also print the certified accuracy at radii in each of these `norms`: "+law.Norms.String()+" (the number of changed values); these radii follow from the certified radii")
 }
 
 // scaleFlags adds the flags that give each column or channel its own scale of the noise.
 func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
-	f.StringVar(&s.File, "sigma-columns", "", "CSV or JSON `file` with the scale σ of the noise for every column of a table, in the units of the column; a column with σ = 0 gets no noise (docs/columns.md)")
-	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "`values` of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel with σ = 0 gets no noise")
-	choiceVar(f, &s.Kind, "sigma-scale", spec.ScaleKind(""), spec.ScaleKinds, "how to compute the scale of the noise in each column of a table; the only value, std, multiplies --sigma by the column's standard deviation in --scale-data; constant columns and columns of whole numbers get no noise")
-	f.StringVar(&s.Data, "scale-data", "", "`path` of the data from which --sigma-scale computes the standard deviations, such as the training data")
-	f.StringSliceVar(&s.Noisy, "noisy-columns", nil, "with --sigma-scale, `names` of columns that get noise although they hold whole numbers")
+	f.StringVar(&s.File, "sigma-columns", "", "CSV or JSON `file` with the noise scale σ of each table column, in the units of the column; σ = 0 means no noise (docs/columns.md)")
+	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "`values` of the noise scale σ, one per colour channel, such as 0.25,0.5,0.25; σ = 0 means no noise in the channel")
+	choiceVar(f, &s.Kind, "sigma-scale", spec.ScaleKind(""), spec.ScaleKinds, "rule for the noise scale of each table column; the only rule, 'std', is --sigma times the column's standard deviation in --scale-data; constant and whole-number columns get no noise")
+	f.StringVar(&s.Data, "scale-data", "", "`path` of the data whose standard deviations --sigma-scale uses, such as the training data")
+	f.StringSliceVar(&s.Noisy, "noisy-columns", nil, "with --sigma-scale, `names` of the whole-number columns that also get noise")
 }
 
 // scaleWords returns the words that describe --sigma if --law offers all laws.

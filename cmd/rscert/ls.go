@@ -19,7 +19,7 @@ func newLs(s streams) *cobra.Command {
 		Use:   "ls [FOLDER]",
 		Short: "List the runs in a folder and below",
 		Long: `This command lists all run folders in a folder and its subfolders (default: the working
-directory). If the folder is a run folder itself, it lists only this run.
+directory). If the folder is itself a run folder, the command lists only this run.
 
 Each row shows the model, the data, σ, the number n of samples, the number of finished
 examples, the state, and the certified accuracy at radius 0. The state is 'finished',

@@ -47,8 +47,8 @@ Shards of different sizes can form a whole run. For example, the shard 0/2 has e
 second example, and the shards 1/4 and 3/4 have the others.
 
 The command also merges the shards of a sweep. A sweep has several points, which are
-combinations of parameter values, and a run for each point (docs/sweeps.md). Then the
-folder of --out gets one run folder for each point.
+combinations of parameter values, and a run for each point (docs/sweeps.md). For a
+sweep, the folder of --out gets one run folder for each point.
 
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,

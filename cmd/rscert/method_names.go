@@ -23,6 +23,9 @@ func names[M ~string](rows []certify.Row[M]) string {
 	return strings.Join(all, ", ")
 }
 
+// markDefault marks the first name of a list as the default.
+func markDefault(names string) string { return strings.Replace(names, ",", " (default),", 1) }
+
 // The function 'sound' returns the rows of the sound methods.
 func sound[M ~string](rows []certify.Row[M]) []certify.Row[M] {
 	return slices.DeleteFunc(slices.Clone(rows), func(r certify.Row[M]) bool { return !r.Sound })

@@ -64,15 +64,16 @@ the file name - means stdin. The file has one of these sets of columns:
 The columns weight and index are optional. The command leaves out rows with a 1 in the
 column 'fitted', which 'rscert calibrate --out' writes.
 
-The input can also be a run folder or its votes.jsonl. Then the vote shares are the
-probabilities. But if a run folder has bounds on the confidence (certify
---confidence-radii), the command uses the mean score of the chosen class without attack,
-as 'rscert acce' does. With --quantity class-1, it uses vote shares even then.
---probabilities replaces these defaults.
+The input can also be a run folder or its votes.jsonl. --probabilities says which
+numbers of a run the command uses as probabilities: the vote shares, or the mean score
+of the chosen class without attack. Mean scores need a run folder with bounds on the
+confidence (certify --confidence-radii). For top-label calibration of such a folder,
+mean scores are the default, as in 'rscert acce'. In all other cases, vote shares are
+the default.
 
 A bounds.csv, or the --out file of 'rscert acce', has a column 'radius'. From such a
-file, the command uses the rows of one radius, and of these only the rows with a
-certified class. If the file has several radii, --radius chooses one.
+file, the command uses the rows of one radius that have a certified class. If the file
+has several radii, --radius chooses one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 if the score is s. From other columns it computes top-label calibration:
@@ -109,17 +110,29 @@ cluster, at random (--seed). The kept rows are independent, so the intervals and
 hold for a random row of a random cluster: every cluster counts once, however many rows
 it has. With --group, each group keeps one row of each cluster that has rows in the
 group. With --versus, both files keep the same rows. The command refuses --cluster for
-rows with weights, and together with flags of the list 'Thresholds under attack'.
+rows with weights. It also refuses --cluster together with a flag of the list
+'Thresholds under attack'.
 
-The flags of this list are for a classifier that answers only if its confidence reaches
-a threshold. The test error is the share of wrong answers among the answers that reach
-the threshold. The robust test error also counts answers under attack. It needs
---attack, or the columns adversarial_confidence and adversarial_correct in the input.
+The flags of the list 'Thresholds under attack' are for a classifier that answers only
+if its confidence reaches a threshold. The test error is the share of wrong answers
+among the answers that reach the threshold. The robust test error also counts answers
+under attack. It needs --attack, or the columns adversarial_confidence and
+adversarial_correct in the input.
 
 The true positive rate of a threshold is the share of the right answers without attack
-that reach the threshold. The false positive rate is the share of the successful attacks
-that reach it. For each rate of --tpr, the command takes the largest threshold that has
-at least this true positive rate on held-out predictions (--held-out or --holdout).`,
+that reach it. The false positive rate is the share of the successful attacks that reach
+it. For each rate of --tpr, the command takes the largest threshold that has at least
+this true positive rate on held-out predictions. They come from the file of --held-out.
+Or --holdout holds out a random share of the input, and the command computes the errors
+on the other rows.
+
+--models compares several models and attacks. Each row of its CSV file names a model, an
+attack and a file of predictions. The attack 'clean' means no attack, and the attack
+'held-out' marks held-out predictions.
+
+--versus compares the input with another classifier's predictions. The command prints
+the differences between the two classifiers, with confidence intervals that hold for any
+number of rows.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -154,17 +167,17 @@ at least this true positive rate on held-out predictions (--held-out or --holdou
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: "+calib.Edges.Described())
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram: with probability --level, they hold in all bins together")
+	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram, so that with probability --level they hold in every bin at once")
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, every bin lies in its band with probability at least --level")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")
-	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1); default: 999, or fewer for more than 200,000 rows")
+	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1); default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"the `probability` whose calibration the command reports; default: class-1 for a file with the columns score and label, otherwise top-label: "+calib.Quantities.Described())
+		"the `probability` whose calibration the command reports; default: 'class-1' for the columns score and label, otherwise 'top-label': "+calib.Quantities.Described())
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"for a run, the numbers that the command uses as probabilities; default: mean-scores for a run folder with bounds on the confidence, unless --quantity is class-1; otherwise vote-shares: "+probabilityKinds.Described())
+		"for a run, the numbers that the command uses as probabilities; default: 'mean-scores' for top-label calibration of a run with bounds on the confidence, otherwise 'vote-shares': "+probabilityKinds.Described())
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")
@@ -173,7 +186,7 @@ at least this true positive rate on held-out predictions (--held-out or --holdou
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
 	rejectionFlags(cmd, &o.rejection, &share)
-	f.StringVar(&o.versus, "versus", "", "`file` with another classifier's predictions on the same rows in the same order; the command prints the differences between the two classifiers, with confidence intervals that hold for any number of rows")
+	f.StringVar(&o.versus, "versus", "", "compare the input with this `file` of another classifier's predictions; it has the same rows in the same order")
 	group(cmd, "Another classifier")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

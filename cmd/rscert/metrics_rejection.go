@@ -34,15 +34,14 @@ type rejectionOptions struct {
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
 	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions without attack, from which --tpr takes thresholds")
-	f.Float64Var(share, "holdout", 0, "instead of --held-out, share of the input's rows to hold out, such as 0.1; the command chooses these rows at random (--seed), and computes the errors on the other rows")
+	f.Float64Var(share, "holdout", 0, "share of the input's rows to hold out at random (--seed), such as 0.1; this flag replaces --held-out")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
 	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, as `shares` such as 0.99,0.98; the held-out predictions give a threshold for each rate")
 	f.Lookup("tpr").DefValue = "0.99" // pflag would print [0.990000]
 	f.Float64SliceVar(&o.tau, "tau", nil, "further confidence `thresholds` τ, from 0 to 1; they need no held-out predictions")
-	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors at every threshold to this .csv, .svg, .png or .pdf `file`, with the true and the false positive rate")
-	f.StringVar(&o.models, "models", "", "compare several models and attacks; each row of this CSV `file` names a file of predictions, in the columns model, attack and file; "+
-		"the attack 'clean' means no attack, and 'held-out' marks held-out predictions")
+	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors and the true and false positive rates at every threshold to this .csv, .svg, .png or .pdf `file`")
+	f.StringVar(&o.models, "models", "", "compare the models and attacks in this CSV `file`, which has the columns 'model', 'attack' and 'file'")
 	group(cmd, "Thresholds under attack")
 }
 

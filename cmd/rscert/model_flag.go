@@ -21,7 +21,12 @@ func modelFlag(f *pflag.FlagSet, s *spec.Spec, usage string) {
 
 // modelsFlag adds --model.
 func modelsFlag(f *pflag.FlagSet, first *string, further *[]string, usage string) {
-	f.Var(models{first, further}, "model", usage+"; give the flag several times to average several models (docs/ensembles.md)")
+	what, initial, found := strings.Cut(usage, "; default: ")
+	usage = what + "; give the flag several times to average several models (docs/ensembles.md)"
+	if found {
+		usage += "; default: " + initial
+	}
+	f.Var(models{first, further}, "model", usage)
 }
 
 func (m models) Set(path string) error {

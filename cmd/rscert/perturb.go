@@ -45,10 +45,10 @@ So also perturb the scores when you use the classifier.
 A larger h makes the bounds tighter and the classifier worse. --auroc takes a list of
 values of h, such as 0.25 or 2^-6. For each h the command prints the area under the ROC
 curve before and after perturbation, and an interval for the change of the area. With
---repeats R, it perturbs the scores R times, and prints the mean and the standard
-deviation of the area. For each h alone, the interval contains the change in the
-population with probability at least 1 − delta (--delta). This holds for any number of
-independent rows. --plot draws the area against h.
+--repeats R, the command perturbs the scores R times, and prints the mean and the
+standard deviation of the area. For each h alone, the interval contains the change in
+the population with probability at least 1 − delta (--delta). The interval holds for any
+number of independent rows. --plot draws the area against h.
 
 Choose h on data that you do not use for 'rscert ce'. If both use the same labels, the
 bound of 'rscert ce' does not hold with its stated probability.
@@ -61,13 +61,13 @@ Perturb scores only once. Do it last, after other changes such as 'rscert calibr
 The command refuses scores that are perturbed already, or that come from perturbed
 scores.
 
-The output has the columns score and label (or confidence and correct), and the columns
-sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the scores
-were perturbed. The output also keeps the other columns of the file, such as index and
+The output has the columns score and label (or confidence and correct). It also has the
+columns sech_bandwidth, sech_seed and sech_row, which tell 'rscert ce' how the scores
+were perturbed. The output keeps the other columns of the file, such as index and
 weight, but not columns about the unperturbed scores (p0, logit, lower, …). If the file
 has the probabilities p0, p1, … instead of scores, the command computes the scores as
 'rscert ce' does: p1 for two classes, and the largest probability for more classes. Only
---auroc needs the labels; --auroc refuses weights. The output is CSV on stdout or in the
+--auroc needs the labels. --auroc refuses weights. The output is CSV on stdout or in the
 file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --auroc 2^-1,2^-2,2^-4,2^-6,2^-8 --repeats 16 --plot auroc.svg

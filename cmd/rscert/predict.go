@@ -39,7 +39,8 @@ func newPredict(s streams) *cobra.Command {
 answers most often under noise. This command runs G. For each input the command draws
 votes, which are the model's answers to noisy copies of the input. The rule (--rule)
 says when the command stops. Then the command answers a class or abstains. For each
-input, the probability of an answer other than the class of G is at most --alpha.
+input, the probability that the command answers a class other than the class of G is at
+most --alpha.
 
 With --run, the command uses the classifier of the run. It has the run's noise law, σ,
 lattice (the grid of input values), normalisation, precision and execution provider. The
@@ -55,6 +56,10 @@ the earlier answers.
 
 The rules:
 ` + ruleList() + `
+--certify also certifies the class of each input, with fresh samples. The run gives the
+method, alpha, n0 and n of the certificates. Without --run, the method is margin, and
+the numbers are --alpha, --n0 and --n.
+
 --out writes the answers as .jsonl, .csv or .parquet. Without --out, the command prints
 a table of the answers. Answers do not depend on --batch or --threads. The same --seed
 repeats the same answers.`,
@@ -86,15 +91,15 @@ repeats the same answers.`,
 		group(cmd, "Inputs and output")
 		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 		f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer for an input is wrong")
-		integerVar(f, &p.Budget, "budget", 100000, "with --rule sequential, maximum number of votes per input; if these votes do not decide, the command abstains")
-		integerVar(f, &o.n, "n", 1000, "with --rule fixed, number of votes per input; also, with --certify and without --run, number of samples for each certificate")
-		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples; the run gives the method, alpha, n0 and n; without --run, the method is margin, and --alpha, --n0 and --n give the numbers")
+		integerVar(f, &p.Budget, "budget", 100000, "for --rule sequential, maximum number of votes per input; if these votes do not decide, the command abstains")
+		integerVar(f, &o.n, "n", 1000, "for --rule fixed, number of votes per input; without --run, also number of samples for each certificate of --certify")
+		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples")
 		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input as soon as the samples show whether it is certified at this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): refuse or round; round moves each input to the nearest lattice point, and its answer says how far")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "whether to 'refuse' inputs off the run's lattice (the grid of input values) or to 'round' them to its nearest point")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&p.Conformal, "conformal", "", "also compute a prediction set for each input; the `file` is the conformal.json of 'rscert conformal fit'")
-		f.StringVar(&o.replay, "replay", "", "answer the inputs in --data again, and compare the answers bit by bit with this `file`; it is an audit log of 'rscert serve'")
+		f.StringVar(&o.replay, "replay", "", "answer the inputs in --data again, and compare the answers bit by bit with this audit log `file` of 'rscert serve'")
 		group(cmd, "Answers")
 	})
 	f.BoolVar(&o.json, "json", false, "print the answers as JSON")

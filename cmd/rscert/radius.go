@@ -68,8 +68,8 @@ You can choose other methods, or another alpha, class or margin. For several met
 prints a table that compares them. A sound method gives valid certificates if you chose
 the method before you saw the votes or scores. Do not choose the best of several methods
 by their results here: that is not sound. Instead, compare the methods on other votes,
-or divide alpha by the number of methods. Values that you do not give come from the run.
-A file without a run needs --sigma.
+or divide alpha by the number of methods. Parameters that you do not give come from the
+run. A file without a run needs --sigma.
 
 These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
@@ -77,11 +77,11 @@ Scores come from scores.npz, or from a run with --save-scores. --combine chooses
 bound the margin between two mean scores. The following methods bound mean scores:
 ` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
-class. There are two margins. For Gaussian noise, '--margin first' is p_A−p_B, and its
-radius is σ√(π/2) times the margin. '--margin second' is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its
-radius is σ/2 times the margin. If you know a Lipschitz constant L of the smoothed
-probabilities, give it with --lipschitz. The radius of '--margin first' is then the
-larger of σ√(π/2) times the margin and margin/(√2·L).
+class. There are two margins: '--margin first' is p_A−p_B, and '--margin second' is
+Φ⁻¹(p_A)−Φ⁻¹(p_B). For Gaussian noise, the radius is σ√(π/2) times the first margin, or
+σ/2 times the second margin. If you know a Lipschitz constant L of the smoothed
+probabilities, give it with --lipschitz. With L, the radius for the first margin M is
+max{σ√(π/2)·M, M/(√2·L)}.
 
 A run of 'certify --stop' may have stopped sampling some examples early. The certificate
 of such an example uses only a share of alpha. The stopping rule fixes this share for
@@ -89,16 +89,17 @@ each number of samples.
 
 --sizes shows what the certificates would be with fewer samples. For each size n in
 --sizes, the command certifies from n samples per example. If the input holds scores,
-the command takes the first n samples. A file of votes holds only counts. So the command
+the command takes the first n samples. A file of votes holds only counts, so the command
 draws n of the example's votes at random, without replacement. Such a subsample is as
 good as n fresh votes. To keep the certificates sound, fix n and --seed before you see
-the votes. If you let the operating system draw the seed instead, run the command only
-once. --repeats K draws K subsamples, and the table shows the mean ± the standard
-deviation.
+the votes. Without --seed, the operating system draws a seed, and --json records it. If
+you use such a seed, run the command only once. --repeats K draws K subsamples, and the
+table shows the mean ± the standard deviation.
 
 The table has a row for each combination of run, method, size, temperature, margin and
-value of --combine. --gain-over compares each row with the row of another method. --plot
-draws the rows as curves, with one line for each method. Each combination of run, size,
+value of --combine. The method betting+bonferroni in the table is betting with --combine
+bonferroni. --gain-over compares each row with the row of another method. --plot draws
+the rows as curves, with one line for each method. Each combination of run, size,
 temperature and margin has its own panel. With --curve size, one panel holds all sizes,
 and the size is its horizontal axis.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
@@ -126,22 +127,22 @@ and the size is its horizontal axis.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run; without a run: margin for votes, betting for scores")
+	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run; without a run, 'margin' for votes and 'betting' for scores")
 	targetFlags(cmd, &o.target)
-	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "one or both margins, separated by commas (default: the margin of the run; without a run: "+certify.SecondMargin.String()+"); p_A is the probability of the class, and p_B is the largest probability of another class: "+methods(certify.MarginKinds()).Described())
+	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "one or both margins, separated by commas; p_A is the probability of the class, and p_B the largest probability of another class; default: the margin of the run; without a run, '"+certify.SecondMargin.String()+"': "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
-	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "one or more ways to bound the margin between two mean scores, separated by commas (default: the choice of the run; without a run: "+certify.Directed.String()+"): "+methods(certify.Combines()).Described())
-	f.Float64SliceVar(&o.temperatures, "temperature", nil, "for saved scores, use these `temperatures`; they are relative to the temperature of the saved scores: 2 doubles it; default: 1")
+	choiceListVar(f, &o.combines, "combine", nil, methods(certify.Combines()), "ways to bound the margin between two mean scores, separated by commas; default: the way of the run; without a run, '"+certify.Directed.String()+"': "+methods(certify.Combines()).Described())
+	f.Float64SliceVar(&o.temperatures, "temperature", nil, "`temperatures` for saved scores, as multiples of the temperature at which the scores were saved; default: 1")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
 	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example; the input must hold at least that many")
 	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
-	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; default: the operating system draws a seed, and --json records it; choose a seed before you see the votes, otherwise the certificates are not sound")
+	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes, chosen before you see the votes; default: a seed that the operating system draws")
 	radiiVar(f, &o.radii, "radii", "`radii` for which the table shows the certified accuracy; default: round numbers")
 	choiceVar(f, &o.by, "by", byRadius, scales, "`quantity` in the columns of the table: "+scales.Described())
 	f.BoolVar(&o.perClass, "per-class", false, "for each method, also print a table with one row per class")
-	f.StringVar(&o.gainOver, "gain-over", "", "compare each row with the row of this `method`, written as in the table, such as bonferroni; betting+bonferroni is the method betting with --combine bonferroni")
-	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; needs a single run, method, margin, temperature and value of --combine; not with --sizes")
+	f.StringVar(&o.gainOver, "gain-over", "", "compare each row with the row of this `method` in the table, such as 'bonferroni' or 'betting+bonferroni'")
+	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; cannot be combined with --sizes, several inputs or lists of values")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", comparison.RadiusCurve, comparison.Curves, "`name` of the curve: "+comparison.Curves.Described())
 	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
@@ -154,8 +155,8 @@ and the size is its horizontal axis.`,
 // defaults of these flags.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; if the input is a run, the run's choice replaces the default: "+methods(certify.Classes()).Described())
-	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; if the input is a run, the run's value replaces the default")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted': "+methods(certify.Classes()).Described())
+	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; for a run, the value of the run replaces the default")
 	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
 	lawFlag(f, &t.Law)
 }

@@ -72,14 +72,14 @@ pictures of the inputs (--data), the parameters, and the meaning of each number.
 
 Two kinds of numbers allow for chance. The interval of an accuracy is about the
 population from which the examples are drawn (Clopper–Pearson, at --level). The column
-"with probability" is about these examples only: it is a lower bound on their accuracy
-that holds with probability 1 − delta. With this probability, at most k of the n
-certificates are wrong. The command computes k from delta, alpha and n. The bound is the
-accuracy minus k/n.
+"with probability" is about the examples of the run only: it is a lower bound on their
+accuracy that holds with probability 1 − delta. With this probability, at most k of the
+n certificates are wrong, so the bound is the accuracy minus k/n. The command computes k
+from delta, alpha and n.
 
 With --group, the report also has the certified accuracy of each group of examples. With
-'--group label', the groups are the true classes. Other groups come from the file of
---groups, which gives the groups of each example; its column 'index' names the example.
+'--group label', the groups are the true classes. The groups can also come from the file
+of --groups, which has a row for each example; the column 'index' names the example.
 Each of the G groups gets delta/G, so the lower bounds hold for all groups together. The
 smallest of these bounds is also a lower bound on the accuracy for every mixture of the
 groups.
@@ -93,20 +93,28 @@ command can check the requirement. A requirement marked 'with groups' needs --gr
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
 requirement tests the bound that holds with probability 1 − delta. With the prefix
 'best:certified:', it is enough that one of several runs meets the requirement
-(docs/gate.md). Two kinds of runs never meet a requirement with these prefixes: runs
-whose method is not sound, and runs whose certificates ignore rounding (--noise float).
-Numbers are compared exactly: 59 of 100 meets >=0.59. If the input is damaged or lacks
-the required value, the exit code is 2, never 3.
+(docs/gate.md). Two kinds of runs never meet a requirement with one of these prefixes:
+runs whose method is not sound, and runs whose certificates ignore rounding (--noise
+float). Numbers are compared exactly: an accuracy of 59 of 100 meets >=0.59. If the
+input is damaged or lacks the required value, the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
 
-With --by-model, the command compares models, so that you can choose one. For each
-radius it prints a table with a row for each model and σ. A row has the certified
-accuracy, the average radius, the certified calibration error (CCE) and the certified
-Brier score (CBS). Another entry says whether the row is on the Pareto front. Because
-you choose among k runs by their results, each run gets delta/k. The statements with
-probability 1 − delta then hold for all runs together.
+--rows and --cols print one table of all runs instead of a table for each run. The table
+has a row for each value of the parameters of --rows, and a column for each value of the
+parameters of --cols. Without --rows, it has one row. A parameter is a name in run.json
+(such as sigma, n or seed), or one of the words model, data and run. --value is the
+quantity in the cells, with a name from the list of requirements
+(certified-accuracy@0.5).
+
+With --by-model, the command compares models, so that you can choose one. --names gives
+the model of each run. For each radius the command prints a table with a row for each
+model and σ. A row has the certified accuracy, the average radius, the certified
+calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
+the row is on the Pareto front. A last table has rank correlations. Because you choose
+among k runs by their results, each run gets delta/k. So the statements with probability
+1 − delta hold for all k runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. A model is a candidate if its certified accuracy is at least
@@ -155,17 +163,17 @@ candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 	radiiVar(f, &o.summary.Radii, "radii", "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
-	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "if the run has a σ for each column, print how far each column alone may change within this certified `radius`; default: the median radius of the correct examples")
+	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "print how far each column alone may change within this certified `radius`, if the run has a σ for each column; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
-	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group, such as each true class (--group label)")
+	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group; --group label groups by true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins for the calibration errors; all bins have the same width")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`; for each threshold, bound the error of the answers with at least this confidence")
-	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound the share of its answers that are wrong (docs/reject.md)")
+	f.BoolVar(&o.selective, "selective", false, "also bound the share of wrong answers of a smoothed classifier that may stay silent (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "audit `folders` of the runs; default: RUN/audit for each run")
 	projectionFlags(cmd, &o.project)
-	f.BoolVar(&o.differences, "differences", false, "also compare the certified accuracy of each later run with that of the first run, with p-values; all runs must have the same examples; ~ means that the data show no difference")
+	f.BoolVar(&o.differences, "differences", false, "also test whether the certified accuracy of each later run differs from the first run's; all runs must have the same examples; ~ means that the data show no difference")
 	group(cmd, "The tables")
 	completeByModel = byModelFlags(cmd, &o.byModel)
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
@@ -178,7 +186,7 @@ candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is below the certified accuracy of the baseline by more than this `difference`, such as 0.01")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `difference` by which the certified accuracy may fall below the baseline's at any radius, such as 0.01; otherwise the exit code is 3")
 	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd

@@ -27,10 +27,10 @@ type byModelOptions struct {
 func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
 	var within float64
 	f := cmd.Flags()
-	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs; for each radius, print a table with a row for each model and σ; also print rank correlations; --names gives the model of each run")
-	f.Float64Var(&within, "within", 0, "with --by-model, also choose models by the rule of Emde et al. 2025, with this `share` as the tolerance (0.03 means three points); without this flag, the command chooses no model")
-	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of each run's model, such as its method of training; one value per run, in the order of the arguments; --within then chooses in each family separately")
-	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show only one run of each model in each table: the run with the largest certified accuracy at the table's radius")
+	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs; each value of --names is the model of a run")
+	f.Float64Var(&within, "within", 0, "with --by-model, also choose models by the rule of Emde et al. 2025; the tolerance is this `share`, such as 0.03")
+	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of each run's model, such as its method of training; --within chooses in each family separately")
+	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show only the run of each model that has the largest certified accuracy at the table's radius")
 	group(cmd, "Models")
 	return func() { o.within = given(cmd, "within", &within) }
 }

@@ -22,7 +22,7 @@ type historyOptions struct {
 
 func historyFlags(cmd *cobra.Command, o *historyOptions) {
 	f := cmd.Flags()
-	f.StringVar(&o.file, "history", "", "append the values of the requirements to this `file`, as one line of JSON per commit; --curve history draws them")
+	f.StringVar(&o.file, "history", "", "append the values of the requirements to this `file`, as one line of JSON per commit")
 	f.StringVar(&o.commit, "commit", "", "`name` of the commit in --history; default: the commit that the CI system or the git repository gives")
 }
 

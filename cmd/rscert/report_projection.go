@@ -18,9 +18,9 @@ type projectionOptions struct {
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.rows, "rows", nil, "print one table of all runs instead of a table for each run, with a row for each value of these `parameters`; a parameter is a name in run.json (such as sigma, n or seed), or model, data or run")
-	f.StringSliceVar(&o.cols, "cols", nil, "print one table of all runs, with a column for each value of these `parameters`; --rows says what a parameter is; without --rows, the table has one row")
-	f.StringVar(&o.text, "value", "acr", "with --rows or --cols, the `quantity` in the cells, written as in a requirement, such as certified-accuracy@0.5")
+	f.StringSliceVar(&o.rows, "rows", nil, "print one table of all runs, with a row for each value of these `parameters`, such as 'model' or 'sigma'")
+	f.StringSliceVar(&o.cols, "cols", nil, "print one table of all runs, with a column for each value of these `parameters`, such as 'sigma' or 'n'")
+	f.StringVar(&o.text, "value", "acr", "`quantity` in the cells of the table of --rows and --cols, such as 'certified-accuracy@0.5'")
 }
 
 // given reports whether the user asks for the table.

@@ -43,16 +43,16 @@ func newServe(s streams) *cobra.Command {
 		Use:   "serve --run RUN",
 		Short: "Serve the smoothed classifier of a run over HTTP and gRPC",
 		Long: `This command starts a server that answers requests with the smoothed classifier G of a
-run. G returns the class that the model answers most often under noise. 'rscert predict'
-gives the answers of G for the inputs of a dataset. For each input the server draws
-votes, which are the model's answers to noisy copies of the input. It stops when the
-votes decide the answer, or after --budget votes. With '--rule fixed', it always draws
---n votes. Then it answers a class or abstains.
+run. G returns the class that the model answers most often under noise. For each input
+the server draws votes, which are the model's answers to noisy copies of the input. The
+server stops when the votes decide the answer, or after --budget votes. With '--rule
+fixed', it always draws --n votes. Its answer is a class, or it abstains. 'rscert
+predict' gives the answers of G for the inputs of a dataset, without a server.
 
 The server speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton over HTTP,
 with JSON or binary tensors. With --grpc-listen it also speaks the protocol over gRPC.
-NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the path .../image takes
-an image as PNG, JPEG, BMP or WebP.
+NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the path
+/v2/models/NAME/image accepts a PNG, JPEG, BMP or WebP image.
 
   GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under
@@ -69,9 +69,9 @@ least 0.5, which can take fewer samples. For an image, append ?certify=true or
 The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
 and ModelInfer of the service inference.GRPCInferenceService.
 
-Each request gets fresh noise. The operating system draws the key of this noise after
-the input has arrived. --log writes one line for each answer, with the key, the answer
-and a hash of the input. 'rscert predict --replay' computes these answers again from the
+Each request gets fresh noise. The operating system draws the key of the noise after the
+input has arrived. --log writes one line for each answer, with the key, the answer and a
+hash of the input. 'rscert predict --replay' computes the logged answers again from the
 inputs and compares them with the log. At SIGTERM the server finishes the requests that
 are running (docs/serve.md).`,
 		Example: `  rscert serve --run run
@@ -100,33 +100,33 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if the file has moved since the run")
 	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file has moved since the run")
 	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
-	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the file name of the model, without suffix")
+	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the model's file name without its suffix")
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the server answers an input with a class other than the class of G; an abstention is not an answer")
-	integerVar(f, &p.Budget, "budget", 10000, "for the sequential rule, maximum number of votes per input; the rule abstains if these votes do not decide")
-	integerVar(f, &o.n, "n", 1000, "for the fixed rule, number of votes per input")
-	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input; this `file` is the conformal.json that 'rscert conformal fit' wrote")
-	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): refuse or round; round moves each input to the nearest lattice point, and each answer says how far its input moved")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the server answers a class other than the class of G")
+	integerVar(f, &p.Budget, "budget", 10000, "with --rule sequential, maximum number of votes per input; the server abstains if they do not decide")
+	integerVar(f, &o.n, "n", 1000, "with --rule fixed, number of votes per input")
+	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input, from the `file` conformal.json of 'rscert conformal fit'")
+	f.StringVar(&o.offLattice, "off-lattice", "refuse", "treatment of inputs off the run's lattice (the grid of input values): 'refuse', or 'round' to the nearest lattice point")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on for HTTP; port 0 means any free port")
-	f.StringVar(&c.GRPCListen, "grpc-listen", "", "`address` to listen on for gRPC, such as 127.0.0.1:8001; without this flag, the server does not speak gRPC")
+	f.StringVar(&c.GRPCListen, "grpc-listen", "", "`address` to listen on for gRPC, such as 127.0.0.1:8001; default: no gRPC")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the server's TLS certificate chain, in PEM; needs --tls-key")
 	f.StringVar(&o.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate, in PEM; needs --tls-cert")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token that clients must send")
-	f.StringVar(&c.Log, "log", "", "`file` to which the server appends a line for every answer (audit log)")
+	f.StringVar(&c.Log, "log", "", "append one line for each answer to this `file`")
 	group(cmd, "Network and log")
 	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes in the body of a request")
-	integerVar(f, &c.Samples, "max-samples", 2_000_000, "refuse a request if its inputs together could need more samples than this number")
-	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; beyond this number, the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
-	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; beyond this number of requests, the server answers 503 (gRPC: UNAVAILABLE)")
+	integerVar(f, &c.Samples, "max-samples", 2_000_000, "largest number of samples that all inputs of a request may need together; the server refuses larger requests")
+	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; further requests get error 429 (gRPC: RESOURCE_EXHAUSTED)")
+	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections and of running requests; further requests get error 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
 	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time that a request may take to arrive completely")
-	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time that the server takes after SIGTERM to finish running requests")
+	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM for finishing the running requests")
 	group(cmd, "Limits")
 	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; default: the device of the run")
-	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means that rscert chooses this number; on the CPU, small batches grow with the load up to this number; on other devices, every batch has exactly this number of samples")
+	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means that rscert chooses this number (docs/serve.md)")
 	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Spec.Library)

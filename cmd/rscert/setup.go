@@ -33,16 +33,17 @@ where rscert finds it, and prints its path. The SHA-256 of the library must equa
 value that is built into rscert. The command fetches nothing if the library is already
 there.
 
-It tries three sources in turn: pip, a direct download and npm. The direct download
-needs neither pip nor npm. It first tries the release on GitHub, and then the package in
-the npm or pip registry that this machine is configured to use. To use a copy instead,
-give its address or path in --url or $RSCERT_ONNXRUNTIME_URL. The copy can be a wheel,
-an npm package, a release archive or the library itself.
+The command tries three sources in turn: pip, a direct download and npm. --from or
+$RSCERT_ONNXRUNTIME_FROM restricts it to one source. The direct download needs neither
+pip nor npm. It first tries the release on GitHub, and then the package in the npm or
+pip registry that this machine is configured to use. To use a copy of the library
+instead, give the address or path of the copy in --url or $RSCERT_ONNXRUNTIME_URL. The
+copy can be a wheel, an npm package, a release archive or the library itself.
 
---device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
+'--device cuda' also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
 necessary libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download,
-1.8 GB on disk). Omit --with-cuda if CUDA 13 and cuDNN 9 are installed (see
-docs/gpu.md). --with-cuda does not fetch the driver.`,
+1.8 GB on disk). It does not fetch the driver. Omit --with-cuda if CUDA 13 and cuDNN 9
+are installed (docs/gpu.md).`,
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --device cuda --with-cuda
@@ -64,8 +65,8 @@ docs/gpu.md). --with-cuda does not fetch the driver.`,
 	f.TextVar(&o.device, "device", onnx.Device{}, "`device` that will run the models: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
 	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch the NVIDIA libraries that --device cuda needs (1.1 GB)")
-	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source` of the library: "+setup.Sources.String()+"; default: $RSCERT_ONNXRUNTIME_FROM, or else all sources in turn")
-	f.StringVar(&o.URL, "url", o.URL, "fetch the library from this `address` or path instead of the sources")
+	choiceVar(f, &o.From, "from", o.From, setup.Sources, "the only `source` to try: "+setup.Sources.String()+"; default: all sources in turn")
+	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy of the library, to use instead of the sources")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

@@ -31,13 +31,13 @@ type slurmOptions struct {
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.IntVar(&o.shards, "shards", 0, "number of tasks; each task runs one shard of the run; in a sweep, number of tasks for each point")
-	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means that only Slurm limits this number")
+	f.IntVar(&o.shards, "shards", 0, "number of shards of the run or, in a sweep, of each point; each task runs one shard")
+	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means no limit")
 	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed shards, and merge all shards")
-	f.IntVar(&o.retries, "retries", 2, "with --wait, maximum number of times that a failed shard is submitted again")
+	f.IntVar(&o.retries, "retries", 2, "with --wait, maximum number of times that a failed shard is resubmitted")
 	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait, time between two checks of Slurm and the shards")
 	f.BoolVar(&o.dryRun, "dry-run", false, "write the script and print its path, but submit nothing")
-	f.BoolVar(&o.json, "json", false, "print the submission or, with --wait, the merged run as JSON")
+	f.BoolVar(&o.json, "json", false, "print the submission as JSON; with --wait, print the merged run")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	f.BoolVarP(&o.help, "help", "h", false, "help for slurm")
 }
@@ -47,22 +47,22 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which the runs record. Options before the '--' go to sbatch if they are
-not flags of 'rscert slurm'. Run the command on a machine that can submit jobs. RUN is
-the run folder that you give to certify in --out. The model, the data, rscert and RUN
+share one seed, which the runs record. Options before the '--' that 'rscert slurm' does
+not know go to sbatch. Run the command on a machine that can submit jobs. In this help,
+RUN is the folder that you give to certify in --out. The model, the data, rscert and RUN
 must have the same paths on all machines.
 
-The folder RUN.shards holds the script of the job. For each shard, it also holds a run
-folder and a log. With --wait, the command shows the progress of all shards. It
-resubmits failed shards, and they continue where they stopped. It does not resubmit a
-shard that ended with exit code 2 (wrong input). At the end it merges all shards into
-RUN, as 'rscert merge' does. To continue a run that is not finished, repeat the command
-with --resume among the flags of certify. The command then leaves queued tasks in the
-queue, does not repeat finished shards, and submits the other shards.
+The folder RUN.shards holds the script of the job, and a run folder and a log for each
+shard. With --wait, the command shows the progress of all shards. It resubmits a failed
+shard, which continues where it stopped. It does not resubmit a shard that ended with
+exit code 2 (wrong input). At the end it merges all shards into RUN, as 'rscert merge'
+does. To continue a run that is not finished, repeat the command with --resume among the
+flags of certify. The repeated command leaves queued tasks in the queue, does not repeat
+finished shards, and submits the other shards.
 
-A flag of certify with a list of values makes a sweep, with one run for each value
-(docs/sweeps.md). Each such run is a point of the sweep. The array then runs all shards
-of all points, and RUN is the folder of the sweep.`,
+If a flag of certify has a list of values, the job array makes a sweep: one run, called
+a point, for each value (docs/sweeps.md). The array runs all shards of all points, and
+RUN is the folder of the sweep.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \

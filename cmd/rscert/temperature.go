@@ -31,29 +31,29 @@ func newTemperature(s streams) *cobra.Command {
 		Use:   "temperature logits.npz",
 		Short: "Fit the softmax temperature, and report metrics before and after the fit",
 		Long: `This command finds the temperature T > 0 that minimises the negative log-likelihood of
-softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before (T = 1) and
-after the fit, on data that the fit did not use: a random share of the rows (--holdout)
-or another file (--test). The search has no fixed limits: it widens its interval until T
+softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before the fit (T =
+1) and after it. The metrics use data that the fit did not use: a random share of the
+rows (--holdout) or another file (--test). The search for T widens its interval until T
 lies inside, except in two cases. If the fitted rows are separable, the likelihood grows
-as T falls to 0; the command then reports T = 0.001 and says that T is at its limit. If
-uniform probabilities fit better than the logits, the likelihood grows with T, and the
-command reports T = 1000.
+as T falls to 0, and the command reports T = 0.001. If uniform probabilities fit better
+than the logits, the likelihood grows with T, and the command reports T = 1000. In both
+cases the command also says that T is at its limit.
 
 An npz or Parquet file holds logits [N, m] and labels [N]. For two classes, a file (npz,
 Parquet, CSV or JSON lines) can instead hold the log-odds of class 1 as an array
-'logits' [N] or a column 'logit'. A logit of -Inf rules a class out. --out writes the
-probabilities of every row at T as CSV with the columns p0, p1, …, label and fitted (1
-if T was fitted on the row). --out also keeps the other columns of the file, such as
-index. It leaves out columns about the old predictions, such as old probabilities and
-confidences.
+'logits' [N] or a column 'logit'. The file of --test can have another of these formats.
+A logit of -Inf rules a class out. --out writes a CSV file with the probabilities of
+every row at T. Its columns are p0, p1, …, label and 'fitted', which is 1 if the fit
+used the row. The CSV file also has the other columns of the input, such as index. It
+leaves out columns about the old predictions, such as old probabilities and confidences.
 
-Use --cluster if rows may depend on each other, such as the rows of one patient. Its
-value is the column that identifies the patient. Rows with the same value in this column
-form a cluster. Then no cluster is in both the fit and the metrics: --holdout is a share
-of the clusters, not of the rows, and the command refuses a file of --test that shares a
-cluster with the file of the fit. The metrics still count every row once, and their
-intervals treat the rows as independent. For intervals that allow for the clusters,
-apply 'rscert metrics --cluster' to the file of --out.`,
+Use --cluster if rows may depend on each other, as the rows of one patient do. The value
+of --cluster is the column that identifies the patient. Rows with the same value in this
+column form a cluster. No cluster is in both the fit and the metrics. So --holdout is a
+share of the clusters, not of the rows, and the command refuses a file of --test that
+shares a cluster with the input. The metrics count every row once, and their intervals
+treat the rows as independent. For intervals that allow for the clusters, apply 'rscert
+metrics --cluster' to the file of --out.`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
@@ -67,8 +67,8 @@ apply 'rscert metrics --cluster' to the file of --out.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that the fit leaves out for the metrics; with --cluster, share of the clusters")
-	f.StringVar(&o.test, "test", "", "compute the metrics on this `file`, and fit T on all rows of the input; both files may have any input format")
-	clusterFlag(f, &o.cluster, "the command holds out whole clusters, so that no cluster is in both the fit and the metrics")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this `file`, and fit T on all rows of the input")
+	clusterFlag(f, &o.cluster, "the fit leaves out whole clusters")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random split and the bootstrap")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")

@@ -31,10 +31,11 @@ Python package with PyTorch:
 
   pip install 'rscert[train]'
 
-$` + pythonVariable + ` names the Python interpreter. If it is not set, rscert takes python3 or
-python on the PATH. It runs 'python -m rscert.train' with the flags that you give. If
-rscert finds the package, 'rscert train --help' lists the flags. An interrupted training
-continues when you run the same command again. docs/training.md explains the losses.`,
+$` + pythonVariable + ` names the Python interpreter. If it is not set, rscert takes
+python3 or python on the PATH. rscert runs 'python -m rscert.train' with the flags that
+you give. If the package is installed, 'rscert train --help' lists the flags. An
+interrupted training continues when you run the same command again. docs/training.md
+explains the losses.`,
 		Example: `  rscert train --data digits.npz --sigma 0.5 --out trained
   rscert train --data digits.npz --sigma 0.5 --loss smoothadv --epochs 30 --out robust
   rscert train --data digits.npz --sigma 0.5 --law laplace --out laplace`,

@@ -36,20 +36,19 @@ of every line, and it looks for missing, extra and duplicate examples. It checks
 the entries of run.json agree with each other. If run.json records a table of the noise,
 the command computes this table again and compares the two. It compares every
 certificate with its votes. If the scores are saved, it also compares the bounds on the
-confidence with the scores. It reports whether the certificates allow for rounding
-(exact), and whether their method is sound. It also reports whether the run itself
-tested that its outputs do not depend on the batch. In this test, a run repeats some
-samples in other batches.
+confidence with the scores. It reports whether the certificates allow for rounding, and
+whether their method is sound. It also reports whether the run tested that its outputs
+do not depend on the batch. In this test, a run repeats some samples in other batches.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares the new votes and scores with the saved ones bit for bit. This
-comparison exposes invented votes. It also exposes a fault of old versions of rscert:
-they did not notice models whose answers depend on the batch.
+comparison exposes invented votes. It also exposes a model whose answers depend on the
+batch, which old versions of rscert did not notice.
 
-With --key, the run is valid only if it was signed with the matching secret key
-('certify --sign'), and no file has changed since. Checksums detect accidental changes.
-Only a signature detects a change by somebody who also recomputes the checksums. You can
-make keys with 'minisign -G' (docs/verify.md).
+With --key, the run is valid only if it was signed with the matching secret key ('rscert
+certify --sign') and no file has changed after the signature. Checksums detect
+accidental changes. Only a signature detects a change by somebody who also recomputes
+the checksums. You can make keys with 'minisign -G' (docs/verify.md).
 
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
 run, and 2 if there is no run to check.`,
@@ -67,16 +66,16 @@ run, and 2 if there is no run to check.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	modelsFlag(f, &o.again.Model, &o.again.Further, "ONNX `file` of the classifier, to sample examples again; needs --data")
+	modelsFlag(f, &o.again.Model, &o.again.Further, "ONNX `file` of the classifier, for sampling examples again; needs --data")
 	f.StringVar(&o.again.Data, "data", "", "with --model, `path` of the dataset")
 	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model, ONNX `file` of the denoiser; default: the path that the run records")
 	f.StringVar(&o.again.Labels, "labels", "", "with --model, `file` with the labels; default: the path that the run records")
 	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model, `file` with the class names; default: the path that the run records")
 	integerVar(f, &o.again.Examples, "examples", 8, "with --model, number of examples to sample again")
-	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; default: the operating system draws a seed, and the command prints it")
+	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; default: a random seed")
 	integerVar(f, &o.again.Threads, "threads", 0, "with --model, number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &o.again.Library)
-	f.StringVar(&o.keyFile, "key", "", "require a signature that fits the public key in this minisign `file`")
+	f.StringVar(&o.keyFile, "key", "", "require a signature that fits the public key in this `file` of minisign")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each check")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

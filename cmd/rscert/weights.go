@@ -37,25 +37,25 @@ func newWeights(s streams) *cobra.Command {
 the rows of SOURCE represent the population of TARGET. 'rscert metrics' and 'rscert ce'
 use the weights. TARGET needs no labels and no scores.
 
-The weight of a row estimates how much more frequent rows like this one are in the
-population of TARGET than in the population of SOURCE. The estimate comes from a
-logistic regression that tells the rows of the two files apart by the columns in
+The weight of a row estimates a density ratio: how many times more frequent such rows
+are in the population of TARGET than in the population of SOURCE. The estimate comes
+from a logistic regression that tells the rows of the two files apart by the columns in
 --features. The command splits the rows into --folds folds. For each fold, it fits the
-regression on the other folds and computes the weights of this fold. No weight exceeds
---weight-bound: the command lowers larger weights to this value.
+regression on the other folds and computes the weights of the fold. The command lowers
+weights above --weight-bound to --weight-bound.
 
-Nothing bounds the error of these weights. They are right only if the logarithm of the
+Nothing bounds the error of the weights. They are right only if the logarithm of the
 density ratio is linear in the features, and if the features explain every relevant
 difference between the populations. So 'rscert ce' marks its bounds for these weights as
-not sound, unless you state by which factor the weights may be wrong (--method
-binned-tv-weighted --weight-sensitivity G).
+not sound. With '--method binned-tv-weighted --weight-sensitivity G', you state the
+factor G by which the weights may be wrong, and the bounds can be sound.
 
-Both files are CSV, JSON lines, npz or Parquet. The output is CSV. It has the columns of
-SOURCE and three new columns: weight, weight_bound, and weight_estimated, which is
-always 1. First come the features and the columns that hold predictions (score, label,
-confidence, correct, p0, p1, …, index), then the weights, then the remaining columns.
-From an npz file, the output keeps only one-dimensional arrays of numbers. From a
-Parquet file, it leaves out lists and groups.`,
+Each of the two files is CSV, JSON lines, npz or Parquet. The output is CSV. It has the
+columns of SOURCE and three new columns: weight, weight_bound, and weight_estimated,
+which is always 1. The features and the columns that hold predictions (score, label,
+confidence, correct, p0, p1, …, index) come first. The weights come next, and the
+remaining columns come last. From an npz file, the output keeps only one-dimensional
+arrays of numbers. From a Parquet file, it leaves out lists and groups.`,
 		Example: `  rscert weights validation.csv hospital.csv --features age,pressure --out weighted.csv
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.5`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -70,10 +70,10 @@ Parquet file, it leaves out lists and groups.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&o.features, "features", nil, "`columns` of both files, separated by commas, on which the weights depend")
+	f.StringSliceVar(&o.features, "features", nil, "`columns` on which the weights depend, separated by commas; both files have them")
 	f.StringVar(&o.out, "out", "", "write SOURCE with its weights to this CSV `file`")
-	f.Float64Var(&o.fit.Bound, "weight-bound", 10, "largest `weight`; larger estimates become this weight")
-	integerVar(f, &o.fit.Folds, "folds", 5, "number of folds of the cross-fitting")
+	f.Float64Var(&o.fit.Bound, "weight-bound", 10, "largest `weight`; larger estimates are lowered to it")
+	integerVar(f, &o.fit.Folds, "folds", 5, "number of folds for the regression")
 	integerVar(f, &o.fit.Seed, "seed", 1, "seed of the folds")
 	f.BoolVar(&o.json, "json", false, "print the report as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

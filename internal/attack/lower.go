@@ -23,8 +23,8 @@ const (
 // Keeps lists all values of Keep.
 var Keeps = choice.Of("keep", KeepFound, KeepAll).Describe(func(k Keep) string {
 	return map[Keep]string{
-		KeepFound: "only inputs that change the answer; the file is adversarial.npz",
-		KeepAll:   "these inputs; also, for every example, the input that lowers the probability of the label most, in the dataset worst.npz",
+		KeepFound: "only inputs that change the answer (adversarial.npz)",
+		KeepAll:   "also, for every example, the input that lowers the probability of the label most (worst.npz)",
 	}[k]
 })
 

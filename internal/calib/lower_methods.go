@@ -18,8 +18,8 @@ const (
 // LowerMethods lists every LowerMethod.
 var LowerMethods = choice.Of("lower bound", LowerBetting, LowerMixture).Describe(func(m LowerMethod) string {
 	return [...]string{
-		LowerBetting: "goes through the rows in random order, and predicts the sign of s − P(y=1|s) at each row from the earlier rows",
-		LowerMixture: "combines betting with an average over all combinations of signs (one sign for each bin of equal count); much better than betting alone for scores that crowd together, as with rare events",
+		LowerBetting: "predicts the sign of s − P(y=1|s) at each row from the earlier rows, in random order",
+		LowerMixture: "combines 'betting' with an average over all signs of the bins; much better for scores that crowd together, as with rare events",
 	}[m]
 })
 

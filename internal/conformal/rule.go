@@ -27,7 +27,7 @@ var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe
 	return map[Rule]string{
 		Auto:    "the rule 'count' if rscert can prove its guarantee, otherwise the rule 'weights'",
 		Count:   "counts a calibration example as covered if at least t of its scores (one per noisy copy) reach the threshold; rscert chooses t",
-		Weights: "gives each calibration example a weight, which depends on the number of its scores that reach the threshold; a linear program chooses the weights; suited to few draws per query",
+		Weights: "weights a calibration example by the number of its scores that reach the threshold; suited to few noisy copies per query",
 		RCP1:    "robust conformal prediction with one noisy copy per calibration example and per query (Zargarbashi et al. 2025); for comparison",
 		BinCP:   "Clopper–Pearson bounds with a union bound over the calibration examples (Zargarbashi & Bojchevski 2025); for comparison",
 		Clean:   "split conformal prediction, which ignores attacks; for comparison",

@@ -27,8 +27,8 @@ const (
 var ScoreKinds = choice.Of("score", THR, APS, RAPS).Describe(func(s ScoreKind) string {
 	return map[ScoreKind]string{
 		THR:  "probability of the class",
-		APS:  "minus the total probability of the more probable classes, minus a random part of the class's own probability (adaptive prediction sets, APS)",
-		RAPS: "the score aps minus a penalty that grows with the rank of the class, so that sets stay small",
+		APS:  "minus the sum of the probabilities of all more probable classes and a random part of the class's own probability",
+		RAPS: "the score 'aps' minus a penalty that grows with the rank of the class; keeps sets small",
 	}[s]
 })
 

@@ -51,7 +51,7 @@ func (laplace) Peak(margin, r float64) float64 {
 }
 
 func (laplace) Second() Theorem {
-	return Linear(0.5, "Q(p_A)−Q(p_B), where Q is the quantile function of the Laplace distribution with scale 1, radius b/2 times the margin")
+	return Linear(0.5, "Q(p_A)−Q(p_B) with the quantile function Q of the Laplace distribution of scale 1, radius b/2 times the margin")
 }
 
 // First returns the theorem R1 = b·margin, which follows from the largest density, 1/(2b).

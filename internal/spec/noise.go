@@ -20,7 +20,7 @@ const (
 // NoiseKinds lists the kinds that users can choose. The kind is optional, because run folders of format 1 do not record
 // it.
 var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
-	return map[NoiseKind]string{Lattice: "the noise is drawn on a grid; the certificates hold for the exact numbers that the model receives", Float: "the noise is added in floats; the certificates ignore the rounding errors; use it only for comparison"}[k]
+	return map[NoiseKind]string{Lattice: "noise on a grid; the certificates hold for the exact numbers that the model receives", Float: "floating-point noise, only for comparison; the certificates ignore rounding errors"}[k]
 })
 
 func (k NoiseKind) String() string { return string(k) }
@@ -45,7 +45,7 @@ const (
 // NoiseOns lists all choices.
 var NoiseOns = choice.Of("noise", NoiseOnAuto, NoiseOnHost, NoiseOnDevice).Describe(func(n NoiseOn) string {
 	return map[NoiseOn]string{
-		NoiseOnAuto: "on the device if it is a GPU, otherwise on the host", NoiseOnHost: "in the program rscert", NoiseOnDevice: "in the model's graph",
+		NoiseOnAuto: "'device' if the model runs on a GPU, otherwise 'host'", NoiseOnHost: "in the program rscert, on the CPU", NoiseOnDevice: "in the model's graph, on the device",
 	}[n]
 })
 

@@ -45,8 +45,8 @@ var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, H
 		Calibration: "CCE and CBS against the radius",
 		Reliability: "accuracy against the vote share, without attack, for a single run",
 		Radii:       "distribution of the radii of right and of wrong predictions",
-		PA:          "share of the examples against p; an example counts if its bound on the probability of the class is at least p",
-		History:     "values of the requirements by commit, from the history file",
+		PA:          "share of the examples whose bound on the probability of the class is at least p, against p",
+		History:     "values of the requirements for each commit, from the history file",
 		Pareto:      "CCE against certified accuracy, with the Pareto front",
 	}[c]
 })
