@@ -19,112 +19,102 @@ class CertifyOptions(TypedDict, total=False):
 
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
         scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
-        λ]; it is not drawn at random, so its certificates need no alpha; radii in L1) (default gaussian)
-    sigma_columns: CSV or JSON file with the scale σ of the noise for every column of a table, in the units of the
-        column; a column with σ = 0 gets no noise (docs/columns.md)
-    sigma_channels: values of the scale σ of the noise, one for each colour channel, such as 0.25,0.5,0.25; a channel
-        with σ = 0 gets no noise
-    sigma_scale: how to compute the scale of the noise in each column of a table; the only value, std, multiplies
-        ``sigma`` by the column's standard deviation in ``scale_data``; constant columns and columns of whole numbers
-        get no noise
-    scale_data: path of the data from which ``sigma_scale`` computes the standard deviations, such as the training
-        data
-    noisy_columns: with ``sigma_scale``, names of columns that get noise although they hold whole numbers
-    n: number of samples per example that estimate the votes or scores; with ``stop``, the maximum number (default
-        100000)
+        λ], which is not random, so its certificates need no alpha; radii in L1) (default gaussian)
+    sigma_columns: CSV or JSON file with the noise scale σ of each table column, in the units of the column; σ = 0
+        means no noise (docs/columns.md)
+    sigma_channels: values of the noise scale σ, one per colour channel, such as 0.25,0.5,0.25; σ = 0 means no noise
+        in the channel
+    sigma_scale: rule for the noise scale of each table column; the only rule, 'std', is ``sigma`` times the column's
+        standard deviation in ``scale_data``; constant and whole-number columns get no noise
+    scale_data: path of the data whose standard deviations ``sigma_scale`` uses, such as the training data
+    noisy_columns: with ``sigma_scale``, names of the whole-number columns that also get noise
+    n: number of samples per example that certify the class; with ``stop``, the maximum number (default 100000)
     n0: number of separate samples per example that select the class to certify (default 100)
     alpha: largest probability that a certificate is wrong (default 0.001)
-    method: method of certification; for votes: margin, bonferroni, clopper-pearson, bonferroni-classes, moutaouakil
-        (not sound); with ``scores``: betting, hoeffding, bernstein, prpl-eb, chernoff, star, prpl-eb-sequence,
-        moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound); the first method of each list is the
-        default
+    method: method of certification; for votes: margin (default), bonferroni, clopper-pearson, bonferroni-classes,
+        moutaouakil (not sound); with ``scores``: betting (default), hoeffding, bernstein, prpl-eb, chernoff, star,
+        prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound)
     class_: class to certify: predicted (the class with the most votes among the n0 selection samples) or label (the
         true label) (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
-        (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile
-        function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius
-        λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b
-        times the margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius
-        is margin/(√2·L) if that is larger) (default second)
-    lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
-        unknown, and rscert uses the constant that the noise guarantees
-    stop: rule to stop sampling an example early: radius>=R stops once it is known whether the radius is at least R;
-        precision=F stops once the radius is at least 1−F times the largest radius still possible
+        (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q
+        of the Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
+        margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
+        margin; uniform: p_A−p_B, radius λ times the margin; a known Lipschitz constant L raises a smaller radius to
+        margin/(√2·L)) (default second)
+    lipschitz: with ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; default: the
+        constant that the noise guarantees
+    stop: rule to stop sampling an example early; 'radius>=R': it is known whether the radius is at least R;
+        'precision=F': the radius is at least 1−F times the largest radius still possible
     scores: certify by the mean softmax scores instead of the votes
-    save_scores: save the scores of all samples in scores.npz, so that you can certify them again; this implies
-        ``scores`` unless ``confidence_radii`` is given; for m classes, the file takes 4·n·m bytes per example
-    combine: how ``scores`` bounds the margin between two mean scores: directed (bounds the mean of X^A − r·X^B for
-        the scores X^A of the class and X^B of a rival; the selection samples choose the weight r), projected (like
-        directed, with r = 1), bonferroni (bounds the mean score of the class and the mean score of each rival
-        separately, each at alpha/2), bonferroni-classes (bounds the mean score of each of the m classes separately,
-        each at alpha/m (Algorithm 3 of Moutaouakil 2024)) or taylor (takes the formula as printed in Moutaouakil
-        2024, §5.3; not sound, and kept only to reproduce the paper) (default directed)
+    save_scores: save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without
+        ``confidence_radii``, this flag implies ``scores``
+    combine: with ``scores``, method that bounds the margin between two mean scores: directed (bounds the mean of X^A
+        − r·X^B, where X^A is the score of the class and X^B that of a rival; the selection samples choose the weight
+        r), projected (like 'directed', with r = 1), bonferroni (bounds the mean score of the class and the mean score
+        of each rival separately, each at alpha/2), bonferroni-classes (bounds the mean score of each of the m classes
+        separately, each at alpha/m (Algorithm 3 of Moutaouakil 2024)) or taylor (takes the formula as printed in
+        Moutaouakil 2024, §5.3; not sound; it only reproduces the paper) (default directed)
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: what a certificate claims if samples may abstain, which counts as a vote for "no class"; if "no class" gets
-        the most votes, the smoothed classifier is silent (docs/reject.md): answer (the smoothed classifier answers
-        the class), ignore (the class gets more votes than every other class; votes for "no class" do not count) or
-        safe (the smoothed classifier answers the class or is silent) (default answer)
-    reject_below: smallest confidence at which a sample votes for a class; below it, the sample votes for "no class";
-        the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
-    confidence_radii: also bound the mean score under attack at these radii and write the bounds to bounds.csv; these
-        bounds take half of alpha
+    none: claim of a certificate if samples can vote for "no class"; the smoothed classifier is silent if "no class"
+        gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class), ignore (the class
+        gets more votes than every other class; votes for "no class" do not count) or safe (the smoothed classifier
+        answers the class or is silent) (default answer)
+    reject_below: smallest confidence (largest softmax score at ``temperature``) at which a sample votes for a class;
+        below it, the sample votes for "no class" (docs/reject.md)
+    confidence_radii: also write bounds on the mean score under attack at these radii to bounds.csv; the bounds take
+        half of alpha
     confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
-        the selection samples determine this function), standard (bounds the mean score z within the radius R by
+        the selection samples determine the function), standard (bounds the mean score z within the radius R by
         Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al.
-        2020, Theorem 1)) or cdf (applies the formula of 'standard' to the probability that the score exceeds a
-        threshold, for every threshold; a confidence band bounds these probabilities (Kumar et al. 2020, Theorem 2))
-        (default tangent)
-    confidence_bound: bound on the mean in the confidence methods 'standard' and 'tangent': betting, hoeffding,
-        bernstein, prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
-    band: confidence band for the distribution of the score in the confidence method 'cdf': binomial (takes the exact
-        binomial bound at each of 127 thresholds; it is tight in the tails) or dkw (has the same width everywhere
-        (Dvoretzky, Kiefer & Wolfowitz), as in the papers) (default binomial)
-    labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; none means that
-        rscert reads no labels
-    label_column: column with the labels in a table: its name, its index from 0, first or last; none if ``labels``
-        gives the labels; coarse_labels for the coarse labels of CIFAR-100; by default rscert finds the column
-        (docs/my-data.md)
+        2020, Theorem 1)) or cdf (applies the formula of 'standard', for every threshold, to the probability that the
+        score exceeds it; a confidence band bounds the probabilities (Kumar et al. 2020, Theorem 2)) (default tangent)
+    confidence_bound: with ``confidence`` standard or tangent, bound on the mean: betting, hoeffding, bernstein,
+        prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
+    band: with ``confidence`` cdf, confidence band for the distribution of the score: binomial (takes the exact
+        binomial bound at each of 127 thresholds; tight in the tails) or dkw (has the same width everywhere
+        (Dvoretzky, Kiefer & Wolfowitz); the papers use this band) (default binomial)
+    labels: separate file with the labels of IDX, npy or image data; 'none' makes rscert read no labels
+    label_column: column with the labels in a table: a name, an index from 0, 'first', 'last' or 'none'
+        (docs/my-data.md); default: found by rscert
     first_label: label that the data use for the model's first class: 0 or 1
-    class_names: file with the class names in the order of the model's classes, as JSON or with one name per line;
-        needed if the labels or the folders are names
-    resize: resize images to this size in pixels as torchvision does; give the length of the shorter side, or
-        HEIGHTxWIDTH
+    class_names: file with the class names in the order of the model's classes, as JSON or one name per line; needed
+        if labels or folders are names
+    resize: resize images, as torchvision does, to this size in pixels: the shorter side, or HEIGHTxWIDTH
     crop: crop each image around its centre to this size in pixels, after ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
-    outputs: what the model returns; a single number per sample counts as the output for the second of two classes:
-        auto (rscert inspects the model), logits or probabilities (default auto)
-    average: what rscert averages if ``model`` is given several times: the logits or the probabilities of the models;
-        ``outputs`` then says what every model returns (default logits)
+    outputs: kind of the model's outputs; a single number per sample is the output for the second of two classes: auto
+        (rscert inspects the model), logits or probabilities (default auto)
+    average: outputs that rscert averages over several models: 'logits' or 'probabilities'; ``outputs`` describes
+        every model (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
-    layout: order of the values if the data or the model's input store an image as a flat row; default: chw for the
-        model's input, and the order of the model's input for the data: chw (channel, height, width) or hwc (height,
-        width, channel)
-    mean: values to subtract from the noisy input before it enters the model: one value, or one per channel
-    std: values by which to divide the noisy input after ``mean``: one value, or one per channel
-    noise: kind of the noise: lattice (the noise is drawn on a grid; the certificates hold for the exact numbers that
-        the model receives) or float (the noise is added in floats; the certificates ignore the rounding errors; use
-        it only for comparison) (default lattice)
-    seed: seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it
+    layout: order of the values in an image that is a flat row; default: the order of the model's input, or else
+        'chw': chw (channel, height, width) or hwc (height, width, channel)
+    mean: values to subtract from the noisy input: one value, or one per channel
+    std: values that divide the noisy input after ``mean``: one value, or one per channel
+    noise: kind of the noise: lattice (noise on a grid; the certificates hold for the exact numbers that the model
+        receives) or float (floating-point noise, only for comparison; the certificates ignore rounding errors)
+        (default lattice)
+    seed: seed of the noise; default: a seed that the operating system draws and the run records
     skip: use only every k-th example of the dataset (default 1)
     max: maximum number of examples; 0 means all examples
-    select: which examples ``max`` keeps; default: spread if the data are sorted by class, and first if not: first
-        (the first examples) or spread (examples spread over the whole dataset)
-    shard: run only shard i/k, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the
-        shard of this task in a Slurm array or a Kubernetes Indexed Job (default 0/1)
-    device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; cuda uses all working GPUs,
-        and each example runs on one of them (default auto)
-    noise_on: where rscert makes the noise and counts the votes; the votes are the same everywhere, and scores differ
-        at most in their last bits: auto (on the device if it is a GPU, otherwise on the host), host (in the program
-        rscert) or device (in the model's graph) (default auto)
+    select: which examples ``max`` keeps; default: 'spread' for data sorted by class, otherwise 'first': first (the
+        first examples) or spread (examples spread over the whole dataset)
+    shard: only shard i/k to run: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this
+        task in a Slurm array or a Kubernetes Indexed Job (default 0/1)
+    device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; 'cuda' distributes the
+        examples over all working GPUs (default auto)
+    noise_on: place where rscert makes the noise and counts the votes; it changes no vote, and at most the last bits
+        of the scores: auto ('device' if the model runs on a GPU, otherwise 'host'), host (in the program rscert, on
+        the CPU) or device (in the model's graph, on the device) (default auto)
     precision: number format of the model's arithmetic; the certificates hold for the model in this format: f32, bf16
         (only with openvino), f16 (only with openvino) or tf32 (only with cuda) (default f32)
     allow_tf32: let NVIDIA GPUs round the factors of products to TF32; the same as ``precision`` tf32
     prefer_nhwc: on NVIDIA GPUs, compute convolutions in the memory layout with the channels last
     conv_search: how cuDNN chooses algorithms for convolutions on NVIDIA GPUs: heuristic (by cuDNN's rules; the choice
         is the same in every run), exhaustive (by timing all algorithms; the choice may change from run to run) or
-        default (by the setting DEFAULT of ONNX Runtime: always the same algorithm, without a search) (default
-        heuristic)
+        default (without a search: always the same algorithm (ONNX Runtime's setting DEFAULT)) (default heuristic)
     batch: number of samples per call of the model; 0 means that rscert chooses this number
     threads: number of threads; 0 means one thread per core
     onnxruntime: path of the ONNX Runtime library; default: $RSCERT_ONNXRUNTIME, or else the library in the cache or
@@ -133,24 +123,23 @@ class CertifyOptions(TypedDict, total=False):
         together (docs/denoiser.md)
     denoiser_kind: kind of the denoiser: image (a denoiser that returns the clean image), epsilon (a diffusion model
         that returns the noise) or x0 (a diffusion model that returns the clean image) (default image)
-    denoiser_range: two values that stand for the data values 0 and 1 in the denoiser; default: -1,1 for a diffusion
-        model, and 0,1 for other denoisers
-    diffusion_schedule: noise schedule of a diffusion model: linear, cosine, or a file with the value ᾱ of each
-        timestep, one per line (default linear)
-    only: certify only a part of the examples, with new noise: abstained=RUN takes the examples on which this run
-        abstained, and failed=RUN adds those that it answered wrongly; their rates say nothing about the whole dataset
-        (docs/only.md)
-    from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
-        data are the same
-    preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
-        Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: the settings of cohen2019,
-        and bounds on the confidence (standard, Hoeffding) at the paper's radii for CIFAR-10)
-    resume: continue the run in the folder of ``out``; if the folder holds no run, start one
+    denoiser_range: two values that stand for the data values 0 and 1 in the denoiser; default: 0,1 (for a diffusion
+        model -1,1)
+    diffusion_schedule: noise schedule of a diffusion model: 'linear', 'cosine', or a file whose lines hold the ᾱ of
+        the timesteps (default linear)
+    only: certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and
+        the wrongly answered ones ('failed=RUN'); see docs/only.md
+    from_: folder of a run to repeat, with its parameters where no flag gives them; rscert checks that model and data
+        are the same
+    preset: paper whose parameters the run takes where no flag gives them: cohen2019 (the algorithm CERTIFY of Cohen
+        et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: as 'cohen2019',
+        with bounds on the confidence ('standard', Hoeffding) at the paper's radii for CIFAR-10)
+    resume: continue the run in the folder of ``out``, or start one if the folder holds none
     sign: sign the finished run with the secret key in this file; 'minisign -G' makes such a key
-    sign_password_file: with ``sign``, a file whose first line is the password of the key; by default rscert takes the
-        password from $RSCERT_SIGN_PASSWORD or asks at the terminal
-    require: check this requirement, such as certified-accuracy@0.5>=0.60; if a requirement is not met, the exit code
-        is 3; the flag can be repeated (docs/gate.md)
+    sign_password_file: with ``sign``, a file whose first line is the password of the key; default:
+        $RSCERT_SIGN_PASSWORD, or else a question at the terminal
+    require: check this requirement, such as certified-accuracy@0.5>=0.60; exit with code 3 if it is not met; can be
+        repeated (docs/gate.md)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
@@ -229,29 +218,29 @@ class CertifyOptions(TypedDict, total=False):
 class RadiusOptions(TypedDict, total=False):
     """The options are flags of ``rscert radius``.
 
-    method: methods, separated by commas; default: the method of the run; without a run: margin for votes, betting for
-        scores
-    class_: class to certify; if the input is a run, the run's choice replaces the default: predicted (the class with
-        the most votes among the n0 selection samples) or label (the true label)
-    alpha: largest probability that the certificate of an example is wrong; if the input is a run, the run's value
-        replaces the default (default 0.001)
+    method: methods, separated by commas; default: the method of the run; without a run, 'margin' for votes and
+        'betting' for scores
+    class_: class to certify; default: the choice of the run, or else 'predicted': predicted (the class with the most
+        votes among the n0 selection samples) or label (the true label)
+    alpha: largest probability that the certificate of an example is wrong; for a run, the value of the run replaces
+        the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
         scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
-        λ]; it is not drawn at random, so its certificates need no alpha; radii in L1) (default gaussian)
-    margin: one or both margins, separated by commas (default: the margin of the run; without a run: second); p_A is
-        the probability of the class, and p_B is the largest probability of another class: second (gaussian:
-        Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile function of
-        the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
+        λ], which is not random, so its certificates need no alpha; radii in L1) (default gaussian)
+    margin: one or both margins, separated by commas; p_A is the probability of the class, and p_B the largest
+        probability of another class; default: the margin of the run; without a run, 'second': second (gaussian:
+        Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q of the
+        Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
         margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
-        margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is
-        margin/(√2·L) if that is larger)
+        margin; uniform: p_A−p_B, radius λ times the margin; a known Lipschitz constant L raises a smaller radius to
+        margin/(√2·L))
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: what a certificate claims if samples may abstain, which counts as a vote for "no class"; if "no class" gets
-        the most votes, the smoothed classifier is silent (docs/reject.md): answer (the smoothed classifier answers
-        the class), ignore (the class gets more votes than every other class; votes for "no class" do not count) or
-        safe (the smoothed classifier answers the class or is silent) (default answer)
+    none: claim of a certificate if samples can vote for "no class"; the smoothed classifier is silent if "no class"
+        gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class), ignore (the class
+        gets more votes than every other class; votes for "no class" do not count) or safe (the smoothed classifier
+        answers the class or is silent) (default answer)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
@@ -275,48 +264,45 @@ class CceOptions(TypedDict, total=False):
     """The options are flags of ``rscert acce``.
 
     bins: number of bins of equal width in the calibration error (default 15)
-    edge: edge that each bin includes; the only value is lower, because the certified calibration error is defined for
-        bins [lo,hi) (default lower)
+    edge: edge that each bin includes; the only value is 'lower', that is, bins [lo,hi) (default lower)
     solver: solvers to run: exact, admm, dece or brier (default [exact])
     adaptive: also bound the calibration error with bins of equal count
-    tau: thresholds τ of the confidence; for each τ, bound the error of a classifier that answers only if its
-        confidence is at least τ
+    tau: bound the error of a classifier that answers only where its confidence is at least τ, for these thresholds τ
     delta: largest probability that the statement about the whole dataset is wrong (default 0.05)
     alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
-    examples: number of sampled examples, including those without a certified class; default: the number in the run or
-        the file
+    examples: number of all sampled examples, with or without a certified class; default: the number in the run or the
+        file
     plot: draw a figure to this .svg, .png or .pdf file
     curve: name of the figure: under-attack, solvers, cbs, lagrangian, constraints or assignment (default
         under-attack)
     names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
-    plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
-    group: also compute CBS and CCE for each group; the rows with the same value in this column form a group; if you
-        give several columns, each one makes its own groups
-    groups: file that gives the group of each example; it has a column named index, and the columns that ``group``
-        names; without ``group``, the file has the column group instead
+    plot_size: size of the figure in centimetres, such as 15x10; default: depends on the number of radii
+    group: also compute CBS and CCE for each group; rows with the same value in this column form a group; each column
+        makes its own groups
+    groups: file with the groups of the examples, in the columns 'index' and 'group'; ``group`` names other columns
+        for 'group'
     out: write the worst confidences that the solvers find to this CSV file
-    admm_starts: confidences at which admm starts: clean (the confidences without attack) or brier (the confidences
+    admm_starts: confidences at which 'admm' starts: clean (the confidences without attack) or brier (the confidences
         with the largest Brier score) (default [clean,brier])
-    admm_learning_rate_z: learning rates of admm for the confidences (default [0.001000,0.010000])
-    admm_learning_rate_a: learning rates of admm for the assignment of confidences to bins (default
+    admm_learning_rate_z: learning rates of 'admm' for the confidences (default [0.001000,0.010000])
+    admm_learning_rate_a: learning rates of 'admm' for the assignment of confidences to bins (default
         [0.010000,0.100000])
-    admm_rho: initial penalty ρ of admm (default 0.01)
-    admm_rho_growth: factors that multiply the penalty ρ of admm after each step (default [1.004000,1.010000])
-    admm_rho_max: largest penalty ρ of admm (default 10)
-    admm_steps: number of steps of admm for each combination of the values in its lists (default 3000)
-    dece_starts: confidences at which dece starts: clean (the confidences without attack) or brier (the confidences
+    admm_rho: initial penalty ρ of 'admm' (default 0.01)
+    admm_rho_growth: factors that multiply the penalty ρ of 'admm' after each step (default [1.004000,1.010000])
+    admm_rho_max: largest penalty ρ of 'admm' (default 10)
+    admm_steps: number of steps of 'admm' in each of its runs (default 3000)
+    dece_starts: confidences at which 'dece' starts: clean (the confidences without attack) or brier (the confidences
         with the largest Brier score) (default [brier,clean])
-    dece_random_starts: number of additional starts of dece; each is uniformly random within the bounds
-    dece_gaussian_starts: number of additional random starts of dece, normally distributed around the middle of the
+    dece_random_starts: number of additional random starts of 'dece', uniformly distributed within the bounds
+    dece_gaussian_starts: number of additional random starts of 'dece', normally distributed around the middle of the
         bounds
-    dece_seed: seed of the random starts of dece (default 1)
-    dece_learning_rate: initial learning rate of dece (default 0.01)
-    dece_schedule: schedule of the learning rate of dece: cosine (falls to 0 along a half cosine), constant (stays the
-        same) or plateau (falls to a tenth after eleven steps in a row without progress) (default cosine)
-    dece_momentum: share of the previous step that dece adds to each step; at least 0 and below 1
-    dece_steps: number of steps of dece per start (default 1000)
-    trace: CSV file for the calibration error at every k-th step of admm and dece; for admm, the file also holds the
-        distances from the constraints; ``trace_every`` sets k
+    dece_seed: seed of the random starts of 'dece' (default 1)
+    dece_learning_rate: initial learning rate of 'dece' (default 0.01)
+    dece_schedule: schedule of the learning rate of 'dece': cosine (falls to 0 along a half cosine), constant (stays
+        the same) or plateau (falls to a tenth after eleven steps in a row without progress) (default cosine)
+    dece_momentum: share of the previous step that 'dece' adds to each step, from 0 to below 1
+    dece_steps: number of steps of 'dece' per start (default 1000)
+    trace: CSV file for the calibration error at every k-th step of 'admm' and 'dece'; ``trace_every`` sets k
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
@@ -365,40 +351,39 @@ class MetricsOptions(TypedDict, total=False):
     bins: number of bins in the calibration errors that use bins (default 15)
     edge: edge that each bin includes: upper (bins (lo,hi]) or lower (bins [lo,hi)) (default upper)
     level: confidence level of the intervals (default 0.95)
-    joint_bands: widen the intervals of the reliability diagram: with probability ``level``, they hold in all bins
-        together
+    joint_bands: widen the intervals of the reliability diagram, so that with probability ``level`` they hold in every
+        bin at once
     consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, every bin lies in its
         band with probability at least ``level``
-    group: also compute the metrics of each group; the rows with the same value in this column form a group; if you
-        give several columns, each one makes its own groups
-    groups: file that gives the group of each example; it has a column named index, and the columns that ``group``
-        names; without ``group``, the file has the column group instead
+    group: also compute the metrics of each group; rows with the same value in this column form a group; each column
+        makes its own groups
+    groups: file with the groups of the examples, in the columns 'index' and 'group'; ``group`` names other columns
+        for 'group'
     cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
         other; the command keeps one random row of each cluster
     seed: seed of the bootstrap, of the simulated calibration test, of ``cluster`` and of ``holdout`` (default 1)
-    draws: number of simulations in the calibration test, up to 1000000; the smallest p-value is 1/(draws+1); default:
-        999, or fewer for more than 200,000 rows
+    draws: number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1);
+        default: 999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
-    quantity: the probability whose calibration the command reports; default: class-1 for a file with the columns
-        score and label, otherwise top-label: top-label (the confidence of the classifier's answer) or class-1 (the
-        score of class 1, if there are two classes)
+    quantity: the probability whose calibration the command reports; default: 'class-1' for the columns score and
+        label, otherwise 'top-label': top-label (the confidence of the classifier's answer) or class-1 (the score of
+        class 1, if there are two classes)
     plot: write the reliability diagram to this .svg, .png or .pdf file
     plot_size: size of the diagram in centimetres, such as 15x10 (default 11x14)
     title: title of the diagram; default: the file name, the number of rows and the ECE
     curve: curve in the diagram: kernel (a kernel regression with the smooth ECE as its bandwidth), isotonic (an
         isotonic regression) or none (no curve) (default kernel)
     held_out: file with held-out predictions without attack, from which ``tpr`` takes thresholds
-    holdout: instead of ``held_out``, share of the input's rows to hold out, such as 0.1; the command chooses these
-        rows at random (``seed``), and computes the errors on the other rows
+    holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; this flag replaces ``held_out``
     attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
         for each row
     tpr: true positive rates, as shares such as 0.99,0.98; the held-out predictions give a threshold for each rate
         (default 0.99)
     tau: further confidence thresholds τ, from 0 to 1; they need no held-out predictions
-    by_tau: write the errors at every threshold to this .csv, .svg, .png or .pdf file, with the true and the false
-        positive rate
-    versus: file with another classifier's predictions on the same rows in the same order; the command prints the
-        differences between the two classifiers, with confidence intervals that hold for any number of rows
+    by_tau: write the errors and the true and false positive rates at every threshold to this .csv, .svg, .png or .pdf
+        file
+    versus: compare the input with this file of another classifier's predictions; it has the same rows in the same
+        order
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
