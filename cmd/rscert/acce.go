@@ -102,8 +102,8 @@ each example.
 command prints E/(E+C), an upper bound on the share of answers that are wrong under
 attack. Here E counts the examples whose answer may be wrong, and C counts the examples
 whose answer is right under every attack. The bound E/(E+C) holds if every bound in the
-file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k is the
-number of failed bounds described above.
+file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), with the same
+k as above.
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
 the true classes (--group label). A run records the true classes. For other groups of

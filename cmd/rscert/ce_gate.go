@@ -9,8 +9,9 @@ import (
 )
 
 // summary returns the bounds as a summary.Summary, the input for the check of requirements. If there are several sound
-// upper bounds and all bounds hold together, the result has the smallest upper bound. If each bound holds only by
-// itself, the result has the largest upper bound, because the smallest one can fail more often than any single bound.
+// upper bounds and all bounds hold together, the result has the smallest upper bound. Otherwise each bound alone holds with
+// probability 1 − delta. Then the result has the largest upper bound. The smallest of several bounds would be a choice
+// after seeing the data, and could fail with a probability above delta.
 func (r *ceReport) summary(path string) summary.Summary {
 	lower := r.Lower[r.lower.String()]
 	upper := map[string]float64{}

@@ -53,8 +53,7 @@ number of scores that reach the threshold. The fields rule, radius, miss, guaran
 sound and arithmetic hold the conditions of the guarantee. --out writes .jsonl, .csv or
 .parquet. Without --out, the command prints a table. If the predictor was fitted on a
 file of scores, --data must also be a file of scores. With --certified-size, the command
-draws as many further noisy copies of each input as the calibration drew of each
-example.`,
+draws more noisy copies of each input: as many as the calibration used per example.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json

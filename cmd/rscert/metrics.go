@@ -119,12 +119,13 @@ among the answers that reach the threshold. The robust test error also counts an
 under attack. It needs --attack, or the columns adversarial_confidence and
 adversarial_correct in the input.
 
-The true positive rate of a threshold is the share of the right answers without attack
-that reach it. The false positive rate is the share of the successful attacks that reach
-it. For each rate of --tpr, the command takes the largest threshold that has at least
-this true positive rate on held-out predictions. They come from the file of --held-out.
-Or --holdout holds out a random share of the input, and the command computes the errors
-on the other rows.
+Each threshold has two rates. The true positive rate is the share of the answers that
+reach the threshold among the right answers without attack. The false positive rate is
+the share of the answers that reach the threshold among the successful attacks. For each
+rate of --tpr, the command takes the largest threshold that has at least this true
+positive rate on held-out predictions. They come from the file of --held-out. Or
+--holdout holds out a random share of the input, and the command computes the errors on
+the other rows.
 
 --models compares several models and attacks. Each row of its CSV file names a model, an
 attack and a file of predictions. The attack 'clean' means no attack, and the attack

@@ -75,7 +75,7 @@ run, and 2 if there is no run to check.`,
 	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; default: a random seed")
 	integerVar(f, &o.again.Threads, "threads", 0, "with --model, number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &o.again.Library)
-	f.StringVar(&o.keyFile, "key", "", "require a signature that fits the public key in this `file` of minisign")
+	f.StringVar(&o.keyFile, "key", "", "require a signature of the public key in this `file`; the file has the format of minisign")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each check")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

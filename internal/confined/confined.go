@@ -43,8 +43,8 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	// After the check above, somebody may have put another file in place of the checked file. So the code below
-	// compares the opened file with the checked file. Before this comparison, opening must neither wait for a pipe nor
-	// truncate a file.
+	// compares the opened file with the checked file. The flags here make sure that opening another file does no harm: it
+	// does not wait for a pipe, and truncates nothing.
 	file, err := root.OpenFile(name, flag&^os.O_CREATE|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, rename(err, path)

@@ -1,8 +1,8 @@
 // Package diffusion finds the timestep at which a diffusion model expects the noise of an input.
 //
 // A diffusion model is trained on x_t = √ᾱ_t·u + √(1−ᾱ_t)·ε with ε ~ N(0, I), where ᾱ_t falls from nearly 1 to nearly
-// 0. Take the t with √((1−ᾱ_t)/ᾱ_t) = s. A noisy input u + s·ε, multiplied by √ᾱ_t, then follows the model's
-// distribution at timestep t (Carlini et al. 2023, "(Certified!!) Adversarial Robustness for Free!", section 3).
+// 0. Let an input be u + s·ε, with noise of scale s. For the timestep t with √((1−ᾱ_t)/ᾱ_t) = s, the product of √ᾱ_t and
+// this input has the distribution of x_t (Carlini et al. 2023, "(Certified!!) Adversarial Robustness for Free!", section 3).
 package diffusion
 
 import (

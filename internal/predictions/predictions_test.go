@@ -412,7 +412,7 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// With NoneIgnore, votes for no class do not count against the answer. FromVotes must refuse votes of a deterministic
+// With NoneIgnore, abstaining samples do not count against the answer. FromVotes must refuse votes of a deterministic
 // run that stopped early.
 func TestFromVotesByRule(t *testing.T) {
 	votes := []certify.Votes{{Label: 1, N: 8, Counts: []int64{0, 3}, None: 5}, {Label: 1, N: 8, Counts: []int64{0, 4}, None: 4}}

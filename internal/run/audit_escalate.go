@@ -39,9 +39,9 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 	switch t.Kind {
 	case TestConfidence:
 		return t.Distance <= t.Radius
-	case TestWrong: // if rejected, the rival is more probable than the class, which is the label
+	case TestWrong: // a rejection says that the rival is more probable than the class, which is the label
 		return certified && t.Class == c.Prediction
-	case TestRight: // if rejected, the label is more probable than the rival
+	case TestRight: // a rejection says that the label is more probable than the rival
 		return certified && t.Rival == c.Prediction
 	case TestSlack:
 		return certified

@@ -479,7 +479,7 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 }
 
 // Rows without a sample must be zeros instead of samples of the previous batch. There are 20 samples and the clean
-// input. These 21 inputs fill one batch of 16 and 5 rows of the next batch.
+// input. So the first batch has 16 inputs, and the second batch has 5.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}

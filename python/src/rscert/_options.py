@@ -105,9 +105,9 @@ class CertifyOptions(TypedDict, total=False):
         task in a Slurm array or a Kubernetes Indexed Job (default 0/1)
     device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; 'cuda' distributes the
         examples over all working GPUs (default auto)
-    noise_on: place where rscert makes the noise and counts the votes; it changes no vote, and at most the last bits
-        of the scores: auto ('device' if the model runs on a GPU, otherwise 'host'), host (in the program rscert, on
-        the CPU) or device (in the model's graph, on the device) (default auto)
+    noise_on: place where rscert makes the noise and counts the votes; the place does not affect the votes; it can
+        affect the last bits of scores: auto ('device' if the model runs on a GPU, otherwise 'host'), host (in the
+        program rscert, on the CPU) or device (in the model's graph, on the device) (default auto)
     precision: number format of the model's arithmetic; the certificates hold for the model in this format: f32, bf16
         (only with openvino), f16 (only with openvino) or tf32 (only with cuda) (default f32)
     allow_tf32: let NVIDIA GPUs round the factors of products to TF32; the same as ``precision`` tf32
@@ -131,8 +131,8 @@ class CertifyOptions(TypedDict, total=False):
         the wrongly answered ones ('failed=RUN'); see docs/only.md
     from_: folder of a run to repeat, with its parameters where no flag gives them; rscert checks that model and data
         are the same
-    preset: paper whose parameters the run takes where no flag gives them: cohen2019 (the algorithm CERTIFY of Cohen
-        et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: as 'cohen2019',
+    preset: use the parameters of this paper unless flags say otherwise: cohen2019 (the algorithm CERTIFY of Cohen et
+        al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: as 'cohen2019',
         with bounds on the confidence ('standard', Hoeffding) at the paper's radii for CIFAR-10)
     resume: continue the run in the folder of ``out``, or start one if the folder holds none
     sign: sign the finished run with the secret key in this file; 'minisign -G' makes such a key
