@@ -95,8 +95,8 @@ fail. Here k is the 1 − delta quantile of Bin(examples, alpha), and 'examples'
 number of all sampled examples. This number includes the examples without a certified
 class, because the same noise decides whether a class is certified and whether its bound
 fails. If at most k bounds fail, the Brier score is at most CBS + k/n, and the
-calibration error is at most CCE + 2k/n. Both of these bounds need independent noise for
-each example.
+calibration error is at most CCE + 2k/n. All statements with probability 1 − delta, here
+and below, need independent noise for each example.
 
 --tau is for a classifier that answers only where its confidence is at least τ. The
 command prints E/(E+C), an upper bound on the share of answers that are wrong under

@@ -61,7 +61,9 @@ prints a warning if it detects hidden gradients, but it cannot detect every such
 that the earlier attacks did not break. An attack on the confidence (see below) runs
 alone: give no other name with it.
 
---steps, --restarts and --step-size have a default for each method:
+--steps, --restarts and --step-size have a default for each single method. With several
+methods or a preset such as 'standard', the methods use settings of their own, and these
+flags are refused, except --restarts 1:
 
   --steps      40 for pgd; 100 for apgd-ce, apgd-dlr, apgd-t, fab, fab-t and ace;
                1000 for square, pgd-conf, apgd-conf and apgd-conf-t; 5000 for

@@ -116,7 +116,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and the wrongly answered ones ('failed=RUN'); see docs/only.md")
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and the wrongly answered ones ('failed=RUN'); the rates of these examples say nothing about the whole dataset (docs/only.md)")
 	f.Var(&o.from, "from", "folder of a `run` to repeat, with its parameters where no flag gives them; rscert checks that model and data are the same")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "use the parameters of this paper unless flags say otherwise: "+presets.Described())

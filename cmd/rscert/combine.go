@@ -43,8 +43,9 @@ certify the class.
 
 The failure probability is an upper bound on the probability that a certificate of the
 result is wrong. With --router, it is the alpha of the router plus the largest alpha of
-the runs. Without --router, it depends on c, on the number of runs and on their alpha
-(docs/combine.md). Runs with different seeds have a smaller failure probability.
+the runs. Without --router, it depends on c, on the number of runs, on their alpha, and
+on whether all seeds differ (docs/combine.md). With different seeds, it is usually
+smaller.
 
 All runs must certify the same examples under noise of the same law, by sound methods.
 The router's data may have no labels, or other labels than the data of the runs. If the

@@ -49,10 +49,12 @@ the label, with a Clopper–Pearson interval.
 
 The column p is the p-value of a test of two assumptions. First, the calibration
 examples and the inputs are exchangeable. Second, the inputs are not attacked. Under
-both assumptions, the number of misses has a beta-binomial distribution. Sets that allow
-for an attack miss less often. The value p is the probability, under the distribution,
-of at least as many misses as were observed. A small p means that the inputs differ from
-the calibration examples, or that they are attacked beyond the radius.
+both assumptions, the number of misses has a beta-binomial distribution or a
+stochastically smaller one: sets that allow for an attack miss less often, and so do
+sets with tied scores. The value p is the probability, under the beta-binomial
+distribution, of at least as many misses as were observed. A small p means that the
+inputs differ from the calibration examples, or that they are attacked beyond the
+radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.

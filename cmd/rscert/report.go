@@ -92,11 +92,12 @@ command can check the requirement. A requirement marked 'with groups' needs --gr
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
 requirement tests the bound that holds with probability 1 − delta. With the prefix
-'best:certified:', it is enough that one of several runs meets the requirement
-(docs/gate.md). Two kinds of runs never meet a requirement with one of these prefixes:
-runs whose method is not sound, and runs whose certificates ignore rounding (--noise
-float). Numbers are compared exactly: an accuracy of 59 of 100 meets >=0.59. If the
-input is damaged or lacks the required value, the exit code is 2, never 3.
+'best:certified:', it is enough that one of k runs meets the requirement; each of these
+runs is then tested at delta/k (docs/gate.md). Two kinds of runs never meet a
+requirement with one of these prefixes: runs whose method is not sound, and runs whose
+certificates ignore rounding (--noise float). Numbers are compared exactly: an accuracy
+of 59 of 100 meets >=0.59. If the input is damaged or lacks the required value, the exit
+code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.

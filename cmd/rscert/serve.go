@@ -47,7 +47,7 @@ run. G returns the class that the model answers most often under noise. For each
 the server draws votes, which are the model's answers to noisy copies of the input. The
 server stops when the votes decide the answer, or after --budget votes. With '--rule
 fixed', it always draws --n votes. Its answer is a class, or it abstains. 'rscert
-predict' gives the answers of G for the inputs of a dataset, without a server.
+predict' answers the inputs of a dataset in the same way, without a server.
 
 The server speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton over HTTP,
 with JSON or binary tensors. With --grpc-listen it also speaks the protocol over gRPC.

@@ -128,7 +128,8 @@ class CertifyOptions(TypedDict, total=False):
     diffusion_schedule: noise schedule of a diffusion model: 'linear', 'cosine', or a file whose lines hold the ᾱ of
         the timesteps (default linear)
     only: certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and
-        the wrongly answered ones ('failed=RUN'); see docs/only.md
+        the wrongly answered ones ('failed=RUN'); the rates of these examples say nothing about the whole dataset
+        (docs/only.md)
     from_: folder of a run to repeat, with its parameters where no flag gives them; rscert checks that model and data
         are the same
     preset: use the parameters of this paper unless flags say otherwise: cohen2019 (the algorithm CERTIFY of Cohen et
