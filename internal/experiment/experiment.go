@@ -39,9 +39,19 @@ func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, 
 // longSilence is the longest time that rscert works without telling the user what it does.
 const longSilence = 2 * time.Second
 
-// afterSeconds sends a note unless the caller stops the timer within longSilence.
-func (c Console) afterSeconds(note string) *time.Timer {
-	return time.AfterFunc(longSilence, func() { c.Notef("%s", note) })
+// afterSeconds sends a note unless the caller calls 'stop' within longSilence. If the note is being sent at the time of
+// this call, 'stop' waits for the end, because the functions of a Console are not safe for concurrent use.
+func (c Console) afterSeconds(note string) (stop func()) {
+	sent := make(chan struct{})
+	timer := time.AfterFunc(longSilence, func() {
+		c.Notef("%s", note)
+		close(sent)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-sent
+		}
+	}
 }
 
 // Experiment is an open experiment.
@@ -131,9 +141,9 @@ func (e *Experiment) open(ctx context.Context) error {
 	if err := e.scaleColumns(ctx, arrangement); err != nil {
 		return err
 	}
-	patience := e.console.afterSeconds("noise: the lattice is fine against the range of the data; its tables take a while")
+	stop := e.console.afterSeconds("noise: the lattice is fine against the range of the data; its tables take a while")
 	e.noise, err = e.newNoise(ctx, arrangement)
-	patience.Stop()
+	stop()
 	if err != nil {
 		return err
 	}

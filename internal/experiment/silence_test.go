@@ -8,16 +8,18 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// TestAfterSeconds checks that afterSeconds sends its note if the caller stops the timer after 3 seconds, and no note
-// if the caller stops it after 1 second.
+// TestAfterSeconds checks that afterSeconds sends no note if the work takes 1 second, and one note if the work takes
+// longer. Sending the note takes 1 second. The function 'stop' must not return while the note is being sent.
 func TestAfterSeconds(t *testing.T) {
-	for work, want := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 1} {
+	for work, want := range map[time.Duration]int{time.Second: 0, 2500 * time.Millisecond: 1, 4 * time.Second: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			notes := 0
-			timer := Console{Note: func(param.Text) { notes++ }}.afterSeconds("long")
+			stop := Console{Note: func(param.Text) {
+				time.Sleep(time.Second)
+				notes++
+			}}.afterSeconds("long")
 			time.Sleep(work)
-			timer.Stop()
-			synctest.Wait()
+			stop()
 			if notes != want {
 				t.Errorf("%d notes after %v, want %d", notes, work, want)
 			}
