@@ -78,9 +78,9 @@ step of pgd or of the first step of pgd-conf, in the units of the data. For ace,
 --step-size is the initial learning rate.
 
 The method 'ace' and the methods whose names end in -conf or -conf-t attack the
-confidence. The method 'ace' tests calibration. The other attacks on the confidence test
-classifiers that refuse to answer below a confidence threshold. Attacks on the
-confidence also attack the examples that the model gets wrong without an attack. For
+confidence. The method 'ace' tests calibration. The other attacks on the confidence are
+for classifiers that do not answer if the confidence is below a threshold. Attacks on
+the confidence also attack the examples that the model gets wrong without an attack. For
 attacks on the confidence, the command also prints a table of the accuracy and the
 calibration, without the attack and under the attack. --plot draws the reliability
 diagrams without and under the attack.

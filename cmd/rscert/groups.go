@@ -25,7 +25,7 @@ type groupOptions struct {
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "group", nil, what+"; rows with the same value in this `column` form a group; each column makes its own groups")
-	f.StringVar(&o.file, "groups", "", "`file` with the groups of the examples, in the columns 'index' and 'group'; --group names other columns for 'group'")
+	f.StringVar(&o.file, "groups", "", "`file` with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of 'group', give its name to --group")
 }
 
 // check completes the options and checks them.

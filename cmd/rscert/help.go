@@ -77,7 +77,8 @@ func shownDefault(f *pflag.Flag) string {
 }
 
 // listChoices makes --help print the described choices of a flag one below the other. In the usage text, the choices
-// are one phrase, made by choice.List.Described. listChoices replaces this phrase by one line for each choice.
+// are one phrase, made by choice.List.Described. listChoices replaces this phrase by one line for each choice. The line of
+// the default says so.
 func listChoices(f *pflag.Flag) {
 	choices := f.Annotations[choicesKey]
 	phrases, lines, width := make([]string, len(choices)), "", 0
@@ -90,6 +91,9 @@ func listChoices(f *pflag.Flag) {
 		if phrases[i] = name; what != "" {
 			phrases[i] = choice.Described(name, what)
 		}
+		if name == f.DefValue {
+			what = strings.TrimSpace("(default) " + what)
+		}
 		lines += strings.TrimRight(fmt.Sprintf("\n- %-*s  %s", width, name, what), " ")
 	}
 	before, after, found := strings.Cut(f.Usage, ": "+choice.Or(phrases))
@@ -97,11 +101,10 @@ func listChoices(f *pflag.Flag) {
 		return
 	}
 	f.Usage = before + after
-	if f.DefValue != "" {
+	if f.DefValue != "" && !slices.Contains(choicesOf(f), f.DefValue) { // the default of a list of values
 		f.Usage += " (default " + f.DefValue + ")"
-		f.DefValue = ""
 	}
-	f.Usage += ":" + lines
+	f.Usage, f.DefValue = f.Usage+":"+lines, ""
 }
 
 // helpWidth returns the terminal's width, at most 120 columns, or 0 (no wrapping) without a terminal.

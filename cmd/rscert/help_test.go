@@ -16,7 +16,7 @@ func TestHelpListsChoices(t *testing.T) {
 	}
 	got := flagUsages(certify)
 	for _, want := range []string{
-		"law (distribution) of the noise (default gaussian):\n",
+		"law (distribution) of the noise:\n                                - gaussian   (default) Gaussian noise",
 		"\n                                - laplace    Laplace noise of scale b; radii in L1\n",
 		"which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first':\n",
 	} {

@@ -123,9 +123,9 @@ Each threshold has two rates. The true positive rate is the share of the answers
 reach the threshold among the right answers without attack. The false positive rate is
 the share of the answers that reach the threshold among the successful attacks. For each
 rate of --tpr, the command takes the largest threshold that has at least this true
-positive rate on held-out predictions. They come from the file of --held-out. Or
---holdout holds out a random share of the input, and the command computes the errors on
-the other rows.
+positive rate on held-out predictions. The held-out predictions come from the file of
+--held-out, or they are a random share of the input (--holdout). In the second case, the
+command computes the test errors on the other rows.
 
 --models compares several models and attacks. Each row of its CSV file names a model, an
 attack and a file of predictions. The attack 'clean' means no attack, and the attack

@@ -171,7 +171,7 @@ candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins for the calibration errors; all bins have the same width")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`; for each threshold, bound the error of the answers with at least this confidence")
-	f.BoolVar(&o.selective, "selective", false, "also bound the share of wrong answers of a smoothed classifier that may stay silent (docs/reject.md)")
+	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound its share of wrong answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "audit `folders` of the runs; default: RUN/audit for each run")
 	projectionFlags(cmd, &o.project)
 	f.BoolVar(&o.differences, "differences", false, "also test whether the certified accuracy of each later run differs from the first run's; all runs must have the same examples; ~ means that the data show no difference")

@@ -47,10 +47,10 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which the runs record. Options before the '--' that 'rscert slurm' does
-not know go to sbatch. Run the command on a machine that can submit jobs. In this help,
-RUN is the folder that you give to certify in --out. The model, the data, rscert and RUN
-must have the same paths on all machines.
+share one seed, which the runs record. The command passes options before the '--' to
+sbatch if they are not flags of 'rscert slurm'. Run the command on a machine that can
+submit jobs. In this help, RUN is the folder that you give to certify in --out. The
+model, the data, rscert and RUN must have the same paths on all machines.
 
 The folder RUN.shards holds the script of the job, and a run folder and a log for each
 shard. With --wait, the command shows the progress of all shards. It resubmits a failed

@@ -47,10 +47,10 @@ type SizeBounds struct {
 
 // A BoundStudy shows how the bounds of a sample depend on the number of rows.
 //
-// The subsamples come from one sample, so they share rows. Each bound still has its own failure probability, because a
-// subsample of independent rows is a sample of independent rows. But no statement about several subsamples together is
-// proved. The standard deviation understates how much the bounds of independent samples vary. At n = N all subsamples
-// are equal, and only the random numbers of the methods differ.
+// The subsamples come from one sample, so they share rows. Each bound alone still holds with its stated probability,
+// because the rows of one subsample are independent. But no statement about several subsamples together is proved. The
+// standard deviation understates how much the bounds of independent samples vary. At n = N all subsamples are equal,
+// and only the random numbers of the methods differ.
 type BoundStudy struct {
 	// Proxy stands for the unknown true error. It is EstimateError of all rows, which has no guarantee.
 	Proxy float64

@@ -182,9 +182,9 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestPollRadius simulates claims whose radius depends on the noise. The answer of member k is constant within rho[k].
-// With probability alpha the member certifies a larger radius. All members certify one fixed class, for example the
-// label. For these members, the share of wrong claims must agree with PollAlpha.
+// TestPollRadius simulates claims whose radius depends on the noise. The answer of member k does not change up to the
+// distance rho[k]. With probability alpha the member certifies a larger radius. All members certify one fixed class,
+// for example the label. For these members, the share of wrong claims must agree with PollAlpha.
 func TestPollRadius(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const alpha, draws = 0.2, 20000

@@ -81,12 +81,12 @@ func safeContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
-// Each possible contest leaves out a set U of the u ≤ k−1 rivals with the most selection votes, and has the factor t =
-// k−u. Let S be the set of the t most probable rivals outside U. If A drops out of the first k, then each rival in S is
-// at least as probable as A. So the probability of S is at least t times the probability of A. The estimation samples
-// do not affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U
-// is empty.
+// rankContest returns a contest for the claim "A stays among the first k". Here k is TopK. There are several possible
+// contests, and the selection samples choose one of them. Each possible contest leaves out a set U of the u ≤ k−1
+// rivals with the most selection votes, and has the factor t = k−u. Let S be the set of the t most probable rivals
+// outside U. If A drops out of the first k, then each rival in S is at least as probable as A. So the probability of S
+// is at least t times the probability of A. The estimation samples do not affect S. The votes for S are at most the sum
+// of the t largest counts outside U. Without selection samples, U is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // indices of the rivals; those with the most selection votes come first
 	first := v.selected()

@@ -86,7 +86,7 @@ type fileFormat[T any] struct {
 	// present.
 	sealed bool
 	// seed is the value from which every checksum starts. If the field 'alone' is true, the file is read without its
-	// run, and the seed is computed from the file's first checksum.
+	// run, and the seed is not known. Readers then recover it from the first line and its checksum.
 	seed  checksum.Seed
 	alone bool
 	// The field 'own' is true if the file is in the folder of its run. Runs append lines to such a file, so its last

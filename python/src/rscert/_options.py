@@ -280,8 +280,8 @@ class CceOptions(TypedDict, total=False):
     plot_size: size of the figure in centimetres, such as 15x10; default: depends on the number of radii
     group: also compute CBS and CCE for each group; rows with the same value in this column form a group; each column
         makes its own groups
-    groups: file with the groups of the examples, in the columns 'index' and 'group'; ``group`` names other columns
-        for 'group'
+    groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
+        'group', give its name to ``group``
     out: write the worst confidences that the solvers find to this CSV file
     admm_starts: confidences at which 'admm' starts: clean (the confidences without attack) or brier (the confidences
         with the largest Brier score) (default [clean,brier])
@@ -358,8 +358,8 @@ class MetricsOptions(TypedDict, total=False):
         band with probability at least ``level``
     group: also compute the metrics of each group; rows with the same value in this column form a group; each column
         makes its own groups
-    groups: file with the groups of the examples, in the columns 'index' and 'group'; ``group`` names other columns
-        for 'group'
+    groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
+        'group', give its name to ``group``
     cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
         other; the command keeps one random row of each cluster
     seed: seed of the bootstrap, of the simulated calibration test, of ``cluster`` and of ``holdout`` (default 1)
