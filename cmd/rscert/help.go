@@ -77,8 +77,8 @@ func shownDefault(f *pflag.Flag) string {
 }
 
 // listChoices makes --help print the described choices of a flag one below the other. In the usage text, the choices
-// are one phrase, made by choice.List.Described. listChoices replaces this phrase by one line for each choice. The line of
-// the default says so.
+// are one phrase, made by choice.List.Described. listChoices replaces this phrase by one line for each choice, and marks
+// the default.
 func listChoices(f *pflag.Flag) {
 	choices := f.Annotations[choicesKey]
 	phrases, lines, width := make([]string, len(choices)), "", 0

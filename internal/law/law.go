@@ -226,7 +226,17 @@ func choices[L Law](laws []L) choice.List[Name] {
 
 // EachAdditive calls the function 'say' for every additive law and joins the texts that this function returns. If there
 // are several laws, each text begins with the name of its law.
-func EachAdditive(say func(Additive) string) string { return join(Additives(), say) }
+func EachAdditive(say func(Additive) string) string {
+	laws := Additives()
+	if len(laws) == 1 {
+		return say(laws[0])
+	}
+	var all []string
+	for _, l := range laws {
+		all = append(all, l.Name()+": "+say(l))
+	}
+	return strings.Join(all, "; ")
+}
 
 // Additives lists the additive laws, in the order of Laws.
 func Additives() []Additive {
@@ -237,15 +247,4 @@ func Additives() []Additive {
 		}
 	}
 	return all
-}
-
-func join[L Law](laws []L, say func(L) string) string {
-	if len(laws) == 1 {
-		return say(laws[0])
-	}
-	var all []string
-	for _, l := range laws {
-		all = append(all, l.Name()+": "+say(l))
-	}
-	return strings.Join(all, "; ")
 }
