@@ -180,6 +180,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	group(cmd, "How it is run")
 	return func() error {
 		e.FixedSeed, e.FixedSelect = given(cmd, "seed", &e.Seed), given(cmd, "select", &e.Select)
+		e.ModelLayout = !cmd.Flags().Changed("layout")
 		if o.box == nil {
 			o.box = []float64{0, 1}
 		}

@@ -61,8 +61,8 @@ from below. If this bound is above V, the exit code is 1. The command computes n
 bound for rows with weights or for perturbed scores.
 
 The third assumption puts no condition on P(y=1|s) for the original scores. Its bounds
-are about the perturbed scores, so use the classifier with perturbed scores. 'rscert
-perturb' perturbs scores and records h in the file. With --perturb, this command
+are about the perturbed scores, so also perturb the scores when you use the classifier.
+'rscert perturb' perturbs scores and records h in the file. With --perturb, this command
 perturbs the scores itself. For the third assumption, the command refuses scores that
 the perturbation cannot have produced.
 
@@ -87,12 +87,12 @@ the mean of P(y=1|s) over the bin. With probability 1 − delta the limits hold
 in all bins at once, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with more
-than two classes it has the columns confidence and correct instead. A file can also have
-the columns p0, p1, … and label. For such a file, s is p1 for two classes, and the
-largest probability for more classes. The command leaves out rows with a 1 in the column
-'fitted'. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines,
-npz or Parquet; the first three may also be .gz files. If the file name is -, the
-command reads stdin.
+than two classes it has the columns confidence and correct instead. If the file has
+neither of these pairs of columns, it needs the columns p0, p1, … and label. For such a
+file, s is p1 for two classes, and the largest probability for more classes. The command
+leaves out rows with a 1 in the column 'fitted'. 'rscert calibrate --out' writes this
+column. The format is CSV, JSON lines, npz or Parquet; the first three may also be .gz
+files. If the file name is -, the command reads stdin.
 
 The bound of each method rests on an estimate of P(y=1|s). --fits FILE writes these
 estimates as CSV, together with the calibration curve. The columns are score, method,
@@ -114,9 +114,11 @@ draws --repeats subsamples of this size, each without replacement. It prints the
 and the standard deviation of each bound. It also prints the distance of the mean from
 the binned estimate of the error on all rows. This estimate is a proxy for the unknown
 error; it has no guarantee. The command also prints the slope of log(distance) against
-log(size). The slope leaves out the sizes at which a bound is trivial (1 or 0).
-Subsamples of one file share rows, so they are not independent, and no guarantee covers
-several subsamples together. --out writes the table as CSV, and --plot draws it.
+log(size). The slope leaves out a size if a subsample of this size has a trivial bound
+(1 or 0). It also leaves out a size if the mean upper bound is not above the estimate,
+or the mean lower bound is not below the estimate. Subsamples of one file share rows, so
+they are not independent, and no guarantee covers several subsamples together. --out
+writes the table as CSV, and --plot draws it.
 
 --group COLUMN also bounds the error of each group of rows. Each of these bounds uses
 delta divided by the number of groups. The values of the column are numbers or text.
@@ -138,8 +140,9 @@ patient, of one site or of one video. Rows with the same value in the column for
 cluster. The clusters must be independent draws. The command keeps one row of each
 cluster, at random (--seed). The kept rows are independent, so the bounds hold for a
 random row of a random cluster: every cluster counts once, however many rows it has. For
-the bounds of a group, the command keeps one row of each cluster that has rows in this
-group. The command refuses a row without a cluster, and rows with weights.
+the bounds of a group, the command looks only at the rows of this group, and keeps one
+of them for each cluster. The command refuses a row without a cluster, and rows with
+weights.
 
 If the file has a column 'weight', the bounds are about the population Q that the
 weights describe. A row's weight is the density of Q with respect to the population of

@@ -44,22 +44,25 @@ func newCertify(s streams) *cobra.Command {
 		Short: "Certify a classifier's predictions on a dataset",
 		Long: `This command samples the predictions of a model under Gaussian noise N(0, σ²I). For
 every example it writes an L2 radius. No perturbation within this radius changes the
-prediction of the smoothed model. Each radius is right with probability at least 1 −
-alpha (Cohen et al. 2019). σ and every radius are in the units of the input data.
-Images have values in [0,1]; --mean and --std apply after the noise. --law chooses
-noise of another law, whose radii are in the L1 norm (docs/other-threats.md).
+prediction of the smoothed classifier. This prediction is the class that the model
+answers most often under noise (with --scores, the class with the largest mean score).
+Each radius is right with probability at least 1 − alpha (Cohen et al. 2019). σ and
+every radius are in the units of the input data. Images have values in [0,1]; --mean and
+--std apply after the noise. --law chooses noise with another distribution (law); the
+radii are then in the L1 norm (docs/other-threats.md).
 
-By default, the votes of the samples certify the class. With --scores, or with a
---method for scores, the scores certify the class. With --confidence-radii, the same
-samples also bound the confidence under attack at the given radii. The confidence is the
-mean score of the class (see 'rscert acce').
+By default, each sample votes for the class that the model answers, and the command
+certifies a class by these votes. With --scores, the command certifies a class by its
+mean softmax score instead. With --confidence-radii, the same samples also bound the
+confidence under attack at the given radii. The confidence is the mean score of the
+class (see 'rscert acce').
 
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value.
 Several lists make one run for each combination of their values. Each value or
 combination is a point of the sweep. The folder of --out then holds one run folder per
-point, and the command prints one table (docs/sweeps.md). Most flags accept such a list.
-A list of models (--model a.onnx,b.onnx) makes one run for each model. Several --model
-flags make one run that averages the models.
+point, and the command prints one table (docs/sweeps.md). docs/sweeps.md names the flags
+that accept such a list. A list of models (--model a.onnx,b.onnx) makes one run for each
+model. Several --model flags make one run that averages the models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -116,8 +119,8 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and the wrongly answered ones ('failed=RUN'); the rates of these examples say nothing about the whole dataset (docs/only.md)")
-	f.Var(&o.from, "from", "folder of a `run` to repeat, with its parameters where no flag gives them; rscert checks that model and data are the same")
+	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples of RUN again, with new noise: 'abstained=RUN' takes the examples on which RUN abstained; 'failed=RUN' also takes the examples that RUN answered wrongly; rates over the chosen examples say nothing about the whole dataset (docs/only.md)")
+	f.Var(&o.from, "from", "folder (or `run`.json) of a run to repeat; its parameters apply where no flag gives others; rscert checks that the model and the data have not changed, but does not check a model or data that a flag names")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "use the parameters of this paper unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
@@ -199,14 +202,14 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "with --margin first, a known Lipschitz constant L of the smoothed probabilities; default: the constant that the noise guarantees")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early; 'radius>=R': it is known whether the radius is at least R; 'precision=F': the radius is at least 1−F times the largest radius still possible")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R; 'precision=F' stops once the radius is at least 1−F times the largest radius still possible")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without --confidence-radii, this flag implies --scores")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --scores, method that bounds the margin between two mean scores: "+methods(certify.Combines()).Described())
 	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax for --scores and --reject-below")
 	claimFlags(f, &p.TopK, &p.None)
 	f.Float64Var(&p.RejectBelow, "reject-below", 0, "smallest `confidence` (largest softmax score at --temperature) at which a sample votes for a class; below it, the sample votes for \"no class\" (docs/reject.md)")
-	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also write bounds on the mean score under attack at these `radii` to bounds.csv; the bounds take half of alpha")
+	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also bound the mean score under attack at these `radii`, and write the bounds to bounds.csv; the bounds use half of alpha, and the certificates use the other half")
 	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+methods(certify.ConfidenceMethods()).Described())
 	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "with --confidence standard or tangent, bound on the mean: "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "with --confidence cdf, confidence band for the distribution of the score: "+methods(certify.Bands()).Described())

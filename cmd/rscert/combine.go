@@ -43,13 +43,15 @@ certify the class.
 
 The failure probability is an upper bound on the probability that a certificate of the
 result is wrong. With --router, it is the alpha of the router plus the largest alpha of
-the runs. Without --router, it depends on c, on the number of runs, on their alpha, and
-on whether all seeds differ (docs/combine.md). With different seeds, it is usually
-smaller.
+the runs. Without --router, it depends on --by, on c, on the number of runs, on their
+alpha and their --class, and on whether all seeds differ (docs/combine.md). With
+different seeds, it is usually smaller.
 
-All runs must certify the same examples under noise of the same law, by sound methods.
-The router's data may have no labels, or other labels than the data of the runs. If the
-labels differ, the command reads both datasets and checks that the inputs are the same.
+All runs must certify the same examples, under noise with the same distribution, by
+sound methods. A method is sound if a certificate is wrong with probability at most
+alpha, for every classifier. The router's data may have no labels, or other labels than
+the data of the runs. If the labels differ, the command reads both datasets and checks
+that the inputs are the same.
 
 The result is a folder with two files. certificates.jsonl holds the certificates, and
 combined.json describes the runs. 'rscert report' reads the folder like a run, and can
@@ -78,8 +80,8 @@ commands that need votes or a model refuse it.`,
 	f.SortFlags = false
 	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
 	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router, whose class chooses the RUN that answers: class 0 the first RUN, class 1 the second RUN, and so on")
-	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "without --router, the rule that chooses the answer: "+certify.Compositions.Described())
-	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class, to be chosen before you see the runs; default: more than half (with --by agree, all)")
+	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "without --router, answer of the combined classifier: "+certify.Compositions.Described())
+	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class; choose this number before you see the runs; default: the smallest whole number above half of the runs (with --by agree, all runs)")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

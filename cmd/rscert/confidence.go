@@ -72,11 +72,12 @@ alpha.
 
 bounds.csv has a row for each example and radius. If A is not certified at radius R, the
 row has certified = 0, and its bounds are for the mean score of the label. The column
-'lower' is the lower bound. So in such a row, no class but the label has a mean score
-above 1 − lower.
+'lower' is the lower bound. An example's scores sum to at most 1, so in such a row the
+mean score of every other class is at most 1 − lower.
 
---method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
-on the mean score without attack, and z is the mean score under attack:
+--method takes one of these values. Here z̲ and z̄ are the lower and the upper bound on
+the mean score without attack, and z is the mean score under attack. Φ is the
+distribution function of the noise at σ = 1:
 
   standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
   cdf       bounds, for every threshold, the probability that the score exceeds the
@@ -85,18 +86,17 @@ on the mean score without attack, and z is the mean score under attack:
             al. 2020, Theorem 2). The sum includes a term that is missing in equation 13
             of Emde et al. 2025
   tangent   (default) bounds the mean of a function of the score, and needs no
-            confidence band. The function comes from tangents of the formula of
-            'standard'. The selection samples determine the tangents. Without selection
+            confidence band. To find this function, the method replaces the formula of 'standard' by tangents to its curve. The selection samples determine the tangents. Without selection
             samples (--class label), the first twentieth of the samples determines the
             tangents, and the other samples bound the mean of the function
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
---compare takes a list of methods. For each input and method, the command prints the
-mean width of the intervals. --plot draws the widths against the radius. In the list, a
-method can be followed by + and a bound. For the method 'cdf', the bound is a value of
---band, as in cdf+dkw. For the other methods, the bound is a value of --bound, as in
-standard+hoeffding.`,
+--compare takes a list of methods. For each run or scores.npz and each method, the
+command prints the mean width of the intervals at each radius. --plot draws the widths
+against the radius. In the list, a method can be followed by + and a bound. For the
+method 'cdf', the bound is a value of --band, as in cdf+dkw. For the other methods, the
+bound is a value of --bound, as in standard+hoeffding.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --class-method margin

@@ -31,7 +31,7 @@ func widthFlags(cmd *cobra.Command, o *widthOptions) {
 	f.StringSliceVar(&o.methods, "compare", nil, "instead of the bounds, print the mean interval width of each of these `methods`, such as standard+hoeffding,cdf+dkw,tangent")
 	f.StringSliceVar(&o.plots, "plot", nil, "with --compare, draw the widths against the radius to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
-	f.StringSliceVar(&o.names, "names", nil, "with --compare, `names` for the inputs; default: the names of the folders or files")
+	f.StringSliceVar(&o.names, "names", nil, "with --compare, `names` for the runs or scores files, in their order; default: the names of the folders or files")
 	group(cmd, "Comparing methods")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -45,13 +46,14 @@ them as not sound.
 
 By default, the command refuses inputs off the lattice (the grid of input values) of the
 calibration data. '--off-lattice round' moves such an input to the nearest lattice
-point. The move shrinks the radius of the input's set by the length of the move. It
-raises the miss by 4/(n+1), where n is the number of calibration examples.
+point. The move shrinks the radius of the input's set by the length of the move. The
+option 'round' also raises --miss (the allowed probability that a set misses the label)
+by 4/(n+1) for all sets, where n is the number of calibration examples.
 
 Each line of the output holds the set of one input. It also holds, for each class, the
 number of scores that reach the threshold. The fields rule, radius, miss, guarantee,
 sound and arithmetic hold the conditions of the guarantee. --out writes .jsonl, .csv or
-.parquet. Without --out, the command prints a table. If the predictor was fitted on a
+.parquet. Without --out, the command prints a table. If 'rscert conformal fit' used a
 file of scores, --data must also be a file of scores. With --certified-size, the command
 draws more noisy copies of each input: as many as the calibration used per example.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
@@ -72,6 +74,7 @@ draws more noisy copies of each input: as many as the calibration used per examp
 	}
 	f := cmd.Flags()
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
+		offerLaws(f, law.Additives())
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
 		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies, with which "+

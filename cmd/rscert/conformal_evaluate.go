@@ -49,9 +49,9 @@ the label, with a Clopper–Pearson interval.
 
 The column p is the p-value of a test of two assumptions. First, the calibration
 examples and the inputs are exchangeable. Second, the inputs are not attacked. Under
-both assumptions, the number of misses has a beta-binomial distribution or a
-stochastically smaller one: sets that allow for an attack miss less often, and so do
-sets with tied scores. The value p is the probability, under the beta-binomial
+both assumptions, the number of misses (sets without the label) has a beta-binomial
+distribution. If the sets allow for an attack, or if scores are tied, the number is
+stochastically smaller. The value p is the probability, under the beta-binomial
 distribution, of at least as many misses as were observed. A small p means that the
 inputs differ from the calibration examples, or that they are attacked beyond the
 radius.
@@ -69,8 +69,8 @@ With --require, the exit code is 3 if a requirement is not met:
   conformal-size<=1.2      mean number of classes in a set
 
 Sets that are not sound never meet a requirement on the coverage. If some inputs have no
-label, their coverage is not known, and a requirement on the coverage ends with exit
-code 2.`,
+label, their coverage is not known. If --require then contains a requirement on the
+coverage, the command ends with exit code 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
@@ -97,7 +97,7 @@ code 2.`,
 	f.StringVar(&o.classNames, "class-names", "", "with --html, `file` with the class names, in the format of "+
 		"--class-names of certify")
 	group(cmd, "The page")
-	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve, with one point for each input, to this .svg, .png or .pdf `file`")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve, with one point for each sets file, to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.SetSize, curves.SetCurves, "`name` of the curve: "+curves.SetCurves.Described())
 	o.look.Size = picture.Size{Width: 15, Height: 10}
 	f.TextVar(&o.look.Size, "plot-size", o.look.Size, "`size` of the figure in centimetres, such as 15x10")

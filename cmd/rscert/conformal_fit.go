@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
@@ -57,10 +58,11 @@ at random from one population. No calibration example may be one of the inputs
 With --model and --data, the command samples the model. A RUN of 'rscert certify
 --save-scores' can replace --model and --data. This suits long sampling, because a run
 can be divided into shards, resumed and merged. The command uses the estimation samples
-of the run as the noisy copies. A file scores.npz of another program (scores [N, n, m],
-labels [N]) can replace the run. A RUN records its noise. For a model or a file of
-scores, --sigma gives the scale of the noise. Without --sigma there is no noise, and
---radius must be 0.
+of the run as the noisy copies. Instead of a RUN, the command also accepts a file
+scores.npz of another program. The file holds the arrays scores [N, n, m] and labels
+[N]: for each of N examples, a label and n noisy copies with m class probabilities each.
+A RUN records its noise. For a model or a file of scores, --sigma gives the scale of the
+noise. Without --sigma there is no noise, and --radius must be 0.
 
 The rules:
 ` + choiceLines(conformal.Rules.Values(), conformal.Rules.What) + `
@@ -98,7 +100,8 @@ The scores:
 	}
 	f, p := cmd.Flags(), &o.plan.Params
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
-		f.StringVar(&o.out, "out", "", "write the predictor to this JSON `file`")
+		offerLaws(f, law.Additives())
+		f.StringVar(&o.out, "out", "", "write the predictor (the threshold and the settings for 'rscert conformal apply') to this JSON `file`")
 		group(cmd, "Inputs and output")
 		radiusVar(f, &radius, "radius", "largest perturbation of an input, in the norm of the noise law and in the "+
 			"units of the data; 0 means no attack")
@@ -114,7 +117,7 @@ The scores:
 		f.IntVar(&free, "raps-free", conformal.DefaultFree, "with --score raps, number of top ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
 			"kind of the guarantee: "+conformal.Guarantees.String())
-		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, largest probability that the guarantee fails for the calibration examples at hand")
+		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, largest probability, over the choice of the calibration examples, that the guarantee fails for them")
 		f.StringVar(&o.groups, "groups", "", "with --guarantee group, CSV `file` with a row for each example, in the "+
 			"order of the data")
 		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` with the name of the group, in the file of --groups")

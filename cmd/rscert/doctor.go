@@ -36,9 +36,11 @@ number of cores and the memory.
 
 The command times a small convolutional network in each precision on the CPU, on every
 NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each precision
-below f32, the command says whether to use the precision or f32. The f32 speed in this
-comparison is that of the fastest device on the same hardware. The advice depends only
-on the measured speeds. So run the command on an idle machine.
+below f32, the command says whether to use the precision or f32. To decide, it compares
+the speed in this precision with the f32 speed on the same hardware. The devices 'cpu'
+and 'openvino:CPU' both run on the processor; there the higher f32 speed of the two
+counts. The advice depends only on the measured speeds. So run the command on an idle
+machine.
 
 If a GPU does not work, the command names the missing library and the remedy. If no ONNX
 Runtime library works, the command lists the places that it searched, and the exit code

@@ -15,7 +15,7 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 	f := cmd.Flags()
 	f.SortFlags = false
 	modelFlag(f, s, "ONNX `file` of the classifier, or builtin:NAME for a model that is part of rscert (docs/training.md)")
-	f.StringVar(&s.Data, "data", "", "`path` of the dataset: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR, in binary or Python form (docs/my-data.md)")
+	f.StringVar(&s.Data, "data", "", "`path` of the dataset: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX, or CIFAR in binary or Python form (docs/my-data.md)")
 	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords())
 	lawFlag(f, &s.Law)
 	if own != nil {
@@ -76,7 +76,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
 	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first': "+spec.Selections.Described())
 	s.Shard = spec.Whole
-	f.Var(shardFlag{&s.Shard}, "shard", "only shard `i/k` to run: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this task in a Slurm array or a Kubernetes Indexed Job")
+	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this task in a Slurm array or a Kubernetes Indexed Job")
 	group(cmd, "Noise and examples")
 }
 

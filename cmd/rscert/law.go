@@ -19,12 +19,12 @@ func lawFlag(f *pflag.FlagSet, to *law.Name) {
 	}
 }
 
-// randomLawFlag adds --law to a command that draws random noise. Help and shell completion offer only the laws whose
-// noise is random. The flag parses every law, so that the command can say why it refuses one.
-func randomLawFlag(f *pflag.FlagSet, to *law.Name) {
-	lawFlag(f, to)
-	f.Lookup("law").Usage = lawUsage + law.RandomChoices().Described()
-	choices(f, "law", described(law.RandomChoices())...)
+// offerLaws makes help and shell completion of --law and --sigma offer only the given laws. The flag --law still parses
+// every law, so that the command can say why it refuses one.
+func offerLaws[L law.Law](f *pflag.FlagSet, laws []L) {
+	f.Lookup("sigma").Usage = scaleOf(laws)
+	f.Lookup("law").Usage = lawUsage + law.ChoicesOf(laws).Described()
+	choices(f, "law", described(law.ChoicesOf(laws))...)
 }
 
 // normsFlag adds --norms.

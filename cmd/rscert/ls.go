@@ -26,7 +26,7 @@ examples, the state, and the certified accuracy at radius 0. The state is 'finis
 'resumable' or 'unreadable'. 'rscert certify … --resume' continues a resumable run.
 
 The accuracy of an unfinished run counts only the finished examples. The command does
-not check the evidence; 'rscert verify RUN' does.`,
+not check whether the votes support the certificates; 'rscert verify RUN' does.`,
 		Example: `  rscert ls
   rscert ls experiments
   rscert ls experiments --json`,

@@ -37,18 +37,20 @@ func newMerge(s streams) *cobra.Command {
 certificates, scores and bounds on the confidence have the same bytes as in an unsplit
 run. Only run.json differs: it lists the hardware of every shard.
 
-The command refuses the shards if one of them is missing, or if two of them share an
-example. If a shard is unfinished or damaged, the command refuses it and prints the
-command that finishes it. It refuses shards that differ in a parameter, the model, the
-data or the software. With --allow-gaps, it joins the given shards even if other shards
-are missing. Then run.json lists the joined shards, and the run counts as unfinished.
+The command refuses to merge if a shard of the run is missing, or if two of the given
+shards share an example. If a shard is unfinished or damaged, the command refuses to
+merge. It prints the 'rscert certify … --resume' line that finishes this shard. If you
+must first delete lines of a file, the command says so. It refuses shards that differ in
+a parameter, the model, the data or the software. With --allow-gaps, it joins the given
+shards even if other shards are missing. If shards are missing, run.json then lists the
+joined shards, and the merged run counts as unfinished.
 
 Shards of different sizes can form a whole run. For example, the shard 0/2 has every
 second example, and the shards 1/4 and 3/4 have the others.
 
-The command also merges the shards of a sweep. A sweep has several points, which are
-combinations of parameter values, and a run for each point (docs/sweeps.md). For a
-sweep, the folder of --out gets one run folder for each point.
+The command also merges the shards of a sweep. Each point of a sweep is a combination of
+parameter values, and the sweep has a run for each point (docs/sweeps.md). For a sweep,
+the folder of --out gets one run folder for each point.
 
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,

@@ -53,8 +53,8 @@ func newMetrics(s streams) *cobra.Command {
 intervals. It also draws the reliability diagram. To bound the calibration error under
 attack, use 'rscert acce'.
 
-The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
-the file name - means stdin. The file has one of these sets of columns:
+The input is a CSV, JSON lines, npz or Parquet file. Text files can be compressed as
+.gz, and the file name - means stdin. The file has one of these sets of columns:
 
   confidence, correct          the top label's probability; whether the top label is right (0 or 1)
   p0, p1, …, label             the probabilities of all classes; the true class
@@ -65,15 +65,17 @@ The columns weight and index are optional. The command leaves out rows with a 1 
 column 'fitted', which 'rscert calibrate --out' writes.
 
 The input can also be a run folder or its votes.jsonl. --probabilities says which
-numbers of a run the command uses as probabilities: the vote shares, or the mean score
-of the chosen class without attack. Mean scores need a run folder with bounds on the
+numbers of a run the command uses as probabilities: the vote shares of all classes, or,
+for each example, only the mean score of one class without attack. This class is the one
+that the run tried to certify. Mean scores need a run folder with bounds on the
 confidence (certify --confidence-radii). For top-label calibration of such a folder,
 mean scores are the default, as in 'rscert acce'. In all other cases, vote shares are
 the default.
 
-A bounds.csv, or the --out file of 'rscert acce', has a column 'radius'. From such a
-file, the command uses the rows of one radius that have a certified class. If the file
-has several radii, --radius chooses one.
+The input can also be a bounds.csv (from 'rscert certify --confidence-radii' or 'rscert
+confidence') or the --out file of 'rscert acce'. These files have a column 'radius'.
+From such a file, the command uses the rows of one radius that have a certified class.
+If the file has several radii, --radius chooses one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 if the score is s. From other columns it computes top-label calibration:
@@ -85,12 +87,12 @@ equal width. AdaECE, AdaRMSCE and the debiased L2 error use bins with equal numb
 examples. The smooth ECE uses no bins.
 
 The intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold
-for any number of examples. The intervals of the calibration errors are for an ideal
-binned error: the error that one would get with the true probability of each label in
-place of the label. On average the plain ECE is larger than this error. The interval of
-the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed data.
-No interval here bounds the calibration error itself, because errors within a bin cancel
-(see 'rscert ce').
+for any number of examples. The interval of a binned calibration error is for its ideal
+value: the value of its formula with the true probability of each label in place of the
+label. On average the plain ECE is larger than its ideal value. The interval of the NLL
+is a BCa bootstrap interval, which is too short for small or heavy-tailed data. No
+interval here bounds the calibration error without bins, because positive and negative
+errors within a bin can cancel (see 'rscert ce').
 
 The calibration tests by bets and by simulation have p-values that are valid for any
 number of independent examples. The p-value of Spiegelhalter's test is valid only for
@@ -115,17 +117,21 @@ rows with weights. It also refuses --cluster together with a flag of the list
 
 The flags of the list 'Thresholds under attack' are for a classifier that answers only
 if its confidence reaches a threshold. The test error is the share of wrong answers
-among the answers that reach the threshold. The robust test error also counts answers
-under attack. It needs --attack, or the columns adversarial_confidence and
+among the answers that reach the threshold. The robust test error counts the answers
+without attack and under attack. Of the rows with at least one such answer that reaches
+the threshold, it is the share with a wrong answer that reaches the threshold. The
+robust test error needs --attack, or the columns adversarial_confidence and
 adversarial_correct in the input.
 
-Each threshold has two rates. The true positive rate is the share of the answers that
-reach the threshold among the right answers without attack. The false positive rate is
-the share of the answers that reach the threshold among the successful attacks. For each
-rate of --tpr, the command takes the largest threshold that has at least this true
-positive rate on held-out predictions. The held-out predictions come from the file of
---held-out, or they are a random share of the input (--holdout). In the second case, the
-command computes the test errors on the other rows.
+Each threshold has two rates. Take the rows whose answer without attack is right. The
+true positive rate is the share of these rows whose answer without attack reaches the
+threshold. An attack on such a row succeeds if it makes the answer wrong. Of the rows
+with a successful attack, the false positive rate is the share with a wrong answer under
+attack that reaches the threshold. For each rate of --tpr, the command takes the largest
+threshold that has at least this true positive rate on held-out predictions. The
+held-out predictions come from the file of --held-out, or they are a random share of the
+input (--holdout). In the second case, the command computes the test errors on the other
+rows.
 
 --models compares several models and attacks. Each row of its CSV file names a model, an
 attack and a file of predictions. The attack 'clean' means no attack, and the attack
@@ -169,7 +175,7 @@ number of rows.`,
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: "+calib.Edges.Described())
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram, so that with probability --level they hold in every bin at once")
-	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, every bin lies in its band with probability at least --level")
+	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with probability at least --level all bins lie in their bands at once")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")

@@ -46,12 +46,14 @@ A larger h makes the bounds tighter and the classifier worse. --auroc takes a li
 values of h, such as 0.25 or 2^-6. For each h the command prints the area under the ROC
 curve before and after perturbation, and an interval for the change of the area. With
 --repeats R, the command perturbs the scores R times, and prints the mean and the
-standard deviation of the area. For each h alone, the interval contains the change in
-the population with probability at least 1 − delta (--delta). The interval holds for any
-number of independent rows. --plot draws the area against h.
+standard deviation of the area. With probability at least 1 − delta (--delta), the
+interval contains the change of the area for the distribution from which the rows are
+drawn. This probability holds for each h alone. The interval holds for any number of
+independent rows. --plot draws the area against h.
 
-Choose h on data that you do not use for 'rscert ce'. If both use the same labels, the
-bound of 'rscert ce' does not hold with its stated probability.
+Choose h on data that you do not use for 'rscert ce'. If you choose h with labels that
+'rscert ce' also uses, the bound of 'rscert ce' does not hold with its stated
+probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/report"
@@ -47,12 +48,13 @@ lattice (the grid of input values), normalisation, precision and execution provi
 command refuses a model whose SHA-256 differs from the run's. The command draws fresh
 noise. Without --run, give --model and --sigma as for 'rscert certify'.
 
-A second guarantee is for runs whose certificates are exact, come from votes and use a
-sound method (docs/predict.md). Suppose that the run certifies an input, and that
-somebody queries Q inputs on the lattice within the certified radius. Then every answer
-is the certified class or an abstention, except with probability at most α₁ + Q·α₂. Here
-α₁ is the alpha of the run, and α₂ is --alpha. This holds even if each query depends on
-the earlier answers.
+A second guarantee is for runs whose certificates come from votes, use a sound method
+and hold for the exact numbers that the model receives, as with 'certify --noise
+lattice' (docs/predict.md). Suppose that the run certifies an input, and that somebody
+queries Q inputs on the lattice within the certified radius. Then every answer is the
+certified class or an abstention, except with probability at most α₁ + Q·α₂. Here α₁ is
+the alpha of the run, and α₂ is --alpha. This holds even if each query depends on the
+earlier answers.
 
 The rules:
 ` + ruleList() + `
@@ -86,6 +88,7 @@ repeats the same answers.`,
 	}
 	f, p := cmd.Flags(), &o.plan
 	settle = addExperimentFlags(cmd, &p.Spec, func() {
+		offerLaws(f, law.Additives())
 		f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
 		f.StringVar(&o.out, "out", "", "write the answers to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")

@@ -155,7 +155,7 @@ and the size is its horizontal axis.`,
 // defaults of these flags.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted': "+methods(certify.Classes()).Described())
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted':  "+methods(certify.Classes()).Described())
 	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; for a run, the value of the run replaces the default")
 	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
 	lawFlag(f, &t.Law)

@@ -70,12 +70,12 @@ If a run was audited ('rscert audit'), the summary also has its accuracy under a
 --html writes everything to a single page: the curves, a table of the examples with
 pictures of the inputs (--data), the parameters, and the meaning of each number.
 
-Two kinds of numbers allow for chance. The interval of an accuracy is about the
-population from which the examples are drawn (Clopper–Pearson, at --level). The column
-"with probability" is about the examples of the run only: it is a lower bound on their
-accuracy that holds with probability 1 − delta. With this probability, at most k of the
-n certificates are wrong, so the bound is the accuracy minus k/n. The command computes k
-from delta, alpha and n.
+The summary has two kinds of numbers that take chance into account. The interval of an
+accuracy is about the population from which the examples are drawn (Clopper–Pearson, at
+--level). The column "with probability" is about the examples of the run only: it is a
+lower bound on their accuracy that holds with probability 1 − delta. With this
+probability, at most k of the run's N certificates are wrong, so the bound is the
+accuracy minus k/N. The command computes k from delta, alpha and N.
 
 With --group, the report also has the certified accuracy of each group of examples. With
 '--group label', the groups are the true classes. The groups can also come from the file

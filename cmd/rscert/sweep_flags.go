@@ -147,7 +147,7 @@ func choosePoint(f *pflag.FlagSet, p sweep.Point) error {
 
 // sweepPointFlag adds --point.
 func sweepPointFlag(cmd *cobra.Command, point *string) {
-	cmd.Flags().StringVar(point, "point", "", "only `point` of the sweep to run, by its name or its number from 0; 'auto' is the point of this task in a Slurm array or a Kubernetes Indexed Job (docs/sweeps.md)")
+	cmd.Flags().StringVar(point, "point", "", "run only this `point` of the sweep, given by its name or its number from 0; 'auto' is the point of this task in a Slurm array or a Kubernetes Indexed Job (docs/sweeps.md)")
 	choices(cmd.Flags(), "point", "auto")
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/choice"
@@ -69,6 +70,11 @@ var Laws = []Law{
 	Laplace,
 	Uniform,
 	Splitting,
+}
+
+// In returns the laws that certify in the given norm.
+func In(n Norm) []Law {
+	return slices.DeleteFunc(slices.Clone(Laws), func(l Law) bool { return l.Norm() != n })
 }
 
 // Words holds the names of a law and its scale in help and reports.
@@ -209,12 +215,10 @@ func (n Name) MarshalText() ([]byte, error) { return []byte(n), nil }
 func (n *Name) UnmarshalText(text []byte) error { return Choices().Unmarshal(text, n) }
 
 // Choices lists the names of all laws.
-func Choices() choice.List[Name] { return choices(Laws) }
+func Choices() choice.List[Name] { return ChoicesOf(Laws) }
 
-// RandomChoices lists the names of the laws whose noise is random.
-func RandomChoices() choice.List[Name] { return choices(Additives()) }
-
-func choices[L Law](laws []L) choice.List[Name] {
+// ChoicesOf lists the names of the given laws.
+func ChoicesOf[L Law](laws []L) choice.List[Name] {
 	names := make([]Name, len(laws))
 	for i, l := range laws {
 		names[i] = Of(l)

@@ -103,8 +103,8 @@ func readAttackRecord(dir string) (a attackRecord, err error) {
 	return a, nil
 }
 
-// keepResumed completes the plan of a resumed attack. It copies the seed and the choice of examples from the attack's
-// record, unless the plan sets them.
+// keepResumed completes the plan of a resumed attack. It copies the seed, the choice of examples and the order of the
+// values in flat rows from the attack's record, unless the plan sets them.
 func (p *AttackPlan) keepResumed() error {
 	if p.Out == "" || !p.Resume {
 		return nil
@@ -121,6 +121,9 @@ func (p *AttackPlan) keepResumed() error {
 	}
 	if p.Spec.Max > 0 && p.Spec.FixedSelect == nil {
 		p.Spec.FixedSelect = &a.Conditions.Select
+	}
+	if p.Spec.ModelLayout {
+		p.Spec.Layout, p.Spec.ModelLayout = a.Conditions.Layout, false
 	}
 	return nil
 }
