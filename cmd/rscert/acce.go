@@ -77,11 +77,14 @@ is an estimate from below and certifies nothing. The solvers compute these value
 
 ` + describeSolvers() + `
 The flags --admm-… configure the search 'admm', and the flags --dece-… configure the
-search 'dece'. The defaults of these flags are the values in the paper. Some of the
-flags --admm-… take lists. ADMM runs once for every combination of the values in these
-lists, 16 times by default. --trace writes the calibration error at every tenth step of
-both searches; --trace-every sets another interval. For ADMM, --trace also writes the
-distances of the variables from the constraints.
+search 'dece'. The starts, the learning rates and the penalties of 'admm' have the
+values in the paper as defaults. The paper does not state the learning rate, the
+schedule and the momentum of 'dece', so rscert chooses their defaults. Some of the flags
+--admm-… take lists. ADMM runs once for every combination of the values in these lists:
+by default 16 times, or 8 times if the file has no column 'confidence'. --trace writes
+the calibration error at every tenth step of both searches; --trace-every sets another
+interval. For ADMM, --trace also writes the distances of the variables from the
+constraints.
 
 With --adaptive, the command also computes a lower and an upper bound on the largest
 AdaECE under attack. AdaECE is the calibration error over bins of equal count; --bins
@@ -90,13 +93,13 @@ When the adversary moves confidences, the edges of the bins move too. The upper 
 holds for every position of the edges.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
-probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the file
-fail. Here k is the 1 − delta quantile of Bin(examples, alpha), and 'examples' is the
-number of all sampled examples. This number includes the examples without a certified
-class, because the same noise decides whether a class is certified and whether its bound
-fails. If at most k bounds fail, the Brier score is at most CBS + k/n, and the
-calibration error is at most CCE + 2k/n. All statements with probability 1 − delta, here
-and below, need independent noise for each example.
+probability 1 − alpha. At each radius separately, with probability 1 − delta, at most k
+of the n bounds for this radius fail. Here k is the 1 − delta quantile of Bin(examples,
+alpha), and 'examples' is the number of all sampled examples. This number includes the
+examples without a certified class, because the same noise decides whether a class is
+certified and whether its bound fails. If at most k bounds fail, the Brier score is at
+most CBS + k/n, and the calibration error is at most CCE + 2k/n. All statements with
+probability 1 − delta, here and below, need independent noise for each example.
 
 --tau is for a classifier that answers only where its confidence is at least τ. The
 command prints E/(E+C), an upper bound on the share of answers that are wrong under
@@ -109,8 +112,9 @@ With --group, the command also computes CBS and CCE for each group of examples, 
 the true classes (--group label). A run records the true classes. For other groups of
 its examples, give a file (--groups) with a column named 'index' and the columns that
 --group names. The noise must not decide which group an example is in. For each group,
-the allowed probability of failure is delta/G. Here G is the number of groups, plus one
-for each sampled example that is not in the file of the bounds. Such an example counts
+the allowed probability of failure is delta/G. Here G is the number of groups plus the
+number of sampled examples that are not in the file of the bounds. With several columns
+in --group, each of these examples counts once for each column. Such an example counts
 because it may belong to a group that this file does not show. With the share delta/G
 for each group, the bounds that allow for k failures hold for all groups together. The
 largest of these bounds also holds for every mixture of the groups.
@@ -123,10 +127,11 @@ rows with different weights.
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha, certified and weight are
 optional. In a row with certified = 0, the columns lower and upper hold bounds on the
-score of the label, not on the score of the predicted class. Only --tau uses these rows.
-The format is CSV, JSON lines, npz or Parquet; the first three may also be .gz files. If
-the file name is -, the command reads stdin. If the argument is a run folder, the
-command reads bounds.csv in this folder.
+score of the label, not on the score of the predicted class. These rows count only for
+--tau, for the calibration error of all examples without attack, and for the number of
+sampled examples. The format is CSV, JSON lines, npz or Parquet; the first three may
+also be .gz files. If the file name is -, the command reads stdin. If the argument is a
+run folder, the command reads bounds.csv in this folder.
 
 --plot draws one of the figures listed below, and --curve chooses the figure. For the
 figures 'solvers' and 'cbs', the command takes several inputs, such as the runs at

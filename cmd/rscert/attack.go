@@ -34,23 +34,27 @@ func newAttack(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attack --model MODEL --data DATA --norm linf|l2 --eps E",
 		Short: "Find small perturbations that a classifier gets wrong",
-		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong. It
-prints the accuracy of the model under attack. This accuracy is an upper bound on the
-robust accuracy, because another attack may find more such inputs. With --smoothed or
---run, the command attacks the smoothed classifier instead of the model. For the
-smoothed classifier, the norm is l2, and the perturbed inputs stay on the lattice, the
-grid of values that the data use (docs/attacks.md). --keep all needs --smoothed or
---run. With --keep all, the command also looks, for every example, for the input with
-‖x'−x‖ ≤ E that lowers the probability of the label most. The command writes this input
-even if the answer does not change. 'rscert conformal apply' computes the prediction
-sets of the written inputs.
+		Long: `For each example x, this command looks for a perturbed input x' with ‖x'−x‖ ≤ E that the
+model gets wrong. E is the value of --eps. The command prints the accuracy of the model
+under attack. This accuracy is an upper bound on the robust accuracy, because another attack
+may find more such inputs. With --smoothed or --run, the command attacks the smoothed
+classifier instead of the model. For the smoothed classifier, the norm is l2, and the
+perturbed inputs stay on the lattice, the grid of values that the data use
+(docs/attacks.md). --keep all needs --smoothed or --run. With --keep all, the search has
+another aim: for every example, it looks for the input with ‖x'−x‖ ≤ E at which the
+label has the smallest probability under noise. The command writes this input even if
+the answer does not change. 'rscert conformal apply' computes the prediction sets of the
+written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed input
-stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. rscert
-runs the model itself to confirm every success. Results do not depend on --batch or
+stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. To
+confirm every success, rscert runs the perturbed input through the original model, not
+through the graph that computes the gradients. Results do not depend on --batch or
 --threads.
 
-The methods:` + attackList() + `
+The methods:
+
+` + attackList() + `
 The methods 'square' and 'square-conf' work on every model. All other methods need the
 gradients of the model. To compute them, rscert writes an ONNX graph of its own. If
 rscert has no gradient for an operator of the model, the error names the operator.
@@ -61,21 +65,22 @@ prints a warning if it detects hidden gradients, but it cannot detect every such
 that the earlier attacks did not break. An attack on the confidence (see below) runs
 alone: give no other name with it.
 
---steps, --restarts and --step-size have a default for each single method. With several
-methods or a preset such as 'standard', the methods use settings of their own, and these
-flags are refused, except --restarts 1:
+With several methods or a preset such as 'standard', each method has settings of its
+own. The command then refuses --steps, --restarts and --step-size, except --restarts 1.
+With a single method, these flags have the following defaults:
 
   --steps      40 for pgd; 100 for apgd-ce, apgd-dlr, apgd-t, fab, fab-t and ace;
                1000 for square, pgd-conf, apgd-conf and apgd-conf-t; 5000 for
-               square-conf; 150 with --smoothed
-  --restarts   10 for pgd-conf and apgd-conf; 4 with --smoothed; otherwise 1
+               square-conf; 150 with --smoothed or --run
+  --restarts   10 for pgd-conf and apgd-conf; 4 with --smoothed or --run;
+               otherwise 1
   --step-size  2.5·eps/steps for pgd; eps/6 (linf) or eps/20 (l2) for pgd-conf; 10 for ace
 
 For an attack that aims at several classes, --restarts is the number of starts for each
-class. Every start is random, except the first start of fab and fab-t. In addition,
-pgd-conf always starts once at the example itself. --step-size is the length of each
-step of pgd or of the first step of pgd-conf, in the units of the data. For ace,
---step-size is the initial learning rate.
+class. Every start is random, with one exception: for fab, and for each class of fab-t,
+the first start is the example itself. In addition, pgd-conf always starts once at the
+example itself. --step-size is the length of each step of pgd or of the first step of
+pgd-conf, in the units of the data. For ace, --step-size is the initial learning rate.
 
 The method 'ace' and the methods whose names end in -conf or -conf-t attack the
 confidence. The method 'ace' tests calibration. The other attacks on the confidence are
@@ -86,15 +91,18 @@ calibration, without the attack and under the attack. --plot draws the reliabili
 diagrams without and under the attack.
 
 --out makes a folder (docs/attacks.md lists its files). attack.json holds the parameters
-of the attack and the result for each example. adversarial.npz holds the inputs found
-(x) and their labels (y), in the order of attack.json. adversarial.npz is a dataset, so
---data can read it. For the attack 'ace', the folder holds four such files instead of
-adversarial.npz. With --keep all, the file worst.npz holds an input for each example. If
-an attack is killed, --resume keeps its finished examples and continues.
+of the attack and the result for each example. adversarial.npz holds the inputs that the
+attack found (array x) and their labels (array y), in the order of attack.json.
+adversarial.npz is a dataset, so --data can read it. The attack 'ace' makes four attacks
+on each example. For 'ace', the folder holds four datasets instead of adversarial.npz,
+one for each of these attacks. With --keep all, the file worst.npz holds an input for
+each example. If an attack is killed, --resume keeps its finished examples and
+continues.
 
 --verify checks a finished attack. For every stored input, it checks the norm of the
-perturbation, the box and the class. For an attack with --smoothed, it does not check
-the classes. The exit code is 3 if a result is not confirmed.`,
+perturbation, the box and the class. --verify does not check the classes of an attack on
+the smoothed classifier (--smoothed or --run). The exit code is 3 if a result is not
+confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -171,7 +179,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares; default: drawn by the operating system and recorded in the result")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first': "+spec.Selections.Described())
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps (default: 'spread' for data sorted by class, otherwise 'first'): "+spec.Selections.Described())
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

@@ -37,9 +37,10 @@ adds its noise, and writes them to the audit's folder. After that, it draws a ne
 and verifies these inputs with fresh noise from this seed. With a probability of at
 least 1 − gamma, every verified statement of the audit is true.
 
-With --rounds, the command searches several times for each example. The tests of changed
-answers may err with a certain probability in all. The tests after search k get the
-share 6/(π²k²) of this probability; these shares add up to at most 1.
+With --rounds, the command searches several times for each example. For each example,
+the probability that any test of a changed answer errs is limited to a fixed part of
+gamma. The tests after search k get the share 6/(π²k²) of this part; these shares
+add up to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
 the certificate. A sound certificate is wrong with probability at most alpha, so a few

@@ -79,16 +79,18 @@ mean score of every other class is at most 1 − lower.
 the mean score without attack, and z is the mean score under attack. Φ is the
 distribution function of the noise at σ = 1:
 
-  standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
+  standard  uses the bounds Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
   cdf       bounds, for every threshold, the probability that the score exceeds the
             threshold. These bounds are a confidence band (--band). The method applies
             the formula of 'standard' to each bound and adds up the results (Kumar et
             al. 2020, Theorem 2). The sum includes a term that is missing in equation 13
             of Emde et al. 2025
   tangent   (default) bounds the mean of a function of the score, and needs no
-            confidence band. To find this function, the method replaces the formula of 'standard' by tangents to its curve. The selection samples determine the tangents. Without selection
-            samples (--class label), the first twentieth of the samples determines the
-            tangents, and the other samples bound the mean of the function
+            confidence band. To find this function, the method replaces the formula of
+            'standard' by tangents to its curve. The selection samples determine the
+            tangents. Without selection samples (--class label), the first twentieth of
+            the samples determines the tangents, and the other samples bound the mean of
+            the function
 
 --out writes bounds.csv, the input of 'rscert acce'.
 

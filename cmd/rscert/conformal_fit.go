@@ -64,12 +64,12 @@ scores.npz of another program. The file holds the arrays scores [N, n, m] and la
 A RUN records its noise. For a model or a file of scores, --sigma gives the scale of the
 noise. Without --sigma there is no noise, and --radius must be 0.
 
-The rules:
+The rules (a query is an input of 'rscert conformal apply'):
 ` + choiceLines(conformal.Rules.Values(), conformal.Rules.What) + `
 The default of --draws is 20 for the rule 'bincp', and for the rule 'count' with noise.
 It is 1 otherwise.
 
-The guarantees (a query is an input of 'rscert conformal apply'):
+The guarantees:
 ` + choiceLines(conformal.Guarantees.Values(), conformal.Guarantees.What) + `
 The scores:
 ` + choiceLines(conformal.ScoreKinds.Values(), conformal.ScoreKinds.What) + ``,

@@ -46,7 +46,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f.StringVar(&o.Labels, "labels", "", "separate `file` with the labels of IDX, npy or image data; 'none' makes rscert read no labels")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels in a table: a name, an index from 0, 'first', 'last' or 'none' (docs/my-data.md); default: found by rscert")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or one name per line; needed if labels or folders are names")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or one name per line; needed if the labels or the folders of the classes are words, not numbers")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images, as torchvision does, to this `size` in pixels: the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop each image around its centre to this `size` in pixels, after --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())
@@ -57,10 +57,10 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs and outputs.
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "kind of the model's outputs; a single number per sample is the output for the second of two classes: "+graph.OutputKinds.Described())
+	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "kind of the model's outputs (a single number per sample is the output for the second of two classes): "+graph.OutputKinds.Described())
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "outputs that rscert averages over several models: 'logits' or 'probabilities'; --outputs describes every model")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in an image that is a flat row; default: the order of the model's input, or else 'chw': "+graph.Layouts.Described())
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if the model takes no images): "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` that divide the noisy input after --mean: one value, or one per channel")
@@ -74,7 +74,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise; default: a seed that the operating system draws and the run records")
 	integerVar(f, &s.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "maximum number of examples; 0 means all examples")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first': "+spec.Selections.Described())
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max keeps (default: 'spread' for data sorted by class, otherwise 'first'): "+spec.Selections.Described())
 	s.Shard = spec.Whole
 	f.Var(shardFlag{&s.Shard}, "shard", "run only shard `i/k`: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this task in a Slurm array or a Kubernetes Indexed Job")
 	group(cmd, "Noise and examples")

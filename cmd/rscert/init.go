@@ -33,7 +33,7 @@ func newInit(s streams) *cobra.Command {
 		Short: "Write a config file, a gate script and a CI file for a model",
 		Long: `This command writes three files for a model and its test data:
 
-  rscert.yaml                     the flags of certify (see --config)
+  rscert.yaml                     holds the flags of certify (see --config)
   gate.sh                         certifies the model; its exit code is 3 if a
                                   requirement is not met
   .github/workflows/rscert.yml    runs gate.sh in GitHub Actions

@@ -15,10 +15,11 @@ import (
 // newMethodsTopic makes 'rscert help methods' from the tables of methods.
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(`This list shows every method under its name. The result of a sound method is true
-with the stated probability. Methods that are not sound only reproduce their papers. The
-words in brackets lead to the papers: [cohen2019] is docs/references.md#cohen2019. The
-comments in the code give the formulas and the assumptions.
+	b.WriteString(`The following list describes every method. Each heading names the flags that take the
+methods below it. The result of a sound method is true with the stated probability.
+Methods that are not sound only reproduce their papers. The words in brackets lead to
+the papers: [cohen2019] is docs/references.md#cohen2019. The comments in the code give
+the formulas and the assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes (--method of certify and radius):", certify.VoteMethods())
@@ -29,7 +30,7 @@ comments in the code give the formulas and the assumptions.
 	for _, m := range calib.BoundMethods {
 		tabulateMethod(t, m.Name, m.Sound, m.What, m.Papers)
 	}
-	fmt.Fprintln(t, "\nCalibration maps (--method of calibrate); they are estimates and bound nothing:")
+	fmt.Fprintln(t, "\nCalibration maps (--method of calibrate); they are estimates and bound nothing; 'rscert calibrate --help' explains the letters:")
 	for _, m := range calibrator.Methods {
 		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
 	}

@@ -99,7 +99,7 @@ repeats the same answers.`,
 		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples")
 		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input as soon as the samples show whether it is certified at this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "whether to 'refuse' inputs off the run's lattice (the grid of input values) or to 'round' them to its nearest point")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): 'refuse' them, or 'round' them to the nearest lattice point")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&p.Conformal, "conformal", "", "also compute a prediction set for each input; the `file` is the conformal.json of 'rscert conformal fit'")
 		f.StringVar(&o.replay, "replay", "", "answer the inputs in --data again, and compare the answers bit by bit with this audit log `file` of 'rscert serve'")

@@ -22,9 +22,9 @@ const (
 var presets = choice.Of(presetFlag, cohen2019, emde2025).Optional().Describe(func(p preset) string {
 	switch p {
 	case cohen2019:
-		return "the algorithm CERTIFY of Cohen et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001"
+		return "the parameters of the algorithm CERTIFY of Cohen et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001"
 	case emde2025:
-		return "Emde et al. 2025: as 'cohen2019', with bounds on the confidence ('standard', Hoeffding) at the paper's radii for CIFAR-10"
+		return "the parameters of Emde et al. 2025: those of 'cohen2019', and also bounds on the confidence ('standard', Hoeffding) at the paper's radii for CIFAR-10"
 	}
 	return ""
 })

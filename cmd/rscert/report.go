@@ -87,13 +87,13 @@ groups.
 With --require, the exit code is 3 if a requirement is not met. The following list has
 one example of each kind of requirement. If a command stands in parentheses, only this
 command can check the requirement. A requirement marked 'with groups' needs --group or
---groups. A requirement marked 'with classes' needs --classes:
+--groups. A requirement marked 'with classes' needs the flag --classes of 'rscert ce':
 
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
 requirement tests the bound that holds with probability 1 − delta. With the prefix
-'best:certified:', it is enough that one of k runs meets the requirement; each of these
-runs is then tested at delta/k (docs/gate.md). Two kinds of runs never meet a
+'best:certified:', it is enough that one of K runs meets the requirement; each of these
+runs is then tested at delta/K (docs/gate.md). Two kinds of runs never meet a
 requirement with one of these prefixes: runs whose method is not sound, and runs whose
 certificates ignore rounding (--noise float). Numbers are compared exactly: an accuracy
 of 59 of 100 meets >=0.59. If the input is damaged or lacks the required value, the exit
@@ -102,20 +102,21 @@ code is 2, never 3.
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
 
---rows and --cols print one table of all runs instead of a table for each run. The table
-has a row for each value of the parameters of --rows, and a column for each value of the
-parameters of --cols. Without --rows, it has one row. A parameter is a name in run.json
-(such as sigma, n or seed), or one of the words model, data and run. --value is the
-quantity in the cells, with a name from the list of requirements
+--rows and --cols print one table of all runs instead of the usual tables of the runs.
+The table has a row for each value of the parameters of --rows, and a column for each
+value of the parameters of --cols. Without --rows, it has one row. A parameter is a name
+in run.json (such as sigma, n or seed), or one of the words model, data and run. --value
+is the quantity in the cells, with a name from the list of requirements
 (certified-accuracy@0.5).
 
 With --by-model, the command compares models, so that you can choose one. --names gives
 the model of each run. For each radius the command prints a table with a row for each
 model and σ. A row has the certified accuracy, the average radius, the certified
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
-the row is on the Pareto front. A last table has rank correlations. Because you choose
-among k runs by their results, each run gets delta/k. So the statements with probability
-1 − delta hold for all k runs together.
+the row is on the Pareto front. A last table has, for each radius, the rank correlations
+between the certified accuracy, the average radius, the CCE and the CBS of the rows.
+Because you choose among K runs by their results, each run gets delta/K. So the
+statements with probability 1 − delta hold for all K runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. A model is a candidate if its certified accuracy is at least
@@ -164,14 +165,14 @@ candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 	radiiVar(f, &o.summary.Radii, "radii", "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
-	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "print how far each column alone may change within this certified `radius`, if the run has a σ for each column; default: the median radius of the correct examples")
+	radiusVar(f, &o.summary.AxesRadius, "axes-radius", "if the run has a σ for each input column, print how far each of these columns may change within this certified `radius` while the other columns stay as they are; default: the median radius of the correct examples")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
-	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group; --group label groups by true class")
+	divideFlags(cmd, &o.groups, "also print the certified accuracy of each group; with --group label, the groups are the true classes")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins for the calibration errors; all bins have the same width")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`; for each threshold, bound the error of the answers with at least this confidence")
-	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent, also bound its share of wrong answers (docs/reject.md)")
+	f.BoolVar(&o.selective, "selective", false, "for a smoothed classifier that may stay silent (give no answer), also bound the share of wrong answers among its answers (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "audit `folders` of the runs; default: RUN/audit for each run")
 	projectionFlags(cmd, &o.project)
 	f.BoolVar(&o.differences, "differences", false, "also test whether the certified accuracy of each later run differs from the first run's; all runs must have the same examples; ~ means that the data show no difference")
@@ -187,7 +188,7 @@ candidate with the smallest CCE, and the candidate with the smallest CBS.`,
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `difference` by which the certified accuracy may fall below the baseline's at any radius, such as 0.01; otherwise the exit code is 3")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `difference` by which the certified accuracy may fall below the baseline's at any radius, such as 0.01; if it falls further at a radius, the exit code is 3")
 	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd

@@ -45,14 +45,15 @@ func newServe(s streams) *cobra.Command {
 		Long: `This command starts a server that answers requests with the smoothed classifier G of a
 run. G returns the class that the model answers most often under noise. For each input
 the server draws votes, which are the model's answers to noisy copies of the input. The
-server stops when the votes decide the answer, or after --budget votes. With '--rule
-fixed', it always draws --n votes. Its answer is a class, or it abstains. 'rscert
-predict' answers the inputs of a dataset in the same way, without a server.
+server stops drawing votes for an input when the votes decide the answer, or after
+--budget votes. With '--rule fixed', it always draws --n votes. Its answer is a class,
+or it abstains. 'rscert predict' answers the inputs of a dataset in the same way,
+without a server.
 
 The server speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton over HTTP,
 with JSON or binary tensors. With --grpc-listen it also speaks the protocol over gRPC.
-NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP, the path
-/v2/models/NAME/image accepts a PNG, JPEG, BMP or WebP image.
+NVIDIA's Python package tritonclient can send requests to this server over HTTP and over
+gRPC. Over HTTP, the path /v2/models/NAME/image accepts a PNG, JPEG, BMP or WebP image.
 
   GET  /v2/health/live, /v2/health/ready    state of the server (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata of the model, and the conditions under
@@ -107,7 +108,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	integerVar(f, &p.Budget, "budget", 10000, "with --rule sequential, maximum number of votes per input; the server abstains if they do not decide")
 	integerVar(f, &o.n, "n", 1000, "with --rule fixed, number of votes per input")
 	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input, from the `file` conformal.json of 'rscert conformal fit'")
-	f.StringVar(&o.offLattice, "off-lattice", "refuse", "treatment of inputs off the run's lattice (the grid of input values): 'refuse', or 'round' to the nearest lattice point")
+	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): 'refuse' them, or 'round' them to the nearest lattice point")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on for HTTP; port 0 means any free port")
@@ -120,7 +121,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes in the body of a request")
 	integerVar(f, &c.Samples, "max-samples", 2_000_000, "largest number of samples that all inputs of a request may need together; the server refuses larger requests")
 	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; further requests get error 429 (gRPC: RESOURCE_EXHAUSTED)")
-	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections and of running requests; further requests get error 503 (gRPC: UNAVAILABLE)")
+	f.IntVar(&c.Connections, "connections", 256, "maximum number of running requests, and of connections (the server accepts 16 more connections for health checks); further requests get error 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
 	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time that a request may take to arrive completely")
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM for finishing the running requests")

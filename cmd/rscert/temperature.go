@@ -33,11 +33,12 @@ func newTemperature(s streams) *cobra.Command {
 		Long: `This command finds the temperature T > 0 that minimises the negative log-likelihood of
 softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before the fit (T =
 1) and after it. The metrics use data that the fit did not use: a random share of the
-rows (--holdout) or another file (--test). The search for T widens its interval until T
-lies inside, except in two cases. If the fitted rows are separable, the likelihood grows
-as T falls to 0, and the command reports T = 0.001. If uniform probabilities fit better
-than the logits, the likelihood grows with T, and the command reports T = 1000. In both
-cases the command also says that T is at its limit.
+rows (--holdout) or another file (--test). The command searches for the best T in an
+interval, and widens this interval until the best T lies inside it. In the following two
+cases there is no best T. If the label of every fitted row has the largest logit, the
+likelihood grows as T falls to 0, and the command reports T = 0.001. If no T fits as
+well as uniform probabilities, the likelihood grows with T, and the command reports T =
+1000. In both cases the command also says that T is at its limit.
 
 An npz or Parquet file holds logits [N, m] and labels [N]. For two classes, a file (npz,
 Parquet, CSV or JSON lines) can instead hold the log-odds of class 1 as an array

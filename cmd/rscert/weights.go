@@ -55,7 +55,8 @@ columns of SOURCE and three new columns: weight, weight_bound, and weight_estima
 which is always 1. The features and the columns that hold predictions (score, label,
 confidence, correct, p0, p1, …, index) come first. The weights come next, and the
 remaining columns come last. From an npz file, the output keeps only one-dimensional
-arrays of numbers. From a Parquet file, it leaves out lists and groups.`,
+arrays of numbers. From a Parquet file, it leaves out columns of lists and columns with
+nested fields (groups).`,
 		Example: `  rscert weights validation.csv hospital.csv --features age,pressure --out weighted.csv
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.5`,
 		Args: func(_ *cobra.Command, args []string) error {

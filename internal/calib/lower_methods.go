@@ -18,8 +18,8 @@ const (
 // LowerMethods lists every LowerMethod.
 var LowerMethods = choice.Of("lower bound", LowerBetting, LowerMixture).Describe(func(m LowerMethod) string {
 	return [...]string{
-		LowerBetting: "predicts the sign of s − P(y=1|s) at each row from the earlier rows, in random order",
-		LowerMixture: "combines 'betting' with an average over all signs of the bins; much better for scores that crowd together, as with rare events",
+		LowerBetting: "takes the rows in random order, and predicts the sign of s − P(y=1|s) at each row from the earlier rows",
+		LowerMixture: "combines 'betting' with a second method, which gives one sign to each bin of scores and averages over all choices of the signs; much better than 'betting' for scores that crowd together, as with rare events",
 	}[m]
 })
 

@@ -35,8 +35,8 @@ var Methods = []Method{
 	{"platt", "σ(a·d + b) of the log-odds d, fitted to softened labels (Platt 1999)", "platt1999", fitPlatt},
 	{"isotonic", "the nondecreasing function nearest to the labels (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
 	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", "kull2017", fitBeta},
-	{"venn-abers", "merges the values p₀ and p₁ of two isotonic maps, fitted with the new example labelled 0 and labelled 1 (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
-	{"histogram", "the share of rows with this class in the bin; the bins have equal counts (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
+	{"venn-abers", "p₁/(1 − p₀ + p₁), where p₀ and p₁ are the values of two isotonic maps: one fitted with the new example labelled 0, the other with the new example labelled 1 (Vovk et al. 2015)", "vovk2015 ayer1955", fitVennAbers},
+	{"histogram", "the share of the class among the rows in the same bin; the bins have equal counts (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 
 // Options holds settings that only some methods use.

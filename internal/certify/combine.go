@@ -30,7 +30,7 @@ const (
 
 var combines = table[Combine, struct{}]{"combination", []entry[Combine, struct{}]{
 	{name: Directed, sound: true, what: "bounds the mean of X^A − r·X^B, where X^A is the score of the class and X^B that of a rival; the selection samples choose the weight r", papers: "salman2019"},
-	{name: Projected, sound: true, what: "like 'directed', with r = 1", papers: "salman2019"},
+	{name: Projected, sound: true, what: "bounds the mean of X^A − X^B, as 'directed' does with r = 1", papers: "salman2019"},
 	{name: BonferroniScores, sound: true, what: "bounds the mean score of the class and the mean score of each rival separately, each at alpha/2", papers: "salman2019"},
 	{name: BonferroniClassScores, sound: true, what: "bounds the mean score of each of the m classes separately, each at alpha/m (Algorithm 3 of Moutaouakil 2024)", papers: "moutaouakil2024"},
 	{name: Taylor, what: "takes the formula as printed in Moutaouakil 2024, §5.3; not sound; it only reproduces the paper", papers: "moutaouakil2024"},

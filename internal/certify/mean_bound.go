@@ -34,11 +34,11 @@ var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newL
 	{Hoeffding, true, "Hoeffding's bound (Hoeffding 1963)", "hoeffding1963", startHoeffding},
 	{Bernstein, true, "empirical Bernstein bound (Maurer & Pontil 2009)", "maurer2009", startBernstein},
 	{PrPlEB, true, "predictable plug-in empirical Bernstein bound (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
-	{Chernoff, true, "betting bound that always bets the same fraction, fixed beforehand; at least as tight as Hoeffding's Theorem 1, apart from a small loss from its grid of means", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
+	{Chernoff, true, "betting bound that always bets the same fraction of its capital, fixed before sampling; at least as tight as Theorem 1 of Hoeffding 1963, apart from a small loss because it is computed on a grid of means", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
 	{STaR, true, "betting bound whose stake depends on the factor by which the capital must still grow to reach 1/alpha (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
 	{PrPlSequence, true, "two-sided confidence sequence that holds for every n (Waudby-Smith & Ramdas 2024); looser than 'prpl-eb' at a fixed n; the tables of Moutaouakil 2024 use this bound", "waudbysmith2024 moutaouakil2024", startPrPlSequence},
-	{MoutaouakilBernstein, false, "takes Proposition 2 as printed in Moutaouakil 2024; not sound, and kept only to reproduce the paper", "moutaouakil2024 maurer2009", startMoutaouakilBernstein},
-	{MoutaouakilSequence, false, "takes Proposition 3 as printed in Moutaouakil 2024; not sound, and kept only to reproduce the paper", "moutaouakil2024 waudbysmith2024", startMoutaouakilSequence},
+	{MoutaouakilBernstein, false, "Proposition 2 as printed in Moutaouakil 2024; not sound, and kept only to reproduce the paper", "moutaouakil2024 maurer2009", startMoutaouakilBernstein},
+	{MoutaouakilSequence, false, "Proposition 3 as printed in Moutaouakil 2024; not sound, and kept only to reproduce the paper", "moutaouakil2024 waudbysmith2024", startMoutaouakilSequence},
 }}
 
 // MeanBounds describes all bounds on a mean, the default first.

@@ -138,7 +138,7 @@ type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidenc
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
 	{ConfidenceTangent, true, "bounds the mean of a function of the score; the selection samples determine the function", "kumar2020", startTangent},
 	{ConfidenceStandard, true, "bounds the mean score z within the radius R by Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
-	{ConfidenceCDF, true, "applies the formula of 'standard', for every threshold, to the probability that the score exceeds it; a confidence band bounds the probabilities (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
+	{ConfidenceCDF, true, "bounds, by a confidence band, the probability that the score exceeds a threshold, for every threshold; then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
 // ConfidenceMethods describes all methods for the confidence, the default first.
@@ -165,7 +165,7 @@ const (
 
 var bands = table[Band, boundSurvival]{"band", []entry[Band, boundSurvival]{
 	{BandBinomial, true, "takes the exact binomial bound at each of 127 thresholds; tight in the tails", "clopper1934", (*survivalBand).binomialPoints},
-	{BandDKW, true, "has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz); the papers use this band", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
+	{BandDKW, true, "has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz); Kumar et al. 2020 and Emde et al. 2025 use this band", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
 }}
 
 // Bands describes all confidence bands, the default first.

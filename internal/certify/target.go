@@ -203,7 +203,7 @@ const (
 )
 
 var classes = table[Class, struct{}]{"class", []entry[Class, struct{}]{
-	{name: Predicted, sound: true, what: "the class with the most votes among the n0 selection samples"},
+	{name: Predicted, sound: true, what: "the class with the most votes among the n0 selection samples (with scores: the class with the largest mean score)"},
 	{name: Label, sound: true, what: "the true label"},
 }}
 
@@ -230,7 +230,7 @@ const (
 
 var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, struct{}]{
 	{name: SecondMargin, sound: true},
-	{name: FirstMargin, sound: true, what: "; a known Lipschitz constant L raises a smaller radius to margin/(√2·L)"},
+	{name: FirstMargin, sound: true, what: "; with a known Lipschitz constant L, the radius is at least margin/(√2·L)"},
 }}
 
 // MarginKinds describes both margins, the default first. A description contains the formula of the radius for each law.

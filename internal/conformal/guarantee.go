@@ -23,7 +23,7 @@ const (
 var Guarantees = choice.Of("guarantee", Marginal, Training, Label, Group).Describe(func(g Guarantee) string {
 	return map[Guarantee]string{
 		Marginal: "holds on average over the calibration examples and the queries",
-		Training: "holds on average over the queries, for the calibration examples at hand; fails with probability at most delta",
+		Training: "holds on average over the queries, for the calibration examples at hand; fails with probability at most delta over the choice of these examples",
 		Label:    "holds for every class separately",
 		Group:    "holds for every group of queries separately",
 	}[g]

@@ -25,12 +25,12 @@ const (
 // Rules lists all rules, the default first.
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
-		Auto:    "the rule 'count' if rscert can prove its guarantee, otherwise the rule 'weights'",
+		Auto:    "takes 'clean' without noise; with noise, takes 'count' if the numbers of noisy copies suit it and rscert can prove its guarantee, otherwise 'weights'",
 		Count:   "counts a calibration example as covered if at least t of its scores (one per noisy copy) reach the threshold; rscert chooses t",
-		Weights: "weights a calibration example by the number of its scores that reach the threshold; suited to few noisy copies per query",
-		RCP1:    "robust conformal prediction with one noisy copy per calibration example and per query (Zargarbashi et al. 2025); for comparison",
-		BinCP:   "Clopper–Pearson bounds with a union bound over the calibration examples (Zargarbashi & Bojchevski 2025); for comparison",
-		Clean:   "split conformal prediction, which ignores attacks; for comparison",
+		Weights: "weighs each calibration example by the number of its scores that reach the threshold; suited to few noisy copies per query",
+		RCP1:    "uses one noisy copy per calibration example and per query (robust conformal prediction, Zargarbashi et al. 2025); for comparison",
+		BinCP:   "uses Clopper–Pearson bounds with a union bound over the calibration examples and the query (Zargarbashi & Bojchevski 2025); for comparison",
+		Clean:   "ignores attacks (split conformal prediction); for comparison",
 	}[r]
 })
 

@@ -27,7 +27,7 @@ const (
 var ScoreKinds = choice.Of("score", THR, APS, RAPS).Describe(func(s ScoreKind) string {
 	return map[ScoreKind]string{
 		THR:  "probability of the class",
-		APS:  "minus the sum of the probabilities of all more probable classes and a random part of the class's own probability",
+		APS:  "−(a + b), where a is the sum of the probabilities of all more probable classes, and b is a random part of the class's own probability",
 		RAPS: "the score 'aps' minus a penalty that grows with the rank of the class; keeps sets small",
 	}[s]
 })

@@ -20,7 +20,7 @@ const (
 
 // Precisions lists all precisions.
 var Precisions = choice.Of("precision", F32, BF16, F16, TF32).Describe(func(p Precision) string {
-	return [...]string{F32: "", BF16: "only with openvino", F16: "only with openvino", TF32: "only with cuda"}[p]
+	return [...]string{F32: "with every device", BF16: "only with openvino", F16: "only with openvino", TF32: "only with cuda"}[p]
 })
 
 func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "tf32"}[p] }

@@ -28,7 +28,7 @@ var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, Defaul
 	return [...]string{
 		HeuristicSearch:  "by cuDNN's rules; the choice is the same in every run",
 		ExhaustiveSearch: "by timing all algorithms; the choice may change from run to run",
-		DefaultSearch:    "without a search: always the same algorithm (ONNX Runtime's setting DEFAULT)",
+		DefaultSearch:    "without a search; the algorithm is always the same (ONNX Runtime's setting DEFAULT)",
 	}[s]
 })
 

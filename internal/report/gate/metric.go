@@ -42,7 +42,7 @@ var metrics = []metric{
 		radius: true, share: true, certifiable: true, value: worstGroupAccuracy},
 	{name: "clean-accuracy", example: "clean-accuracy>=0.95", what: "accuracy of the model without noise",
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Clean) }},
-	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the smoothed model, which answers the class with the most votes",
+	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the smoothed classifier, which answers the class with the most votes",
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Smoothed) }},
 	{name: "acr", example: "acr>=0.45", what: "average certified radius", length: true, certifiable: true, value: averageRadius},
 	{name: "abstain-rate", example: "abstain-rate<=0.05", what: "share of the examples without a certificate",
@@ -52,7 +52,7 @@ var metrics = []metric{
 			}
 			return shareOf(&s.Abstained)
 		}},
-	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified bound on the share of the answers that are wrong, at this radius", radius: true, share: true,
+	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified bound, at this radius, on the share of wrong answers among all answers", radius: true, share: true,
 		upper: true, certifiable: true, anyClaim: true, value: selectiveError},
 	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
@@ -74,7 +74,7 @@ var metrics = []metric{
 		upper: true, anyClaim: true, value: conformalSize},
 	{name: "ce-upper", example: "ce-upper<=0.05", what: "upper bound on the calibration error (rscert ce)",
 		share: true, upper: true, anyClaim: true, value: errorUpper(ofAll)},
-	{name: "ce-lower", example: "ce-lower<=0.02", what: "lower bound on the calibration error; the requirement fails only if the data show that the error is larger (rscert ce)",
+	{name: "ce-lower", example: "ce-lower<=0.02", what: "lower bound on the calibration error; the requirement fails only if the data show that the error is above the limit (rscert ce)",
 		share: true, upper: true, anyClaim: true, value: errorLower(ofAll)},
 	{name: "worst-group-ce-upper", example: "worst-group-ce-upper<=0.08", what: "upper bound on the calibration error of the worst group (rscert ce, with groups)",
 		share: true, upper: true, anyClaim: true, value: errorUpper(ofWorstGroup)},

@@ -34,63 +34,65 @@ class CertifyOptions(TypedDict, total=False):
     method: method of certification; for votes: margin (default), bonferroni, clopper-pearson, bonferroni-classes,
         moutaouakil (not sound); with ``scores``: betting (default), hoeffding, bernstein, prpl-eb, chernoff, star,
         prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound)
-    class_: class to certify: predicted (the class with the most votes among the n0 selection samples) or label (the
-        true label) (default predicted)
+    class_: class to certify: predicted (the class with the most votes among the n0 selection samples (with scores:
+        the class with the largest mean score)) or label (the true label) (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
         (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q
         of the Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
         margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
-        margin; uniform: p_A−p_B, radius λ times the margin; a known Lipschitz constant L raises a smaller radius to
+        margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is at least
         margin/(√2·L)) (default second)
     lipschitz: with ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; default: the
         constant that the noise guarantees
-    stop: rule to stop sampling an example early; 'radius>=R': it is known whether the radius is at least R;
-        'precision=F': the radius is at least 1−F times the largest radius still possible
+    stop: rule to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R;
+        'precision=F' stops once the radius is at least 1−F times the largest radius still possible
     scores: certify by the mean softmax scores instead of the votes
     save_scores: save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without
         ``confidence_radii``, this flag implies ``scores``
     combine: with ``scores``, method that bounds the margin between two mean scores: directed (bounds the mean of X^A
         − r·X^B, where X^A is the score of the class and X^B that of a rival; the selection samples choose the weight
-        r), projected (like 'directed', with r = 1), bonferroni (bounds the mean score of the class and the mean score
-        of each rival separately, each at alpha/2), bonferroni-classes (bounds the mean score of each of the m classes
-        separately, each at alpha/m (Algorithm 3 of Moutaouakil 2024)) or taylor (takes the formula as printed in
-        Moutaouakil 2024, §5.3; not sound; it only reproduces the paper) (default directed)
+        r), projected (bounds the mean of X^A − X^B, as 'directed' does with r = 1), bonferroni (bounds the mean score
+        of the class and the mean score of each rival separately, each at alpha/2), bonferroni-classes (bounds the
+        mean score of each of the m classes separately, each at alpha/m (Algorithm 3 of Moutaouakil 2024)) or taylor
+        (takes the formula as printed in Moutaouakil 2024, §5.3; not sound; it only reproduces the paper) (default
+        directed)
     temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: claim of a certificate if samples can vote for "no class"; the smoothed classifier is silent if "no class"
-        gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class), ignore (the class
-        gets more votes than every other class; votes for "no class" do not count) or safe (the smoothed classifier
-        answers the class or is silent) (default answer)
+    none: what a certificate claims if samples can vote for "no class"; the smoothed classifier is silent if "no
+        class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class), ignore (the
+        class gets more votes than every other class; votes for "no class" do not count) or safe (the smoothed
+        classifier answers the class or is silent) (default answer)
     reject_below: smallest confidence (largest softmax score at ``temperature``) at which a sample votes for a class;
         below it, the sample votes for "no class" (docs/reject.md)
-    confidence_radii: also write bounds on the mean score under attack at these radii to bounds.csv; the bounds take
-        half of alpha
+    confidence_radii: also bound the mean score under attack at these radii, and write the bounds to bounds.csv; the
+        bounds use half of alpha, and the certificates use the other half
     confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
         the selection samples determine the function), standard (bounds the mean score z within the radius R by
         Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al.
-        2020, Theorem 1)) or cdf (applies the formula of 'standard', for every threshold, to the probability that the
-        score exceeds it; a confidence band bounds the probabilities (Kumar et al. 2020, Theorem 2)) (default tangent)
+        2020, Theorem 1)) or cdf (bounds, by a confidence band, the probability that the score exceeds a threshold,
+        for every threshold; then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020,
+        Theorem 2)) (default tangent)
     confidence_bound: with ``confidence`` standard or tangent, bound on the mean: betting, hoeffding, bernstein,
         prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
     band: with ``confidence`` cdf, confidence band for the distribution of the score: binomial (takes the exact
         binomial bound at each of 127 thresholds; tight in the tails) or dkw (has the same width everywhere
-        (Dvoretzky, Kiefer & Wolfowitz); the papers use this band) (default binomial)
+        (Dvoretzky, Kiefer & Wolfowitz); Kumar et al. 2020 and Emde et al. 2025 use this band) (default binomial)
     labels: separate file with the labels of IDX, npy or image data; 'none' makes rscert read no labels
     label_column: column with the labels in a table: a name, an index from 0, 'first', 'last' or 'none'
         (docs/my-data.md); default: found by rscert
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or one name per line; needed
-        if labels or folders are names
+        if the labels or the folders of the classes are words, not numbers
     resize: resize images, as torchvision does, to this size in pixels: the shorter side, or HEIGHTxWIDTH
     crop: crop each image around its centre to this size in pixels, after ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
-    outputs: kind of the model's outputs; a single number per sample is the output for the second of two classes: auto
-        (rscert inspects the model), logits or probabilities (default auto)
+    outputs: kind of the model's outputs (a single number per sample is the output for the second of two classes):
+        auto (rscert inspects the model), logits or probabilities (default auto)
     average: outputs that rscert averages over several models: 'logits' or 'probabilities'; ``outputs`` describes
         every model (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
-    layout: order of the values in an image that is a flat row; default: the order of the model's input, or else
-        'chw': chw (channel, height, width) or hwc (height, width, channel)
+    layout: order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if
+        the model takes no images): chw (channel, height, width) or hwc (height, width, channel)
     mean: values to subtract from the noisy input: one value, or one per channel
     std: values that divide the noisy input after ``mean``: one value, or one per channel
     noise: kind of the noise: lattice (noise on a grid; the certificates hold for the exact numbers that the model
@@ -99,22 +101,23 @@ class CertifyOptions(TypedDict, total=False):
     seed: seed of the noise; default: a seed that the operating system draws and the run records
     skip: use only every k-th example of the dataset (default 1)
     max: maximum number of examples; 0 means all examples
-    select: which examples ``max`` keeps; default: 'spread' for data sorted by class, otherwise 'first': first (the
+    select: which examples ``max`` keeps (default: 'spread' for data sorted by class, otherwise 'first'): first (the
         first examples) or spread (examples spread over the whole dataset)
-    shard: only shard i/k to run: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this
-        task in a Slurm array or a Kubernetes Indexed Job (default 0/1)
+    shard: run only shard i/k: every k-th example from example i on, where 0 ≤ i < k; 'auto' is the shard of this task
+        in a Slurm array or a Kubernetes Indexed Job (default 0/1)
     device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; 'cuda' distributes the
         examples over all working GPUs (default auto)
     noise_on: place where rscert makes the noise and counts the votes; the place does not affect the votes; it can
         affect the last bits of scores: auto ('device' if the model runs on a GPU, otherwise 'host'), host (in the
         program rscert, on the CPU) or device (in the model's graph, on the device) (default auto)
-    precision: number format of the model's arithmetic; the certificates hold for the model in this format: f32, bf16
-        (only with openvino), f16 (only with openvino) or tf32 (only with cuda) (default f32)
+    precision: number format of the model's arithmetic; the certificates hold for the model in this format: f32 (with
+        every device), bf16 (only with openvino), f16 (only with openvino) or tf32 (only with cuda) (default f32)
     allow_tf32: let NVIDIA GPUs round the factors of products to TF32; the same as ``precision`` tf32
     prefer_nhwc: on NVIDIA GPUs, compute convolutions in the memory layout with the channels last
     conv_search: how cuDNN chooses algorithms for convolutions on NVIDIA GPUs: heuristic (by cuDNN's rules; the choice
         is the same in every run), exhaustive (by timing all algorithms; the choice may change from run to run) or
-        default (without a search: always the same algorithm (ONNX Runtime's setting DEFAULT)) (default heuristic)
+        default (without a search; the algorithm is always the same (ONNX Runtime's setting DEFAULT)) (default
+        heuristic)
     batch: number of samples per call of the model; 0 means that rscert chooses this number
     threads: number of threads; 0 means one thread per core
     onnxruntime: path of the ONNX Runtime library; default: $RSCERT_ONNXRUNTIME, or else the library in the cache or
@@ -127,14 +130,15 @@ class CertifyOptions(TypedDict, total=False):
         model -1,1)
     diffusion_schedule: noise schedule of a diffusion model: 'linear', 'cosine', or a file whose lines hold the ᾱ of
         the timesteps (default linear)
-    only: certify some examples again, with new noise: those on which RUN abstained ('abstained=RUN'), or these and
-        the wrongly answered ones ('failed=RUN'); the rates of these examples say nothing about the whole dataset
-        (docs/only.md)
-    from_: folder of a run to repeat, with its parameters where no flag gives them; rscert checks that model and data
-        are the same
-    preset: use the parameters of this paper unless flags say otherwise: cohen2019 (the algorithm CERTIFY of Cohen et
-        al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: as 'cohen2019',
-        with bounds on the confidence ('standard', Hoeffding) at the paper's radii for CIFAR-10)
+    only: certify some examples of RUN again, with new noise: 'abstained=RUN' takes the examples on which RUN
+        abstained; 'failed=RUN' also takes the examples that RUN answered wrongly; rates over the chosen examples say
+        nothing about the whole dataset (docs/only.md)
+    from_: folder (or run.json) of a run to repeat; its parameters apply where no flag gives others; rscert checks
+        that the model and the data have not changed, but does not check a model or data that a flag names
+    preset: use the parameters of this paper unless flags say otherwise: cohen2019 (the parameters of the algorithm
+        CERTIFY of Cohen et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (the parameters
+        of Emde et al. 2025: those of 'cohen2019', and also bounds on the confidence ('standard', Hoeffding) at the
+        paper's radii for CIFAR-10)
     resume: continue the run in the folder of ``out``, or start one if the folder holds none
     sign: sign the finished run with the secret key in this file; 'minisign -G' makes such a key
     sign_password_file: with ``sign``, a file whose first line is the password of the key; default:
@@ -221,8 +225,9 @@ class RadiusOptions(TypedDict, total=False):
 
     method: methods, separated by commas; default: the method of the run; without a run, 'margin' for votes and
         'betting' for scores
-    class_: class to certify; default: the choice of the run, or else 'predicted': predicted (the class with the most
-        votes among the n0 selection samples) or label (the true label)
+    class_: class to certify; default: the choice of the run, or else 'predicted':  predicted (the class with the most
+        votes among the n0 selection samples (with scores: the class with the largest mean score)) or label (the true
+        label)
     alpha: largest probability that the certificate of an example is wrong; for a run, the value of the run replaces
         the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
@@ -233,15 +238,15 @@ class RadiusOptions(TypedDict, total=False):
         Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q of the
         Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
         margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
-        margin; uniform: p_A−p_B, radius λ times the margin; a known Lipschitz constant L raises a smaller radius to
+        margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is at least
         margin/(√2·L))
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
-    none: claim of a certificate if samples can vote for "no class"; the smoothed classifier is silent if "no class"
-        gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class), ignore (the class
-        gets more votes than every other class; votes for "no class" do not count) or safe (the smoothed classifier
-        answers the class or is silent) (default answer)
+    none: what a certificate claims if samples can vote for "no class"; the smoothed classifier is silent if "no
+        class" gets the most votes (docs/reject.md): answer (the smoothed classifier answers the class), ignore (the
+        class gets more votes than every other class; votes for "no class" do not count) or safe (the smoothed
+        classifier answers the class or is silent) (default answer)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
@@ -354,8 +359,8 @@ class MetricsOptions(TypedDict, total=False):
     level: confidence level of the intervals (default 0.95)
     joint_bands: widen the intervals of the reliability diagram, so that with probability ``level`` they hold in every
         bin at once
-    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, every bin lies in its
-        band with probability at least ``level``
+    consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, then with probability
+        at least ``level`` all bins lie in their bands at once
     group: also compute the metrics of each group; rows with the same value in this column form a group; each column
         makes its own groups
     groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
@@ -375,7 +380,8 @@ class MetricsOptions(TypedDict, total=False):
     curve: curve in the diagram: kernel (a kernel regression with the smooth ECE as its bandwidth), isotonic (an
         isotonic regression) or none (no curve) (default kernel)
     held_out: file with held-out predictions without attack, from which ``tpr`` takes thresholds
-    holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; this flag replaces ``held_out``
+    holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; use this flag instead of
+        ``held_out``
     attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
         for each row
     tpr: true positive rates, as shares such as 0.99,0.98; the held-out predictions give a threshold for each rate
