@@ -208,7 +208,8 @@ func printSubject(w io.Writer, byVotes bool, r acce.Result) {
 	}
 }
 
-// printThresholded prints the errors of confident answers, if --tau or a requirement asks for them.
+// printThresholded prints bounds on the share of wrong answers under attack, if the classifier answers only where its
+// confidence is at least τ. It prints nothing unless --tau or a requirement gives a τ.
 func printThresholded(w io.Writer, results []acce.Result) error {
 	if len(results[0].Thresholded) == 0 {
 		return nil

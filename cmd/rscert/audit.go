@@ -159,7 +159,8 @@ func writeAudit(w io.Writer, r *run.Audited) error {
 	return err
 }
 
-// figure returns a median as text. A nil median is infinite.
+// figure returns a median as text, or "not found" if the median is nil. A median is nil if it is not finite or if there
+// are no values.
 func figure(v *float64) string {
 	if v == nil {
 		return "not found"

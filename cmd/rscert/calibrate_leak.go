@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// checkHeldOut refuses the test data if all their rows are rows of the fit, and warns if some are. Metrics on rows of
-// the fit are too good, and their intervals and tests are not valid.
+// checkHeldOut refuses the test data if all their rows are rows of the fit, and warns if some are. If the two files
+// differ, and chance can explain the equal rows, it does neither. Metrics on rows of the fit are too good, and their
+// intervals and tests are not valid.
 func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 	fit, err1 := os.Stat(c.table.Path)
 	test, err2 := os.Stat(file)
@@ -66,7 +67,7 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 	}
 	p, err := predictionsOf(calibrator.Identity(d).Apply(d.Values), d)
 	if err != nil {
-		return nil //nolint:nilerr // the fit or the metrics refuse such rows
+		return nil //nolint:nilerr // the fit or the metrics refuse rows from which predictionsOf makes no predictions
 	}
 	if !cluster.set { // rows of a cluster may be copies; holdOutClusters looks for copies in different clusters
 		if err := warnOfCopiedPredictions(s, path, p); err != nil {
@@ -89,7 +90,7 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 func warnOfSeparated(s streams, path string, train calibrator.Data) error {
 	p, err := predictionsOf(calibrator.Identity(train).Apply(train.Values), train)
 	if err != nil || !calib.Separated(p) {
-		return nil //nolint:nilerr // the metrics refuse such rows
+		return nil //nolint:nilerr // the metrics refuse rows from which predictionsOf makes no predictions
 	}
 	return s.warnf(warning.LabelsSeparated, "%s: the outputs tell the labels of all %d rows of the fit apart without error: "+
 		"the probabilities of the map are too near 0 and 1 if other rows are less clear", displayPath(path), train.N())

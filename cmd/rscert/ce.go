@@ -336,8 +336,9 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
 	for _, parts := range r.parts() {
-		// The error is about the first group or class with contradictory bounds. The data determine which one that is,
-		// so the error states the sum of the failure probabilities of all groups or classes.
+		// The returned error is about the first group or class with contradictory bounds. The data determine which
+		// group or class this is. So the returned error states the sum of the failure probabilities of the bounds of
+		// all groups, or of all classes.
 		chance := 0.0
 		for _, part := range parts {
 			chance += failureChance(part.Lower, part.Bounds)
@@ -510,7 +511,8 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 	}
 	plan := calib.BoundPlan{Methods: methods, Lower: o.lower, Curve: o.curves(), Joint: o.joint, Params: o.BoundParams}
 	if parts := r.parts(); o.joint {
-		plan.Params.Delta /= float64(1 + len(parts)) // all rows, the groups and the classes share delta evenly
+		// the bounds for all rows, for the groups and for the classes get equal shares of delta
+		plan.Params.Delta /= float64(1 + len(parts))
 	}
 	bar := progress.Start(s.progress(o.quiet), "bounds", int64(plan.Parts()), 0)
 	defer bar.Finish()

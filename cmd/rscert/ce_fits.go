@@ -13,7 +13,7 @@ import (
 )
 
 // curveFit stands in the column 'method' of the file of --fits. It marks the rows of the calibration curve. Only these
-// rows have limits.
+// rows have confidence limits, in the columns 'lower' and 'upper'.
 const curveFit = "curve"
 
 // ceFit holds a method's estimate of P(y=1|s).
@@ -30,7 +30,7 @@ func fitAll(sample *calib.Sample, methods []calib.BoundMethod, o ceOptions, foun
 	return fits
 }
 
-// writeFits writes the estimates and the curve as CSV. Only the curve has limits.
+// writeFits writes the estimates and the curve as CSV. Only the rows of the curve have confidence limits.
 func writeFits(path string, fits []ceFit, curve []calib.CurvePoint) error {
 	var b bytes.Buffer
 	w := table.NewWriter(&b)

@@ -8,10 +8,10 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// summary returns the bounds as a summary.Summary, the input for the check of requirements. If there are several sound
-// upper bounds and all bounds hold together, the result has the smallest upper bound. Otherwise each bound alone holds with
-// probability 1 − delta. Then the result has the largest upper bound. The smallest of several bounds would be a choice
-// after seeing the data, and could fail with a probability above delta.
+// summary returns the bounds as a summary.Summary, the input for the check of requirements. With --joint, all bounds
+// hold together, and the result has the smallest of the sound upper bounds. Without --joint, each bound alone holds
+// with probability 1 − delta. The result then has the largest of the sound upper bounds. The smallest of several bounds
+// would be a choice after seeing the data, and could fail with a probability above delta.
 func (r *ceReport) summary(path string) summary.Summary {
 	lower := r.Lower[r.lower.String()]
 	upper := map[string]float64{}

@@ -59,10 +59,11 @@ type ceClasses struct {
 }
 
 // divide divides the rows into the groups of --group. For --classes, it makes the binary problem of each class. Without
-// --cluster, it uses only the rows in the argument 'kept'. Let w = dQ/dP be the weight of a row. Let W be the upper
-// bound on all weights. A row is kept with probability w/W, so the kept rows of a group are independent draws from Q
-// restricted to this group. So the bounds for rows without weights hold for the kept rows of a group. A method that
-// uses the weights of all rows would have to know E[w] within each group.
+// --cluster, it uses only the rows in the argument 'kept'. With weights, the rows are draws from a population P, and
+// the weights describe another population Q: the weight of a row is w = dQ/dP. Let W be the upper bound on all weights.
+// A row is kept with probability w/W, so the kept rows of a group are independent draws from Q restricted to this
+// group. So the bounds for rows without weights hold for the kept rows of a group. Methods that use the weights of all
+// rows would have to know E[w] within each group, so computeParts leaves them out.
 //
 // With --cluster, a group keeps one row of each cluster that has rows in the group. The bounds for the whole table may
 // use another row of this cluster. The bounds of a group are about a draw in two steps. The first step draws a cluster

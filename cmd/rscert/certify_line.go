@@ -39,7 +39,7 @@ func flagValues(document any) map[string]string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		panic(err) // the document came from run.json
+		panic(err) // cannot happen: the document came from run.json
 	}
 	values := map[string]string{}
 	for name, field := range fields {

@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/predict"
 )
 
-// The test makes one run for each claim, that is, for each combination of --top-k and --none. All runs have the same
-// votes, and samples with a low confidence are rejected. From the run "answer", the command 'radius' must compute the
-// certificates of every claim. Other commands must use the claim of the run, or refuse the run and name the claim.
+// The test makes one run for each of five claims. A claim is a combination of --top-k and --none. All runs have the
+// same votes, and samples with a low confidence are rejected. From the run "answer", the command 'radius' must compute
+// the certificates of every claim. Other commands must use the claim of the run, or refuse the run and name the claim.
 func TestClaimsThroughTheModel(t *testing.T) {
 	dir := t.TempDir()
 	rscert := func(want int, args ...string) string {
@@ -72,7 +72,7 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("sums of radii: %v", radii)
 	}
 
-	// Resuming and merging must refuse a claim that differs from the run's claim.
+	// Resuming must refuse a claim that differs from the run's claim.
 	if got := sample(exitUsage, "safe", append([]string{"--resume"}, reject...)...); !strings.Contains(got, "--none") {
 		t.Errorf("resume says\n%s", got)
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // The test certifies the bundled model with a separate σ for each channel, and runs radius, report, verify, predict,
-// merge and compare on the result. Every output must say that the radii are in units of σ. Commands that cannot use
-// such a run must refuse it.
+// merge and compare on the result. The outputs of certify, radius, report, verify and predict must say that the radii
+// are in units of σ. Commands that cannot use such a run must refuse it.
 func TestScaledRun(t *testing.T) {
 	dir := t.TempDir()
 	run, again := filepath.Join(dir, "run"), filepath.Join(dir, "certificates.jsonl")

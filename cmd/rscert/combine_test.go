@@ -194,8 +194,7 @@ func testCombineRefused(t *testing.T, rscert func(int, ...string) string, path f
 	if said := rscert(exitUsage, "combine", path("a"), path("b")); !strings.Contains(said, "--out is missing") {
 		t.Error(said)
 	}
-	// combine must refuse a certificate that claims more than its votes prove. combine must also refuse a certificate
-	// with a condition that this version of rscert does not know.
+	// combine must refuse a certificate that claims more than its votes prove.
 	file := filepath.Join(path("a"), "certificates.jsonl")
 	text, err := os.ReadFile(file)
 	if err != nil {

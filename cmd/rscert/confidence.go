@@ -165,7 +165,7 @@ func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, c
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // bounds from scores use the second margin, even if the run used the first margin
+	if q.Votes == "" { // bounds from scores use the margin of --margin second, even if the run used --margin first
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound

@@ -15,8 +15,9 @@ type copiedColumns struct {
 	texts   []table.TextColumn // the other columns, as texts
 }
 
-// copyColumns returns the columns of a table that the output keeps. It leaves out columns about the old scores, and
-// columns that the output has already (the argument 'written'). Some columns get another name in the output.
+// copyColumns returns the columns of a table that the output keeps. It leaves out columns about the scores of the
+// input, which the command changes, and columns that the output has already (the argument 'written'). Some columns get
+// another name in the output.
 func copyColumns(t *table.Table, written []string) (c copiedColumns) {
 	if slices.Contains(written, "label") {
 		written = append(slices.Clone(written), "labels") // "label" and "labels" name the same column

@@ -21,7 +21,8 @@ import (
 //	<!-- run by: make TARGET -->   a target of the Makefile runs it
 //	<!-- snippet: NAME DATA -->    make models runs it
 //
-// A block without a mark runs here, as bash.
+// A block without a mark runs here, as bash, unless the method 'fate' decides otherwise by its page, its language or
+// its text.
 type docBlock struct {
 	page     string
 	line     int
@@ -124,7 +125,8 @@ func (b docBlock) fate(targets string) (string, error) {
 	return "run", nil
 }
 
-// Each block of the pages must run in this test or in another program, or its mark must say why it does not run.
+// Each block of the pages must run in this test or in another program, unless its mark, its language or its page says
+// why it does not run.
 func TestDocsBlocks(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
@@ -240,8 +242,9 @@ func bash(folder, script string) (string, error) {
 }
 
 // shortened is a script that takes the place of rscert on the reader's PATH. It makes certify use few samples, even if
-// the page asks for more. It replaces '…' by the flags that all runs share. If an earlier block made the folder of
-// --out, the script deletes this folder first, except with --resume.
+// the page asks for more. It replaces '…' by the flags that all runs share. Before certify and merge, the script
+// deletes the folder of --out, because an earlier block may have made it. It keeps this folder before certify with
+// --resume, --check, --plan or --help.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do

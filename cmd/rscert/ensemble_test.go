@@ -15,8 +15,8 @@ import (
 
 const torchCNN = "../../testdata/mnist-torch.onnx"
 
-// inProcess returns a function that runs rscert in this process and returns its standard output. The exit code of
-// rscert must equal the argument 'want'.
+// inProcess returns a function that runs rscert in this process. The exit code of rscert must equal the argument
+// 'want'. The result is the standard output if 'want' is exitDone, and the standard error otherwise.
 func inProcess(t *testing.T) func(want int, args ...string) string {
 	return func(want int, args ...string) string {
 		t.Helper()
@@ -36,7 +36,8 @@ func sampling(out string, more ...string) []string {
 	return append([]string{"certify", "--data", "../../testdata/mnist", "--n", "200", "--n0", "50", "--max", "4", "--quiet", "--out", out}, more...)
 }
 
-// TestEnsembleRun uses ensembles of the bundled models, and runs each command that samples a model.
+// TestEnsembleRun certifies ensembles of the bundled models, and runs radius, predict, verify, report and attack on an
+// ensemble.
 func TestEnsembleRun(t *testing.T) {
 	rscert, dir := inProcess(t), t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -119,8 +120,8 @@ func TestEnsembleRun(t *testing.T) {
 	rscert(exitDone, attacked...)
 	rscert(exitDone, "attack", "--verify", path("attack"), "--quiet")
 
-	// The command must refuse a run.json in which the digest of the ensemble does not follow from the digests of its
-	// members.
+	// The command 'radius' must refuse a run.json in which the digest of the ensemble does not follow from the digests
+	// of its members.
 	file := filepath.Join(path("twice"), "run.json")
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -265,8 +265,8 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb returns a gzip file that unpacks to a header and n MiB of zeros. The zeros are one compressed piece of 8
-// MiB, repeated.
+// gzipBomb returns a gzip file that unpacks to a header and n MiB of zeros. The zeros come from one compressed piece,
+// repeated. This piece unpacks to 8 MiB.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {
@@ -421,7 +421,8 @@ func TestHostileInputs(t *testing.T) {
 	}
 }
 
-// TestDamagedLibrary flips a bit of the library in the cache. rscert must not load this library.
+// TestDamagedLibrary copies the library from the cache to another cache folder, and flips a bit of the copy. rscert
+// must not load this copy.
 func TestDamagedLibrary(t *testing.T) {
 	if os.Getenv("RSCERT_ONNXRUNTIME") != "" {
 		t.Skip("the library is not the one in the cache")

@@ -27,7 +27,7 @@ import (
 // gateOptions are the flags for requirements, shared by several commands.
 type gateOptions struct {
 	required    []gate.Requirement
-	also        []gate.Requirement // quantities that are shown without a bound
+	also        []gate.Requirement // quantities that the command shows but does not check
 	drop        gate.Drop          // only for 'rscert report'
 	junit       string
 	codeQuality string
@@ -167,7 +167,7 @@ func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (
 	return badInput(err)
 }
 
-// errDidNotFinish is the error that the method 'decide' writes into the files before the work begins.
+// errDidNotFinish is the error that commands write into the files for the CI system before their work begins.
 var errDidNotFinish = errors.New("rscert did not finish")
 
 // decide does the work and returns an error unless all requirements are met. Before the work, it writes files for the CI

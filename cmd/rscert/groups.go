@@ -54,7 +54,8 @@ func (o groupOptions) extend(columns table.Options) table.Options {
 	case o.given():
 		for _, column := range o.columns {
 			if !slices.Contains(columns.Required, column) && !slices.Contains(columns.Optional, column) {
-				columns.Texts = append(columns.Texts, column) // the command reads the other columns as numbers
+				// the command already reads the remaining group columns as numbers
+				columns.Texts = append(columns.Texts, column)
 			}
 		}
 		columns.Required = slices.Concat(columns.Required, o.columns)

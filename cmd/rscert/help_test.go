@@ -18,7 +18,7 @@ func TestHelpListsChoices(t *testing.T) {
 	for _, want := range []string{
 		"law (distribution) of the noise:\n                                - gaussian   (default) Gaussian noise",
 		"\n                                - laplace    Laplace noise of scale b; radii in L1\n",
-		"which examples --max keeps; default: 'spread' for data sorted by class, otherwise 'first':\n",
+		"which examples --max keeps (default: 'spread' for data sorted by class, otherwise 'first'):\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("certify --help lacks %q", want)

@@ -26,7 +26,7 @@ func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabl
 	return t, badInput(err)
 }
 
-// alikeHint is the hint of an error about weights in the input, if the command or the flag counts every row once.
+// alikeHint is the hint of this error: the input has weights, but the command or the flag counts every row once.
 const alikeHint = "remove the column to treat all rows alike"
 
 // readUnweighted calls readTable for commands that count every row once. It refuses a table whose column 'weight' holds

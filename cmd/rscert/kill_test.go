@@ -58,8 +58,8 @@ func TestKilled(t *testing.T) {
 }
 
 // testKilled kills and resumes a run with the additional flags in the argument 'more'. An undisturbed run leaves the
-// given number of files. Each entry of the argument 'places' is "host" or "device", the place where the noise is made.
-// Each resume takes the next entry.
+// given number of result files: votes, certificates, bounds and scores. Each entry of the argument 'places' is "host"
+// or "device", the place where the noise is made. Each resume takes the next entry.
 func testKilled(t *testing.T, files int, more []string, places ...string) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()

@@ -63,7 +63,7 @@ needs Kubernetes 1.29 or later (backoffLimitPerIndex).`,
       certify --model resnet50.onnx --data val --sigma 0.5 --device cuda --out run >job.yaml`,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if cmd.ArgsLenAtDash() != 0 {
-				words = nil // these words come before --, but the command of the run must come after it
+				words = nil // the command of the run must come after --, and no word may stand before --
 			}
 			return runKubernetes(s, o, words)
 		},

@@ -92,7 +92,7 @@ type lipschitzReport struct {
 	SHA256      string           `json:"model_sha256"`
 	Output      string           `json:"output"`
 	Outputs     graph.OutputKind `json:"outputs"`
-	Input       float64          `json:"input_scale"` // the largest 1/std, or 1
+	Input       float64          `json:"input_scale"` // the largest 1/std; 1 without --std
 	Temperature float64          `json:"temperature"`
 	// Bound is an upper bound on the Lipschitz constant of the output. Probabilities is an upper bound on the Lipschitz
 	// constant of the class probabilities. Both are in the units of the data.

@@ -26,8 +26,8 @@ type mergePointReport struct {
 	mergeReport
 }
 
-// mergeSweep joins the shards of every point. It opens the shards of all points before it writes the first run, so that
-// a missing or damaged shard leaves no part of a sweep. It writes sweep.json last.
+// mergeSweep joins the shards of every point. It checks the shards of all points before it writes the first run. If
+// this check fails, it writes no point. It writes sweep.json last.
 func (o mergeOptions) mergeSweep(ctx context.Context, s streams, parts sweep.Parts, key *signature.SecretKey) error {
 	if err := checkMerged(o.out); err != nil {
 		return err

@@ -27,7 +27,8 @@ type metricsOptions struct {
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
 	// The field 'probabilities' says which numbers of a run to use. If it is nil, metrics uses the mean scores for a
-	// run that bounds mean scores, and the vote shares for any other run.
+	// run folder whose bounds.csv has the mean scores of every example, unless --quantity is class-1. Otherwise it uses
+	// the vote shares.
 	probabilities *probabilities
 	jointBands    bool
 	consistency   bool // draw and report consistency bands

@@ -106,8 +106,9 @@ func (o rejectionOptions) plan(heldOut *calib.Predictions, seed uint64) calib.Re
 	return plan
 }
 
-// rejectByThreshold reads the held-out file and the attacks. For each threshold, it computes the errors of the
-// predictions p whose confidence reaches the threshold. It returns nil if the user asks for no threshold.
+// rejectByThreshold reads the held-out file and the attacks. For each threshold, it computes the errors of a classifier
+// that answers only if its confidence reaches the threshold. These errors count the predictions p and the answers under
+// the attacks. It returns nil if the user asks for no threshold.
 func rejectByThreshold(
 	ctx context.Context, s streams, path string, p *calib.Predictions, t *table.Table, o metricsOptions,
 ) (*thresholdErrors, error) {

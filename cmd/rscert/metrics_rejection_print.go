@@ -222,8 +222,8 @@ type modelError struct {
 }
 
 // attackTable returns a table of errors with a row for each attack. It has columns for each threshold of each model.
-// The first row has the clean errors. If there are several attacks, the last row has the errors in the worst case of
-// all attacks.
+// The first row has the clean errors. If there are several attacks, the last row has the errors that count the worst of
+// all attacks for each example.
 func attackTable(models []modelError) report.Table {
 	t := report.Table{Columns: []report.Column{report.TextColumn("attack")}}
 	var names []string

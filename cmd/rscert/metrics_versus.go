@@ -19,7 +19,7 @@ type versus struct {
 
 // compareWith reads the predictions in the file of --versus, and compares them row by row with p, the predictions of
 // the input. If there are clusters, it compares one row of each cluster. Without --versus it returns nil. If the input
-// is a run, p holds mean scores if the argument 'meanScores' is true, and vote shares if it is false.
+// is a run, the argument 'meanScores' says whether p holds mean scores (true) or vote shares (false).
 func compareWith(
 	ctx context.Context, s streams, input string, p *calib.Predictions, clusters *rowClusters, meanScores bool, o metricsOptions,
 ) (*versus, error) {

@@ -179,9 +179,9 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return nil
 }
 
-// writeScores writes the perturbed scores and the parameters of each row. If the input has labels or weights,
-// writeScores also writes them. It copies the other columns of the input, except those that describe the unperturbed
-// scores.
+// writeScores writes the perturbed scores and, for each row, the parameters of the perturbation: the bandwidth, the
+// seed and the row number. If the input has labels or weights, writeScores also writes them. It copies the other
+// columns of the input, except those that describe the unperturbed scores.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, scores predictions.Scored) error {
 	names := scores.Names[:1:1]
 	if scores.Label != nil {

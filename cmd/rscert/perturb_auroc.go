@@ -97,7 +97,7 @@ func reportAUROC(ctx context.Context, s streams, t *table.Table, path string, o 
 	return r.print(s.out)
 }
 
-// auroc returns the area under the ROC curve of scores, one for each row of t.
+// auroc returns the area under the ROC curve of the scores. There is one score and one label for each row of t.
 func auroc(t *table.Table, score, label []float64) (float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {

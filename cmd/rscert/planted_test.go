@@ -19,8 +19,8 @@ var helpers = []string{"nvidia-smi", "python3", "python", "pip3", "pip", "npm", 
 // interpreters lists programs that the helpers may start, and programs that rscert must not use.
 var interpreters = []string{"node", "sh", "bash", "env", "tar", "unzip", "git", "ldd", "ldconfig", "lspci", "uname", "which"}
 
-// TestProgramsAreStartedInOnePlace checks that only the package 'programs' starts other programs, so that
-// TestNothingPlantedRuns covers every start of a program.
+// TestProgramsAreStartedInOnePlace checks that only the package 'programs' starts other programs. So every start of a
+// program uses the code that TestNothingPlantedRuns tests.
 func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	for _, root := range []string{".", "../../internal"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -99,8 +99,8 @@ func absolutePython(t *testing.T) string {
 	return ""
 }
 
-// TestNothingPlantedRuns runs each command that starts other programs, in a folder full of traps. The search paths for
-// programs and for Python modules also contain folders full of traps.
+// TestNothingPlantedRuns runs the commands 'setup', 'doctor' and 'slurm', which start other programs, in a folder full
+// of traps. The search paths for programs and for Python modules also contain folders full of traps.
 func TestNothingPlantedRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the traps are shell scripts")

@@ -42,10 +42,11 @@ func TestPowerCuts(t *testing.T) {
 }
 
 // testPowerCuts records the file operations of a real run and simulates power cuts during this run. At each cut,
-// several simulated disks choose at random which operations they have carried out. Each disk leaves a set of files. The
-// argument 'most' is the maximum number of different sets that the test chooses. The test resumes the run from each
-// chosen set. Each resumed run must end with the bytes of the undisturbed run. Then testPowerCuts cuts the power of
-// resumed runs in the same way.
+// several simulated disks choose which operations they have carried out. Eight disks choose the oldest or the newest
+// state of the pages, of the file lengths and of the names, in all combinations. The other disks choose at random. Each
+// disk leaves a set of files. The argument 'most' is the maximum number of different sets that the test chooses. The
+// test resumes the run from each chosen set. Each resumed run must end with the bytes of the undisturbed run. Then
+// testPowerCuts cuts the power of resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
 	recording := recordRun(t, root)

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write python/src/rscert/_options.py")
 type pythonOptions struct {
 	class, command string
 	// omitted lists the flags that the class leaves out. Some of these flags are arguments of the Python function. The
-	// others change only what the command prints.
+	// Python function sets the others itself or does not offer them.
 	omitted []string
 }
 

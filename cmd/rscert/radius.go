@@ -368,7 +368,8 @@ func (r *radiusReport) summarize(o radiusOptions) error {
 	return nil
 }
 
-// swept reports whether rows differ in anything besides the method.
+// swept reports whether rows differ in their settings: the file, the kind of margin, the number of samples or the
+// temperature.
 func (r *radiusReport) swept() bool {
 	return slices.ContainsFunc(r.Methods, func(row *comparison.Row) bool { return row.Setting != r.Methods[0].Setting })
 }

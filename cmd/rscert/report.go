@@ -311,7 +311,8 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 	return nil
 }
 
-// warn warns of files that belong to no run, of unfinished runs, and of runs that certify different examples.
+// warn prints the warnings of warnUnbound for the runs and the baseline. It also warns of unfinished runs, and of runs
+// that certify different examples.
 func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary.Summary) error {
 	if baseline != nil {
 		if err := warnUnbound(s, baseline.Path, baseline.Run); err != nil {

@@ -67,7 +67,8 @@ func (o historyOptions) name() (string, error) {
 	return commit, nil
 }
 
-// record appends the outcomes to the history. Without --history it returns nil.
+// record appends the outcomes to the history, unless the history already has a line for the commit. Without --history
+// it returns nil.
 func (o historyOptions) record(s streams, runs []summary.Summary, outcomes []gate.Outcome) (*history.Result, error) {
 	if o.file == "" {
 		return nil, nil

@@ -30,7 +30,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2   // wrong usage or input, or a warning with --strict
-	exitRequirement = 3   // a --require is not met, verify finds a run invalid, or audit finds it contradicted
+	exitRequirement = 3   // unmet --require, invalid run (verify), contradicted run (audit), other answer (--replay)
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
 

@@ -69,7 +69,7 @@ func warnOfSample(s streams, path string, t *table.Table, scores predictions.Sco
 		return err
 	}
 	found := sample.Suspicions(scores.Quantity())
-	// If the table has no scores outside the column 'score', it has no probabilities of all classes.
+	// Only a table with scores outside the column 'score' can have the probabilities of all classes.
 	if scores.Columns[0] != "score" || len(scores.Unused) > 0 {
 		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 			found = append(found, calib.SuspectLabels(label, classes)...)

@@ -165,7 +165,8 @@ func undescribed(place string, schema map[string]any) (found []string) {
 	return found
 }
 
-// TestDocumentsAreChecked checks that checkDocument notices a missing member, a wrong type and an undescribed member.
+// TestDocumentsAreChecked checks that checkDocument notices a missing member, a wrong type, a member that the schema
+// does not list, a wrong schema and a second member 'schema'.
 func TestDocumentsAreChecked(t *testing.T) {
 	const folder = "../../docs/schemas"
 	good := `{

@@ -138,9 +138,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// document is the script command 'document REGEXP'. The last command must have printed a single JSON document. Without
-// the spaces between its tokens, the document must match REGEXP. The command '! document REGEXP' demands a document
-// that does not match.
+// document is the script command 'document REGEXP'. The last command must have printed a single JSON document. This
+// script command removes the spaces between the tokens of the document. The rest must match REGEXP. The command '!
+// document REGEXP' demands a document that does not match.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: document regexp")
@@ -157,7 +157,8 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // certificates is the script command 'certificates FILE1 FILE2'. The two files must hold the same certificates. The
-// command ignores the number of sampled examples, which a run keeps in run.json.
+// command ignores the checksum of each line. It also ignores the number of sampled examples, because a run keeps this
+// number in run.json, not in the lines.
 func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificates file1 file2")

@@ -250,7 +250,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// modelName returns the name of the model's file, without its suffix.
+// modelName returns the name of a built-in model, or the name of the model's file without its suffix.
 func modelName(p run.PredictPlan) (string, error) {
 	file := p.Spec.Model
 	if file == "" {

@@ -55,8 +55,8 @@ func classesOf(a *oip.ModelInferResponse) (classes []int) {
 }
 
 // TestServeProtocols asks one server by HTTP and gRPC. The answers must agree. The test sends SIGTERM while requests of
-// both protocols are running. The server must answer all of them and end with exit code 0. Then predict --replay must
-// repeat every logged answer.
+// both protocols are running. The server must answer every request that it received before the signal, and end with
+// exit code 0. Then predict --replay must repeat every logged answer.
 func TestServeProtocols(t *testing.T) {
 	folder := servedRun(t)
 	log := filepath.Join(t.TempDir(), "answers.jsonl")

@@ -108,7 +108,7 @@ func (s *served) terminate(t *testing.T) error {
 	return s.cmd.Wait()
 }
 
-// digits returns the bundled digits as bytes.
+// digits returns the first n bundled digits, as bytes and as numbers from 0 to 1.
 func digits(t *testing.T, n int) (images [][]byte, values [][]float32) {
 	t.Helper()
 	d, err := dataset.Open(t.Context(), "../../testdata/mnist", dataset.Options{})

@@ -216,7 +216,8 @@ func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	return then, then.Resume(a)
 }
 
-// checkMerged refuses an existing run folder before the sampling, which can take hours.
+// checkMerged returns an error if the folder of the merged run is not empty. 'rscert slurm' calls checkMerged before
+// the sampling, which can take hours.
 func checkMerged(out string) error {
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {

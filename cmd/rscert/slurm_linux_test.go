@@ -272,7 +272,7 @@ func TestSlurmSweep(t *testing.T) {
 	t.Logf("%s", said.Bytes())
 }
 
-// markedSqueue returns a folder with a program squeue. It runs the real squeue and then creates a file.
+// markedSqueue returns a folder with a program squeue. This squeue runs the real squeue and then creates a file.
 func markedSqueue(t *testing.T, file string) string {
 	t.Helper()
 	real, err := exec.LookPath("squeue")

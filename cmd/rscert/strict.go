@@ -42,7 +42,8 @@ func (t *strictness) verdict(err error) error {
 	return err
 }
 
-// addStrict adds --strict to the commands below cmd. It leaves out commands whose flags another program parses.
+// addStrict adds --strict to the commands below cmd. It leaves out 'explain', hidden commands, and commands whose flags
+// another program parses.
 func addStrict(cmd *cobra.Command, t *strictness) {
 	for _, c := range cmd.Commands() {
 		addStrict(c, t)

@@ -111,7 +111,8 @@ func explainValue(invalid *pflag.InvalidValueError) error {
 	return err
 }
 
-// unknownCommand is the field Args of the root command. It treats any argument as an unknown command.
+// unknownCommand checks the arguments of the root command (the field Args). It treats any argument as an unknown
+// command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

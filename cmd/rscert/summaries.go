@@ -78,7 +78,8 @@ func writeStatements(w io.Writer, summaries []certify.Summary) {
 }
 
 // writeSummaryNotes prints a warning against a choice by the results, if there are several summaries. Then it prints
-// the line 'more', unless it is empty. Last, it prints the claim of the certificates, unless this is the usual claim.
+// the line 'more', unless it is empty. Last, it prints the claim of the certificates, unless this is the usual claim
+// (certify.Claim.Usual).
 func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
 	first := summaries[0]
 	if len(summaries) > 1 {

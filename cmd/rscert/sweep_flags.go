@@ -110,8 +110,8 @@ func inner(f *pflag.Flag) pflag.Value {
 	return f.Value
 }
 
-// takesList reports whether a config file may give the flag a list that makes a sweep. A list of models in a config
-// file makes an ensemble.
+// takesList reports whether a config file may give the flag a list that makes a sweep. For --model it returns false,
+// because a list of models in a config file makes an ensemble.
 func takesList(f *pflag.Flag) bool {
 	_, ok := f.Value.(*swept)
 	return ok && !repeats(f)

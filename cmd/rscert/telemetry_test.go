@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// TestNoTelemetry checks that a run writes nothing except its run folder into the user's home. If telemetry were on,
-// ONNX Runtime would store an identifier of the machine and a queue of reports in the home.
+// TestNoTelemetry checks that a run writes no file into the user's home if its run folder is elsewhere. If telemetry
+// were on, ONNX Runtime would store an identifier of the machine and a queue of reports in the home.
 func TestNoTelemetry(t *testing.T) {
 	library, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {

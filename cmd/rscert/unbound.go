@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// warnUnbound warns if the lines of a run do not identify the run. It also warns if the run holds only examples that
-// were selected by the results of another run. The run is nil for a file that belongs to no run.
+// warnUnbound warns if the lines of a run do not identify the run. Otherwise it warns if the run holds only examples
+// that were selected by the results of another run. The run is nil for a file that belongs to no run.
 func warnUnbound(s streams, path string, run *runfolder.Run) error {
 	if run != nil && !run.Bound() {
 		return s.warnf(warning.RunUnbound, "%s: lines of format %d name no run, so lines of another run may pass", path, run.Schema)

@@ -95,8 +95,8 @@ type weightsReport struct {
 	Largest       float64  `json:"largest"`
 	Clipped       int      `json:"clipped"`
 	// The difference of a feature is the distance between its means in the source and in the target, in units of its
-	// standard deviation. Before is the largest difference of a feature without weights. After is the largest one with
-	// weights.
+	// standard deviation. Before is the largest difference over the features, computed without weights. After is the
+	// largest difference over the features, computed with weights.
 	Before float64 `json:"difference_before"`
 	After  float64 `json:"difference_after"`
 }

@@ -25,8 +25,9 @@ type row struct {
 	low, high float64
 }
 
-// worst returns two answers. The first says whether some attack makes the row a wrong answer with confidence ≥ τ. The
-// second says whether the row stays a right answer with confidence ≥ τ under every attack.
+// worst returns two results. The first result says whether some attack makes the classifier answer the row wrongly with
+// confidence ≥ τ. The second result says whether the classifier answers the row rightly with confidence ≥ τ under every
+// attack.
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {
 		q := normal(inverseNormal(r.p) + by)
@@ -60,8 +61,9 @@ func truth(rows []row, shift, tau float64) float64 {
 	return wrong / (wrong + right)
 }
 
-// dataset makes n rows. One third of the rows are right by a wide margin. Most of the other rows are borderline cases:
-// within the radius, an attack can just tie the votes, or can just move the confidence across τ.
+// dataset makes n rows. One third of the rows are right by a wide margin. The argument 'kind' says what the other rows
+// are. Most kinds make borderline cases: within the radius, an attack can just tie the votes, or can just move the
+// confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
 	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // vote share that an attack lowers to q
@@ -171,8 +173,8 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the ratio of the share of failed statements to δ. The test fails if a failure rate of δ would almost
-// never cause so many failures.
+// judge returns the share of failed statements divided by δ. The test fails if, at a failure rate of δ, the probability
+// of at least so many failures is below 10⁻⁶.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta
@@ -185,7 +187,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 
 // checkThresholdedCoverage simulates noise samples, the bounds from these samples, and the certified error. A failure
 // is a dataset on which, at some τ, an attack causes an error above the certified error. The function returns the
-// largest ratio of the share of failures to δ.
+// largest value that judge returned: a share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -224,7 +226,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 
 // checkWorstRows makes tables. In these tables, each bound fails with probability exactly α. A failed bound has the
 // largest possible effect: it says that the answer is right under every attack, although some attack makes the answer
-// wrong. The function returns the largest ratio of the share of failures to δ.
+// wrong. The function returns the largest value that judge returned: a share of failures divided by δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

@@ -24,7 +24,7 @@ type ThresholdedError struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // examples for which an attack may cause a wrong answer
 	Right int     `json:"right"` // examples answered rightly under every attack
-	Error float64 `json:"error"` // bound on the share of wrong answers if every bound holds
+	Error float64 `json:"error"` // bound on the share of wrong answers; it holds if every bound in the table holds
 	// Certified is a bound on the share of wrong answers that holds with probability 1 − δ (see Result.Certified).
 	Certified *float64 `json:"certified_error,omitempty"`
 }

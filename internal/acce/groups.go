@@ -12,12 +12,13 @@ import (
 
 // ByGroup holds the findings for groups of examples at one radius.
 //
-// The group of an example must be known before the noise of the example is drawn. Each group gets δ/G, where G is the
-// number of groups in the study plus the largest possible number of groups without a row (unseenGroups). So at each
-// radius, the bounds in Certified hold for all groups together with probability at least 1 − δ. The largest CBS and the
-// largest CCE of a group also bound the CBS and the CCE of every mixture Σπ_g·(group g), with shares π_g ≥ 0 that sum
-// to 1. The reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm of
-// group g in bin m.
+// The group of an example must be known before the noise of the example is drawn. Let δ be Dataset.Delta. For each
+// group, the bounds in Certified fail with probability at most δ/G, where G is the number of groups in the study plus
+// the largest possible number of groups without a row (unseenGroups). So at each radius, with probability at least 1 −
+// δ, these bounds hold for all groups at once. The largest CBS over the groups also bounds the CBS of every mixture
+// Σπ_g·(group g), with shares π_g ≥ 0 that sum to 1. The largest CCE over the groups also bounds the CCE of every such
+// mixture. The reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm
+// of group g in bin m.
 type ByGroup struct {
 	Groups []GroupResult `json:"groups"` // the groups that have a certified class at this radius
 	// The field Without lists the groups that have no certified class at this radius.
@@ -44,7 +45,7 @@ type WorstGroup struct {
 	Certified *WorstCertified `json:"certified,omitempty"` // nil without a statement about the dataset
 }
 
-// WorstCertified holds bounds that are true for all groups together with probability 1 − Delta.
+// WorstCertified holds bounds that, with probability 1 − Delta, are true for all groups at once.
 type WorstCertified struct {
 	Delta float64  `json:"delta"`
 	CBS   float64  `json:"cbs"`
@@ -100,9 +101,9 @@ func (s *Study) checkMembers(index []float64) error {
 	return nil
 }
 
-// part makes the study of a group. Let N be the number of sampled examples, and let the rows have M examples that are
-// not in the group. Then at most N − M of the sampled examples are in the group. The more examples a group has, the
-// more of its bounds may fail. So it is safe to assume that the group has N − M examples.
+// part makes the study of a group. Let N be the number of sampled examples, and let M be the number of examples in the
+// table that are not in the group. Then at most N − M of the sampled examples are in the group. The more examples a
+// group has, the more of its bounds may fail. So it is safe to assume that the group has N − M examples.
 func (s *Study) part(g predictions.RowGroup, rows calib.BoundRows) (part, error) {
 	sub := &Study{options: s.options, table: s.table, bins: s.bins, alpha: s.alpha, sampled: s.sampled}
 	sub.options.Groups, sub.options.Solvers, sub.options.Adaptive, sub.options.Attack = nil, nil, false, false

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// solveGroups solves a table. Each value of one of the columns makes a group of rows.
+// solveGroups solves a table. For each of the given columns, the rows with the same value form a group.
 func solveGroups(t *testing.T, text string, o Options, columns ...string) ([]Result, error) {
 	t.Helper()
 	read := Columns()
@@ -51,7 +51,7 @@ func randomRows(r *rand.Rand, n int) []exampleRow {
 	return rows
 }
 
-// write writes all rows at radius 1, and the rows whose field 'also' is true at radius 2.
+// write writes all rows at radius 1. At radius 2, it writes only the rows whose field 'also' is true.
 func write(rows []exampleRow, weighted bool) string {
 	var b strings.Builder
 	b.WriteString("index,radius,lower,upper,correct,g,h" + map[bool]string{true: ",weight"}[weighted] + "\n")
@@ -71,8 +71,8 @@ func write(rows []exampleRow, weighted bool) string {
 	return b.String()
 }
 
-// The test recomputes each figure of a group from the group's rows. The number of allowed failures follows from δ/G,
-// where G is the constant 'counted'.
+// The test recomputes each value in the results of a group from the group's rows. The number of allowed failures
+// follows from δ/G, where G is the constant 'counted'.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
 	const counted = groups + 2*(examples-n) // each missing example may be in a further group of each of the two columns
@@ -180,9 +180,10 @@ func TestByGroupOfSameExamples(t *testing.T) {
 	}
 }
 
-// In a row whose bounds fail, the bounds look perfect, but the classifier is certain and wrong. The table leaves out
-// most of the other rows. The probability that the bound of some group is too small must be at most δ. If the number
-// of sampled examples did not include the examples without a row, the bounds would fail often.
+// Each row says that the classifier is certain and right. In a row whose bounds fail, the classifier is in truth
+// certain and wrong. The table leaves out most of the examples whose bounds hold. The probability that the bound of
+// some group is too small must be at most δ. If the number of sampled examples did not include the examples without a
+// row, the bounds would fail often.
 func TestByGroupCoverage(t *testing.T) {
 	const sampled, groups, alpha, delta, trials = 120, 4, 0.08, 0.2, 400
 	r := rand.New(rand.NewPCG(29, 3))

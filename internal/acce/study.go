@@ -33,7 +33,8 @@ type Options struct {
 	SameExamples bool
 	// Groups holds groups of rows of the table. For each group, the study computes the results of the solver "exact".
 	Groups []predictions.RowGroup
-	// EveryGroup says that Groups holds every group of the sampled examples, also those without a row.
+	// EveryGroup says that Groups holds every group of the sampled examples, including the groups that have no row in
+	// the table.
 	EveryGroup bool
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
@@ -265,8 +266,8 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 }
 
 // certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
-// With probability at least 1 − δ, at most k rows are wrong, where k is the result's field Failures. So certify adds
-// the largest effect that k wrong rows can have.
+// With probability at least 1 − δ, at most k rows are wrong, where k is the field Failures of the returned Certified.
+// So certify adds the largest effect that k wrong rows can have.
 func (s *Study) certify(r Result, w calib.RowWeights) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}

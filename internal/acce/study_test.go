@@ -59,8 +59,8 @@ func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want
 
 // The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
 // (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. With one bin, the CCE is (0.6 + 0.9 − 1)/2: in the
-// worst case both confidences are at the upper ends of their intervals. With one bin, the gaps of the Brier confidences
-// 0.1 and 0.9 cancel.
+// worst case both confidences are at the upper ends of their intervals. The Brier confidences are the confidences with
+// the largest Brier score, here 0.1 and 0.9. With one bin, their gaps cancel.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -220,9 +220,10 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// For two bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02, so the statement allows no failure. For 50 bounds with
-// alpha 0.002, P(Bin > 1) = 0.0045 ≤ 0.05 < P(Bin > 0) = 0.0953. So the statement allows one failure, which adds 1/2 to
-// the Brier score of 2 examples and 2·1/2 to a calibration error.
+// For two bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02, so the statement allows no failure. In
+// TestDatasetOfFewFailures, 50 examples were sampled, so there are 50 bounds, with alpha 0.002: P(Bin > 1) = 0.0045 ≤
+// 0.05 < P(Bin > 0) = 0.0953. So its statement allows one failure. One failure among the 4 rows adds 1/4 to the Brier
+// score; it would add 2·1/4 to a calibration error.
 func TestDataset(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	c := results[0].Certified
@@ -330,8 +331,8 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// The table has the columns 'certified', 'alpha' and 'examples'. They say which examples are not certified, the failure
-// probability alpha, and the number of sampled examples.
+// The table has the columns 'certified', 'alpha' and 'examples'. 'certified' says which examples are not certified,
+// 'alpha' holds the failure probability of each bound, and 'examples' holds the number of sampled examples.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
 	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"
@@ -351,7 +352,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 		t.Errorf("certified %+v", r.Certified)
 	}
 	// Two examples have no row, so they may be wrong. At τ = 0.55 the second example may be wrong as well, because 0.7
-	// ≥ 0.55. So may the third example, because 1 − 0.4 ≥ 0.55.
+	// ≥ 0.55. The third example may also be wrong at this τ, because 1 − 0.4 ≥ 0.55.
 	for i, want := range []ThresholdedError{{Wrong: 4, Right: 1, Error: 0.8}, {Wrong: 3, Right: 0, Error: 1}} {
 		got := r.Thresholded[i]
 		if got.Wrong != want.Wrong || got.Right != want.Right || !close9(&got.Error, want.Error) || !close9(got.Certified, want.Error) {

@@ -141,9 +141,9 @@ func (r *Norms) add(d float64) {
 // no bin for a sample with l = u. ADMM instead calls Bins.Index to find the bins of l and u. These two bins and all
 // bins between them are in reach.
 //
-// ADMM calls the function 'watch' after each step, unless 'watch' is nil. After every residualsEvery-th step, the
-// Residuals also hold Rho, SoftECE, the distances, the Lagrangian and the assignments. If residualsEvery is 0, they
-// hold only Step and ProjectedECE.
+// ADMM calls the function 'watch' after each step, unless 'watch' is nil. The Residuals that 'watch' receives always
+// hold Step and ProjectedECE. After every residualsEvery-th step, they also hold Rho, SoftECE, the distances, the
+// Lagrangian and the assignments. If residualsEvery is 0, they never hold more than Step and ProjectedECE.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -395,8 +395,8 @@ func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// The method 'residuals' sets the relaxed calibration error and the distances in r. It computes the error, SoftECE,
-// from s.gap, and the distances from s.a and s.z.
+// The method 'residuals' sets the relaxed calibration error and the distances in r. It computes the error (SoftECE)
+// from the values in s.gap. It computes the distances of the values in s.a and s.z from the constraints.
 func (s *state) residuals(r *Residuals) {
 	for _, g := range s.gap {
 		r.SoftECE += math.Abs(g) / float64(s.n)

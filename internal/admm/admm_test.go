@@ -322,7 +322,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the curvature ρ(2
 // + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM converges or that the
 // estimate is near the exact value. The test checks only that ADMM converges for these predictions, and that its
-// estimate is larger than the calibration error of the Brier confidences.
+// estimate is larger than the calibration error of the confidences with the largest Brier score.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

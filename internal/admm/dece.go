@@ -10,7 +10,7 @@ import (
 const DECESteps = 1000
 
 // The temperature τ of DECE falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. According to the
-// paper, the learning rate and the schedule have no effect. The paper states neither the rate nor the schedule, so the
+// paper, the learning rate and its schedule have no effect. The paper states neither this rate nor its schedule, so the
 // values here are our choice.
 const (
 	firstTau    = 0.01

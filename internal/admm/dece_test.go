@@ -151,7 +151,8 @@ func TestLearningRate(t *testing.T) {
 	}
 }
 
-// With momentum, a share of the previous step is added to the gradient.
+// With momentum, DECE adds a share of the previous velocity to the gradient. The velocity is the step divided by the
+// learning rate.
 func TestDECEMomentum(t *testing.T) {
 	p := mustProblem(t, []calib.Bounded{{Lower: 0, Upper: 1}, {Lower: 0, Upper: 1, Correct: true}}, nil, mustBins(t, 1))
 	s, z := newSoftBins(p), []float64{0.5, 0.4}

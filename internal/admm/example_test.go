@@ -53,7 +53,8 @@ func ExampleProblem_Brier() {
 	// Output: 0.1833 by [0.6 0.7 0.65]
 }
 
-// The example does one run of Algorithm 1. It prints the number of the last step, which the residuals contain.
+// The example does one run of Algorithm 1. It prints the calibration error, whether the run was interrupted, and the
+// number of the last step (Residuals.Step).
 func ExampleProblem_ADMM() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	var last admm.Residuals
@@ -63,7 +64,8 @@ func ExampleProblem_ADMM() {
 	// Output: 0.4333, interrupted: false, after 3000 steps
 }
 
-// The gradient ascent on the differentiable calibration error starts from the clean and from the Brier confidences.
+// The gradient ascent on the differentiable calibration error starts once from the clean confidences and once from the
+// confidences with the largest Brier score.
 func ExampleProblem_DECE() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	e, err := problem.DECE(context.Background(), admm.DECEParams{}, admm.Watch{})

@@ -28,7 +28,7 @@ func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText parses a name.
 func (s *Start) UnmarshalText(text []byte) error { return Starts.Unmarshal(text, s) }
 
-// Steps is the number of steps of a run. The runs in the paper always converged in fewer steps.
+// Steps is the number of steps of a run. Emde et al. report that their runs always converged in fewer steps.
 const Steps = 3000
 
 // Params are the settings of a run of ADMM.
@@ -96,7 +96,7 @@ type DECEParams struct {
 	Seed     uint64
 	Rate     float64 // learning rate at the start; default 0.01
 	Schedule Schedule
-	Momentum float64 // in [0, 1): the step is the gradient plus Momentum times the last step
+	Momentum float64 // in [0, 1): a step is the rate times v; v is the gradient plus Momentum times the previous v
 	Steps    int     // steps from each start; default DECESteps
 }
 

@@ -96,8 +96,8 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 	}
 }
 
-// Without clean confidences, the Brier confidences are the only start. So a search with one step for each start reports
-// only one step.
+// Without clean confidences, the only start is the confidences with the largest Brier score (the Brier confidences). So
+// a search with one step for each start reports only one step.
 func TestDECEWithoutCleanConfidences(t *testing.T) {
 	samples, _ := certified(rand.New(rand.NewPCG(5, 32)), 30)
 	p := mustProblem(t, samples, nil, mustBins(t, 5))

@@ -139,9 +139,9 @@ func (s *Search) shorten(t *target, candidate []float32, share float64) []float3
 	return x
 }
 
-// When more than plateauPatience steps in a row have not improved the loss by the factor 1 + plateauThreshold, the rate
-// is multiplied by plateauFactor. These constants have the default values of PyTorch's ReduceLROnPlateau, which the
-// authors of ACE used.
+// Let v be η·CE at the last improvement. A step is a new improvement if its η·CE is above v + plateauThreshold·|v|.
+// After more than plateauPatience steps in a row without an improvement, the rate is multiplied by plateauFactor. These
+// constants have the default values of PyTorch's ReduceLROnPlateau, which the authors of ACE used.
 const (
 	plateauFactor    = .1
 	plateauPatience  = 10
@@ -165,7 +165,7 @@ type gradual struct {
 	best         []float32 // the point with the largest η·CE so far
 	value        float64   // η·CE at the point 'best'
 	plateau      float64   // η·CE at the last improvement
-	waiting      int       // steps since the last improvement
+	waiting      int       // steps since the last improvement, or since a plateau last lowered the rate
 	keeps        bool      // whether x keeps the class
 	here         float64   // η·CE at x
 }

@@ -223,8 +223,8 @@ func TestAutoNaN(t *testing.T) {
 	}
 }
 
-// The type 'several' is a linear classifier of several classes. The method Run computes the gradient of the target's
-// score minus the label's score.
+// The type 'several' is a linear classifier of several classes. Its method Run computes the gradient of a difference:
+// the target's score minus the label's score.
 type several struct {
 	w     [][]float64 // weights of each class
 	batch int

@@ -19,7 +19,7 @@ type Warning struct {
 // failed. A larger share causes a warning. AutoAttack uses the same limit.
 const scoresBetterShare = .002
 
-// Flat counts the examples for which a gradient was zero.
+// Flat counts the examples with at least one step whose gradient was zero or not finite (Found.Flat).
 func Flat(found []Found) (examples int) {
 	for _, f := range found {
 		if f.Flat > 0 {
@@ -29,9 +29,9 @@ func Flat(found []Found) (examples int) {
 	return examples
 }
 
-// BrokenByScores is a number of examples. No attack by gradients broke them, but an attack by scores did.
-// The argument 'stages' lists the attacks in the order in which they ran. The result 'warn' is true if the count is
-// more than 0.2 % of all examples.
+// BrokenByScores counts the examples that an attack by scores broke. An example counts only if an attack by gradients
+// ran before and did not break it. The argument 'stages' lists the attacks in the order in which they ran. The result
+// 'warn' is true if the count is more than 0.2 % of all examples.
 func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 	after := make(map[Method]bool) // true for each attack by scores that ran after an attack by gradients
 	gradients := false

@@ -31,7 +31,7 @@ func logit(scores []float32, k int, probabilities bool) float64 {
 // crossEntropy returns −ln softmax(z)_y for the logits z. The result is accurate even if it is tiny.
 func crossEntropy(scores []float32, y int, probabilities bool) float64 {
 	own, most := logit(scores, y, probabilities), 0.
-	if math.IsInf(own, -1) { // the score −∞ of class y means that its probability is 0
+	if math.IsInf(own, -1) { // class y has the score −∞, that is, the probability 0
 		return math.Inf(1)
 	}
 	for k := range scores {

@@ -11,25 +11,27 @@ import (
 )
 
 // These are the constants of DDN. In the paper, each step changes the radius by 5 %. Here the change is 10 % in the
-// first step, and smaller in later steps. The first step is as long as the radius. For a radius of 1, this is the
-// paper's length.
+// first step, and smaller in later steps. The first step is as long as the radius. For a radius of 1, the first step
+// has the same length as in the paper.
 const (
-	ddnRadius = .1  // relative change of the radius in the first step
-	ddnLast   = .02 // step lengths and radius changes fall along half a cosine to this share of their first values
+	ddnRadius = .1 // relative change of the radius in the first step
+	// the factor that shrinks step lengths and radius changes falls from 1 towards this value (see anneal)
+	ddnLast = .02
 )
 
-// directions returns the perturbation that each restart found, and the number of steps with a gradient of zero.
+// directions returns the perturbation that each restart found, and the number of steps whose gradient was zero or not
+// finite.
 func (s *SmoothedSearch) directions(ctx context.Context, x Example) (found [][]float64, flat int, err error) {
 	return s.restarts(ctx, func(ctx context.Context, restart int) ([]float64, int, error) {
 		return s.descend(ctx, x, restart)
 	})
 }
 
-// runRestart runs one restart. It returns a perturbation and the number of steps with a gradient of zero.
+// runRestart runs one restart. It returns a perturbation and the number of steps whose gradient was zero or not finite.
 type runRestart func(ctx context.Context, restart int) (delta []float64, flat int, err error)
 
-// The method 'restarts' runs all restarts side by side. It returns their perturbations and the number of steps with a
-// gradient of zero.
+// The method 'restarts' runs all restarts side by side. It returns their perturbations and the total number of steps
+// whose gradient was zero or not finite.
 func (s *SmoothedSearch) restarts(ctx context.Context, run runRestart) (found [][]float64, flat int, err error) {
 	found = make([][]float64, s.Restarts)
 	zeros := make([]int, s.Restarts)
@@ -49,7 +51,7 @@ func (s *SmoothedSearch) restarts(ctx context.Context, run runRestart) (found []
 }
 
 // descend runs one restart of DDN. The first restart starts at the example, and the others start at random points
-// around the example. The result 'flat' is the number of steps with a gradient of zero.
+// around the example. The result 'flat' is the number of steps whose gradient was zero or not finite.
 func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
 	blurred, err := s.newBlurred(x)
 	if err != nil {
@@ -76,7 +78,9 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (d
 	return delta, flat, nil
 }
 
-// anneal returns the ratio of the length of the given step to the length of the first step.
+// anneal returns a factor for the given step. The factor is 1 in the first step, and falls along half a period of a
+// cosine towards ddnLast. The callers multiply the step's length by this factor. DDN also multiplies the relative
+// change of the radius by it.
 func (s *SmoothedSearch) anneal(step int) float64 {
 	return ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
 }
@@ -160,9 +164,9 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 
 // run computes the gradient at x + delta with the noise of a step. It reports whether another class has more votes from
 // the noisy copies than the label has. A step calls Gradients.Run several times. In call r, the label has the mean
-// probability P_r = exp(−loss_r). The loss of the step is −ln of the mean of all P_r. Its gradient is proportional to
-// the mean of the calls' gradients with the weights P_r. The factor of proportionality does not matter, because only
-// the gradient's direction is used.
+// probability P_r = exp(−loss_r). The loss of the step is −ln of the mean of all P_r. The gradient of this loss is
+// proportional to the sum of the calls' gradients, each multiplied by P_r. The factor of proportionality does not
+// matter, because only the gradient's direction is used.
 func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
 	at := make([]float32, len(delta))
 	for i, v := range b.example.Values {

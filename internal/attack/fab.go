@@ -11,7 +11,7 @@ import (
 
 // These are the constants of FAB. They come from the paper's experiments and the authors' implementation.
 const (
-	fabBias      = .1   // α_max: the largest weight of the step that starts at the example
+	fabBias      = .1   // α_max: largest weight α of the term x₀ + η·d₀ in a step (see the method 'fab')
 	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary
 	fabBackward  = .9   // β: a step back from an adversarial input keeps this share of the perturbation
 	fabStart     = .5   // the norm of a random start, as a share of ε
@@ -24,11 +24,11 @@ const (
 // to the boundary and d₀ leads from x₀ to the boundary. Both x + d and x₀ + d₀ are in the box. The weight is α =
 // min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
 //
-// A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, all
-// steps of a round go to the boundary between the label and one fixed class. Each step then needs one gradient. Without
-// Targets, each step needs one gradient for each class other than the label. The attack succeeds if the classifier
-// answers any class other than the label, even if the step aimed at a different class. The loss of Gradients must be
-// grad.Difference.
+// A restart begins at a random point around the example (see leap). It attacks only examples that no attack has broken
+// before. If s.Targets is above 0, all steps of a round go to the boundary between the label and one fixed class. Each
+// step then needs one gradient. If s.Targets is 0, each step needs one gradient for each class other than the label.
+// The attack succeeds if the classifier answers any class other than the label, even if the step aimed at a different
+// class. The loss of Gradients must be grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
 	return s.rounds(targets, func(round int) error {
 		chases := make([]*chase, 0, len(targets))
@@ -55,7 +55,8 @@ type chase struct {
 	distance float64
 }
 
-// newChase starts FAB on a target. The first run starts at the example, and a restart starts at a random input.
+// newChase returns the state in which FAB starts on one example. The first run starts at the example, and a restart
+// starts at a random point around it (see leap).
 func (s *Search) newChase(t *target, round int) *chase {
 	c := &chase{target: t, rivals: t.others, x: slices.Clone(t.Values), distance: math.Inf(1)}
 	if s.Targets > 0 {
@@ -248,13 +249,14 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	return nil
 }
 
-// The final search tries a point beyond the estimated boundary. sectionBeyond is the distance from the estimate to this
-// point, as a share of the distance from the estimate to the section's outer end.
+// The final search estimates where the boundary is, and tries a point beyond this estimate. sectionBeyond is the
+// distance from the estimate to this point, as a share of the distance from the estimate to the section's outer limit
+// (see section).
 const sectionBeyond = .01
 
-// section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the ends of
-// the range. Each end is a share: the norm of a perturbation, divided by the norm of the perturbation that leads from
-// the example to the input in the field 'end'.
+// section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the limits
+// of the range. Each limit is a share: the norm of a perturbation, divided by the norm of the perturbation that leads
+// from the example to the input in the field 'end'.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1
@@ -274,8 +276,8 @@ func (c *section) share() float64 {
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow moves one end of the section to the norm that the method 'share' returns. The arguments are the input at this
-// norm and the scores of this input.
+// narrow moves one limit of the section to the norm that the method 'share' returns. The arguments are the input at
+// this norm and the scores of this input.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)
 	if smoothing.Vote(scores) == c.Label {

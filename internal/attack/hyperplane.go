@@ -10,10 +10,11 @@ import (
 // forbids every such d, towards returns the d that keeps x + d in the box and brings w·d closest to gap.
 //
 // Where w_i ≠ 0, the solution has |d_i| = min(λ·s_i, c_i), and d_i has the sign of w_i·gap. Here c_i is the distance
-// from x_i to the end of the box in the direction of this sign, and s_i is 1 for Linf and |w_i| for L2. The left side
-// of Σ |w_i|·min(λ·s_i, c_i) = |gap| is piecewise linear in λ, with corners at c_i/s_i. The method therefore sorts the
-// corners and finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the
-// smallest norm. Among these d, towards returns the d that is zero where w is zero.
+// from x_i to the end of the box in the direction of this sign, and s_i is 1 for Linf and |w_i| for L2. The factor λ
+// solves Σ |w_i|·min(λ·s_i, c_i) = |gap|. The left side of this equation is piecewise linear in λ, with corners at
+// c_i/s_i. The method therefore sorts the corners and finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section
+// 3.1). For Linf several d can have the smallest norm. Among these d, towards returns the d that is zero where w is
+// zero.
 func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	corners := make([]corner, 0, len(x))
 	for i, v := range w {

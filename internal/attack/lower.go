@@ -39,7 +39,7 @@ func (k *Keep) UnmarshalText(text []byte) error { return Keeps.Unmarshal(text, k
 // Lowered is the result of Lower: of all inputs that Lower tried, the input with the smallest probability of the label.
 // This probability is the mean of the label's softmax over noisy copies.
 type Lowered struct {
-	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
+	Values   []float32 // in the units of the data; a point of the search's lattice if there is one
 	Distance float64   // distance from the example, rounded up
 	// Class is the smoothed classifier's answer at Values, or −1 if the classifier abstains. Lower does not set this
 	// field.
@@ -55,11 +55,12 @@ type Lowered struct {
 // most votes, and even if the label has already lost at the example itself. If no perturbation lowers the probability,
 // the input is the example itself.
 //
-// Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
-// al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall in the same way as the step
-// lengths of Candidates. After each restart, Lower moves the example as far as Epsilon allows in the direction of the
-// restart's perturbation. If the run has a lattice, this input is on the lattice. Lower computes the probability of the
-// label at this input and at the example from the same s.Samples selection samples.
+// Each restart is projected gradient ascent (PGD, Madry et al. 2018) of SmoothAdv's loss, which is −ln of the
+// probability (Salman et al. 2019). Each step uses fresh noise. Step lengths begin at 2.5·ε/Steps. They shrink by the
+// same factors as the step lengths of Candidates (see anneal). After each restart, Lower moves the example as far as
+// Epsilon allows in the direction of the restart's perturbation. If the search has a lattice, this input is on the
+// lattice. Lower computes the probability of the label at this input and at the example from the same s.Samples
+// selection samples.
 func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return best, 0, err
@@ -90,7 +91,8 @@ func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, fl
 	return best, flat, nil
 }
 
-// sink runs one restart of Lower. It returns the perturbation and the number of steps with a gradient of zero.
+// sink runs one restart of Lower. It returns the perturbation and the number of steps whose gradient was zero or not
+// finite.
 func (s *SmoothedSearch) sink(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
 	blurred, err := s.newBlurred(x)
 	if err != nil {

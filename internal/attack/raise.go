@@ -41,9 +41,9 @@ func (s *Search) raise(ctx context.Context, targets []*target) error {
 }
 
 // autoRaise uses Auto-PGD to maximise the largest probability of a class other than the label. It makes s.Restarts runs
-// from random starts. With Targets it maximises the probability of one target class after another. The AutoAttack of
-// Stutz et al. calls these attacks apgd-conf and apgd-conf-t. As in that AutoAttack, the length of the first step is
-// .05ε.
+// from random starts. If s.Targets is above 0, it instead maximises the probability of one target class after another.
+// The AutoAttack of Stutz et al. calls the attack without target classes apgd-conf, and the attack with target classes
+// apgd-conf-t. As in that AutoAttack, the length of the first step is .05ε.
 func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {

@@ -36,10 +36,10 @@ type Found struct {
 	Index, Label int
 	Clean        int       // the classifier's answer to the unperturbed example; −1 if it gives no class
 	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong about the clean input
-	By           Method    // the attack that found the adversarial input
+	By           Method    // the first attack that broke the example
 	Class        int       // the classifier's answer to the adversarial input
 	Distance     float64   // distance of the adversarial input from the example, rounded up
-	Flat         int       // number of steps whose gradient was zero
+	Flat         int       // number of steps whose gradient was zero or not finite
 	// Only attacks that change confidences set the fields Confidence and Altered. Confidence is the largest probability
 	// without an attack. Altered holds the altered inputs: one for each element of the list Settings if the method is
 	// ACE, and one otherwise.
@@ -62,13 +62,14 @@ type Search struct {
 	Gradients  Gradients // only for methods that use gradients
 	Shape      []int     // shape of an example
 	Steps      int       // number of steps of PGD, Auto-PGD and FAB, or of queries of Square
-	StepSize   float64   // step length of PGD; first step length of PGDConf; first rate of ACE
+	StepSize   float64   // step length of PGD; length of PGDConf's first steps; first learning rate of ACE
 	Momentum   float64   // momentum of PGD; 0: none
 	Targets    int       // number of classes that an attack aims at in turn; 0: none
-	Restarts   int       // number of random starts for each target class
-	Then       *Search   // attacks the examples that this search does not break; nil: no other attack
-	Seed       uint64
-	Workers    int
+	// number of runs of an untargeted attack, or of runs for each target class; PGDConf makes one run more
+	Restarts int
+	Then     *Search // attacks the examples that this search does not break; nil: no other attack
+	Seed     uint64
+	Workers  int
 	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use this
 	// field.
 	Probabilities bool

@@ -77,11 +77,12 @@ type NoisyGradients interface {
 // search chooses the restart with the smallest distance.
 //
 // All noise comes from Seed and the example's index. It does not depend on batches or the number of goroutines. Seed
-// must not be the seed of a run.
+// must not be a seed with which rscert certifies or verifies answers.
 type SmoothedSearch struct {
-	Threat              // Norm must be L2; Epsilon is the largest distance to try, and may be infinite
-	Lattice    *Lattice // lattice of the candidates; nil if they may be any float32 numbers in the box
-	Scale      float64  // scale of the noise; DDN also uses it as the first radius
+	Threat // Norm must be L2; Epsilon is the largest distance to try, and may be infinite
+	// lattice of the candidates; nil: the values of a candidate may be any float32 numbers in the box
+	Lattice    *Lattice
+	Scale      float64 // scale of the noise; DDN also uses it as the first radius
 	Gradients  NoisyGradients
 	Classifier Classifier
 	// Input returns a generator of noisy inputs for the Classifier. The argument holds the values of the example or of

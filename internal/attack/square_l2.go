@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// firstTiles is the number of tiles along each side of an image. Square's first perturbation for L2 consists of
-	// these tiles.
+	// firstTiles is the approximate number of tiles along each side of an image. Square's first perturbation for L2
+	// consists of these tiles.
 	firstTiles = 5
-	// leastSide is the smallest height and width of a window for L2. If the image is lower or narrower than this, the
-	// window is as high or as wide as the image.
+	// leastSide is the smallest height and width of a window for L2. A window is a rectangle of the image that a query
+	// changes. If the image is lower or narrower than leastSide, the window is as high or as wide as the image.
 	leastSide = 3
 )
 

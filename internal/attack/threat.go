@@ -95,7 +95,7 @@ func sign(sum float64) float64 {
 func magnitude(a, b float64) float64 {
 	d := a - b
 	back := d - a
-	if (a-(d-back))-(b+back) != 0 { // the difference is exactly the rounding error of d (Knuth's two-sum)
+	if (a-(d-back))-(b+back) != 0 { // the left side is exactly the rounding error of d (Knuth's two-sum)
 		return math.Nextafter(math.Abs(d), math.Inf(1))
 	}
 	return math.Abs(d)

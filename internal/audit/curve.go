@@ -15,8 +15,9 @@ type Outcome struct {
 	// the answer is not the label. The error probability of all tests of one example together is Levels.Gamma. Broken
 	// is 0 if the answer is wrong at the example itself, and +∞ if there is no verified break.
 	Broken float64
-	// Listed is the distance from the example to the nearest break that a test of Broken or the function Chains has
-	// verified. Chains tests the inputs of all examples together, at one familywise level. Listed is at most Broken.
+	// Listed is the distance from the example to the nearest break that one of the tests for Broken or the function
+	// Chains has verified. Chains tests the candidates of all examples together, at one familywise level. Listed is at
+	// most Broken.
 	Listed float64
 }
 
@@ -27,8 +28,8 @@ type Point struct {
 	Certified float64 `json:"certified"` // share of the outcomes with Outcome.Certified ≥ Radius
 	Unbroken  float64 `json:"unbroken"`  // share of the outcomes with Outcome.Broken > Radius
 	// Images is the share of the outcomes with Outcome.Listed > Radius. It is an upper bound on the robust accuracy on
-	// the images of the audit. This bound is wrong only if one of the verified breaks is false. The probability of such
-	// an error is at most the familywise level of Chains.
+	// the images of the audit. This bound is wrong only if one of the verified breaks is false. In 'rscert audit', the
+	// probability of such an error is at most the value of --gamma.
 	Images float64 `json:"images"`
 	// Lower and Upper are bounds on the robust accuracy of the population. Each of these bounds holds with confidence
 	// 1−δ for this radius alone.
@@ -57,8 +58,8 @@ type Levels struct {
 // robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
 // The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. This bound is
-// wrong only if one of the verified breaks is false. The probability of such an error is at most the familywise level
-// of Chains.
+// wrong only if one of the verified breaks is false. In 'rscert audit', the probability of such an error is at most the
+// value of --gamma.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }

@@ -1,12 +1,14 @@
 // Package audit tests certificates against attacks. It takes counts and scores from fresh noise, and returns verified
-// statements. It reads no files and has no state. Every rounding favours the certificate.
+// statements. It reads no files and has no state. Every rounding favours the certificate. The functions return:
 //
-//   - Flip, FlipPValue: the rival class is more probable than the certified class at a perturbed input.
-//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there. This can happen
-//     even if the answer does not change.
-//   - Bet: a mean score is above or below a claimed bound.
-//   - Chains: tests of several candidates of several images, at one familywise level.
-//   - Rate, ChancePValue, Threshold: whether the number of contradicted certificates exceeds chance.
+//   - Flip, FlipPValue: evidence that the rival class is more probable than the certified class at a
+//     perturbed input.
+//   - Slack: an upper bound on the margin at a perturbed input. The bound can be below the margin that the certificate
+//     implies there. This can happen even if the answer does not change.
+//   - Bet: evidence that a mean score is above or below a claimed bound.
+//   - Chains: the results of tests of several candidates of several images, at one familywise level.
+//   - Rate, ChancePValue, Threshold: numbers that show whether the number of contradicted certificates exceeds
+//     chance.
 //   - Curve: upper bounds on robust accuracy, next to the certified lower bounds.
 //
 // docs/audit.md explains the protocol.

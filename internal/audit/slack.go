@@ -9,9 +9,9 @@ import (
 
 // Slack returns an upper bound, with confidence 1−γ, on the margin of class A over class B at one input. The arguments
 // a and b are the numbers of votes for A and for B among n votes. The choice of the classes must not depend on these
-// votes. If the argument 'second' is true, the margin is Q(p_A) − Q(p_B). Here p_A and p_B are the probabilities of the
-// classes, and Q is the quantile function of the law l. Otherwise the margin is p_A − p_B. Each probability gets a
-// Clopper–Pearson bound at level γ/2.
+// votes. Let p_A and p_B be the probabilities of the classes. If the argument 'second' is false, the margin is p_A −
+// p_B. If 'second' is true, the margin is Q(p_A) − Q(p_B), where Q is the quantile function of the law l. Each
+// probability gets a Clopper–Pearson bound at level γ/2.
 //
 // A certificate of radius R implies a margin at every input within the distance R from its centre. At the distance d,
 // the implied margin is the margin that the law's theorem requires for the radius R − d. If Slack is below the implied

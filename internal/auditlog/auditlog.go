@@ -76,8 +76,9 @@ type Log struct {
 // No line is lost if only the process is killed.
 const syncEvery = time.Second
 
-// Open opens or creates the log of a run's answers. It checks all lines and removes an incomplete last line. It returns
-// an error if another server has the log open, or if a line is damaged or belongs to another run.
+// Open opens or creates the log of the answers that servers give for one run. The argument 'seed' identifies this run.
+// It checks all lines and removes an incomplete last line. It returns an error if another server has the log open, or
+// if a line is damaged or belongs to another run.
 func Open(path string, seed checksum.Seed) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

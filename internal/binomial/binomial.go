@@ -17,7 +17,7 @@ const unit = 0x1p-53
 type Span struct{ Lower, Upper float64 }
 
 // stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, with an absolute error of at most 4·unit. For n ≤ 15 the value
-// comes from the factorial. For larger n it comes from the series of DLMF 5.11.1. The first omitted term of the series
+// comes from stirlingTable. For larger n it comes from the series of DLMF 5.11.1. The first omitted term of the series
 // bounds the error (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
 func stirlingError(n int64) float64 {
 	if n < int64(len(stirlingTable)) {

@@ -190,8 +190,8 @@ func TestLogTermBound(t *testing.T) {
 }
 
 // If the continued fraction ends after b = n−k+1 steps, the relative width of the enclosure is 4(e + (32b+16)·unit),
-// where e is the error bound of LogTerm. Each end also has a rounding error of a few units. These rounding errors
-// cancel in the mean over n.
+// where e is the error bound of LogTerm. Each end also has a rounding error of a few units. The test averages over n,
+// so these rounding errors nearly cancel.
 func TestTailWidth(t *testing.T) {
 	for _, b := range []int64{1, 2, 5, 8} {
 		first, last := 20*b, 220*b
@@ -297,8 +297,8 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The exact bound α^(1/n) is very close to 1. There is no float64 below 1 for which Tail can prove that it lies above
-// this bound. So the upper end must be 1.
+// The exact bound α^(1/n) is very close to 1. Tail cannot prove that any float64 below 1 lies above the exact bound. So
+// the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {

@@ -12,9 +12,9 @@ const MinLevel = 1e-100
 
 // LowerBound returns the one-sided Clopper–Pearson bound. This is a lower bound at level 1−α on the success probability
 // p, if x of n trials succeeded. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper & Pearson
-// 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 the bound is the p at which P(Bin(n, p) ≥
-// x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never exceeds the
-// exact bound. Its relative distance from the exact bound is at most 1e-9.
+// 1934; DLMF 8.17.5 gives the tail P(Bin(n, p) ≥ x) as an incomplete beta function). For x > 0 the bound is the p at
+// which P(Bin(n, p) ≥ x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number
+// never exceeds the exact bound. Its relative distance from the exact bound is at most 1e-9.
 //
 // Domain: 0 ≤ x ≤ n, MinLevel ≤ α < 1.
 func LowerBound(x, n int64, alpha float64) float64 {
@@ -46,8 +46,8 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// Newton's method aims at a tail slightly below α. The relative difference is four times the relative width of
-		// the enclosure, so that the tail is proved to be ≤ α after the last step.
+		// Newton's method aims at a tail slightly below α. The relative difference is 2⁻⁴⁶ plus four times the relative
+		// width of the enclosure, so that the tail is proved to be ≤ α after the last step.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)

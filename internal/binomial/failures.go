@@ -3,7 +3,7 @@ package binomial
 import "fmt"
 
 // FailureQuantile returns the smallest k with P(Bin(n, α) > k) ≤ δ. If n certificates fail independently, each with
-// probability at most alpha, then more than k of them fail with probability at most delta.
+// probability at most alpha, then the probability that more than k of them fail is at most delta.
 //
 // If the failures are independent and have probabilities p_i ≤ α, their number is stochastically at most Bin(n, α). The
 // proof couples the indicator of each failure with a Bernoulli(α) variable that is at least as large. The number n must

@@ -13,15 +13,15 @@ import (
 //   - Partition k gets the share w_k of δ₁ in place of the share 1/K. The share w_k is proportional to 1/(1+(k−k*)²)
 //     with k* = log₂(2.5·n^⅓). The best partition is near k* for a calibrated classifier. The shares depend on n only.
 //
-// So CE ≤ min_k c_k with probability ≥ 1−δ. Here A_k is the number A of oneStep for partition k, and c_k is the largest
-// c that A_k does not refute at level w_k·δ₁.
+// Let A_k be the number A of oneStep for partition k, and let c_k be the largest c that A_k does not refute at level
+// w_k·δ₁. Then CE ≤ min_k c_k with probability ≥ 1−δ.
 //
 // Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is convex
 // in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) takes one of two values. Its mean is
 // 0, and its variance is η_i(1−η_i). Choose the sign of h_i that makes the larger of these two values as large as
 // possible. By the lemma of bentkusTail, this sign gives the larger E f, whatever the other summands are. This sign
-// depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and
-// at most 1+c. Their mean is 0, and their variance is at most β − c².
+// depends on η_i alone. Let W*_i be W_i with this sign as h_i. Then E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are
+// independent, identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
 //
 // The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
 // all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
@@ -98,8 +98,8 @@ func (o oneStep) populationBentkus(a float64) float64 {
 //
 // S is a linear function of a binomial variable B. The event S ≥ nt is B ≥ x with x = n(v+ct)/(c²+v). The sums M_r =
 // Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. A geometric series
-// bounds the omitted terms, because the ratio of neighbouring terms decreases. Then the code lowers k until the best τ
-// = k−u lies between k−1 and k. For such a τ,
+// bounds the omitted terms, because the ratio of neighbouring terms decreases. From here on, τ is on the scale of B,
+// and u = k−τ. The code then lowers k until the best τ lies between k−1 and k. For such a τ,
 //
 //	E(B−τ)₊²/(x−τ)² = (M_2 + 2uM_1 + u²M_0)/(x−k+u)²,  smallest at u = (M_2−aM_1)/(aM_0−M_1), a = x−k.
 //

@@ -26,8 +26,8 @@ type LowerBound struct {
 //
 // The set has eight functions σ. Each function is constant in bins of equal width: the first function has one bin, and
 // the others have 2, 4, …, 128 bins. In a bin, σ is 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
-// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is near the best λ for an X of
-// standard deviation 2^−j.
+// pairs of the bin. λ takes at most six values, √(2 ln(1/δ)/n)·2^j for j = 0, 1, …, 5. The first value that is 0.49 or
+// more is replaced by 0.49 and is the last one. Each value is near the best λ for an X of standard deviation 2^−j.
 //
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
 // of the pairs within an epoch does not matter. The code deals the pairs to epochs at random, as the seed determines.
@@ -48,9 +48,9 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 // argument n is the number of pairs.
 func refutedByBets(bets *[signKinds][gridCells + 1]float64, n int, delta float64) float64 {
 	lambdas := betSizes(n, delta)
-	// The terms 1e-9 and n·2⁻³⁶ cover rounding errors. Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤
-	// ln 2 are off by at most n·2⁻⁴⁰. The derivative of ln(1+λ(X−m)) in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is
-	// bounded for every m tried below.
+	// The terms 1e-9 and n·2⁻³⁶ cover rounding errors. Scores are rounded by up to 2⁻³⁹. A sum of n logarithms, each at
+	// most ln 2, is off by at most n·2⁻⁴⁰. The derivative of ln(1+λ(X−m)) in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which
+	// is bounded for every m that largestRefuted tries.
 	target := math.Log(1/delta) + 1e-9
 	return largestRefuted(func(m float64) bool { return logWealth(bets, lambdas, m)-float64(n)*0x1p-36 >= target })
 }

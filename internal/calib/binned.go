@@ -36,8 +36,8 @@ func (b *bin) merge(r *bin) {
 	b.n, b.to, b.tie = n, r.to, max(b.tie, r.tie)
 }
 
-// newBin returns the bin of the points at the positions from, from+1, …, to−1. These points are few, or their scores
-// are equal.
+// newBin returns the bin of the points at the positions from, from+1, …, to−1. eachPartition calls newBin only for the
+// bins of the finest partition. Such a bin has few points, or its scores are equal.
 func newBin(points []uint64, from, to int, level uint8) bin {
 	b := bin{from: from, to: to, level: level, n: float64(to - from)}
 	first, _ := unpack(points[from])
@@ -72,7 +72,8 @@ func newBin(points []uint64, from, to int, level uint8) bin {
 	return b
 }
 
-// partitions returns how many partitions a sample of n points gets. They have 1, 2, 4, … bins of at least four points.
+// partitions returns how many partitions a sample of n points gets. If no scores are equal and n ≥ 4, these partitions
+// have 1, 2, 4, … bins, each of at least four points.
 func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
 
 const uncut = math.MaxUint8

@@ -163,7 +163,8 @@ func TestBinnedCoverage(t *testing.T) {
 
 // The simulation detects a bound that is too small, for example a bound with only a fifth of the concentration term.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
-	l := pairLaws()[17] // all scores are equal, so |s−ȳ| is the same for all points and nearly normal
+	// all scores are equal, so |s−ȳ| is the same number for all points; over the samples this number is nearly normal
+	l := pairLaws()[17]
 	below := 0
 	for trial := range uint64(200) {
 		b, err := BinnedVariation(draw(150, trial, l.draw, l.eta), 0.05, 0)

@@ -18,22 +18,24 @@ import (
 // 1. Given the scores, the labels are independent. Put G_b = −(1/λ) ln E e^{−λX_b}. By Markov's inequality, ΣG_b ≤ X +
 // x/λ with probability ≥ 1−e^{−x}.
 //
-// 2. Put φ(N) = e^{−λX_b(N)}. Let A_b(q) be E φ for m equal probabilities q. Then E φ ≤ A_b(η̄)·exp(ρ·m·var_b(η)/2).
-// Proof: E φ is linear in each η_i and symmetric. Let R be the sum of the labels except two, i and j, and Δ²φ(R) = φ(R)
-// − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by their mean, E φ falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The
-// second difference of X_b is 2/(m−1), so φ(R)φ(R+2) = r²φ(R+1)² with r = e^{−λ/(m−1)}. Put φ(R) = r·z·φ(R+1), and
-// φ(R+2) = r/z·φ(R+1). −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)) is at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that
-// is |ln z| < w = arcosh(1/r). For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E
-// φ(R+Y) for the sum Y of any two labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least
-// 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by (η_i−η_j)²/2. Repeated replacements bring all probabilities to η̄ in the
-// limit, and Ση_i² has then fallen by m·var_b(η). ∎
+// 2. Put φ(N) = e^{−λX_b(N)}. Let A_b(q) be the value of E φ if each of the m labels is 1 with the same probability q.
+// Then E φ ≤ A_b(η̄)·exp(ρ·m·var_b(η)/2). Proof: E φ is linear in each η_i and symmetric. Let R be the sum of the
+// labels except two, i and j, and Δ²φ(R) = φ(R) − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by their mean, E φ
+// falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The second difference of X_b is 2/(m−1), so φ(R)φ(R+2) = r²φ(R+1)² with r =
+// e^{−λ/(m−1)}. Define z by φ(R) = r·z·φ(R+1); then φ(R+2) = (r/z)·φ(R+1). So −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)), which is
+// at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that is |ln z| < w = arcosh(1/r). For such z, φ(R), φ(R+1)
+// and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two labels, with ρ =
+// 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by
+// (η_i−η_j)²/2. Repeated replacements bring all probabilities to η̄ in the limit, and Ση_i² has then fallen by
+// m·var_b(η). ∎
 //
 // 3. mean_b|d| ≤ f_b(η̄) + e_b·V_b with f_b(q) = mean_b|s_i−q|, and mean_b d² ≤ g² + (sd_b(s) + V_b·√(e_b/2))². Here
 // e_b is 2w(1−w) if one score has a share w > ½ of the bin, and ½ otherwise. The mean absolute deviation of the η_i is
 // at most e_b·V_b (see BinnedVariation). By the same argument, their variance is at most e_b·V_b²/2.
 //
-// 4. Let κ ∈ (0, 1) and ω = (−ln(1−κ)−κ)/κ². Then e^{−u−ωu²} ≤ 1−u for 0 ≤ u ≤ κ, because (−ln(1−u)−u)/u²
-// increases in u. So E e^{−κ|d|−ωκ²d²} ≤ 1−κ·CE, and by Markov's inequality, with probability ≥ 1−δ_b,
+// 4. Let κ ∈ (0, 1) and ω = (−ln(1−κ)−κ)/κ². Then e^{−u−ωu²} ≤ 1−u for 0 ≤ u ≤ κ, because (−ln(1−u)−u)/u² increases in
+// u. So E e^{−κ|d|−ωκ²d²} ≤ 1−κ·CE. Let δ_b = 0.03δ (this index b does not stand for a bin). By Markov's inequality,
+// with probability ≥ 1−δ_b,
 //
 //	−ln(1−κ·CE)/κ ≤ R,  R = (1/n)Σ|d_i| + ωκ(1/n)Σd_i² + ln(1/δ_b)/(nκ).
 //
@@ -53,9 +55,10 @@ import (
 // scores, quadraticPath gives a second bound on R, which also follows from steps 1 to 4. The result uses the smaller of
 // the two bounds.
 //
-// x = ln(1/0.97δ) and δ_b = 0.03δ. λ and the number of bins minimise the result of quadraticForecast, which
-// approximates the bound for a calibrated classifier. quadraticForecast uses the scores alone. quadraticBin.peak
-// evaluates the function of q at some points, but its result bounds the function between these points too.
+// x = ln(1/(0.97δ)) and δ_b = 0.03δ. λ and the number of bins minimise the result of quadraticForecast, which
+// approximates the bound for a calibrated classifier. quadraticForecast uses the scores alone. For the maximum over q,
+// quadraticBin.peak evaluates u_b(q) + (μ/λ) ln A_b(q) at some points, but its result bounds this function between
+// these points too.
 //
 // The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The field OfSample omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {

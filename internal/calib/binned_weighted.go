@@ -30,11 +30,11 @@ import (
 // F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has coefficients h_i/n, |h_i| ≤ 1, which depend on the
 // scores alone. With z_i = w_i(s_i−y_i), A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i is ±1. The
 // variables |g| ± (z−g) have the mean CE_Q and are at least −W, and the mean of their squares is E z². So z/W takes the
-// place of s−y in oneStep: the upper bound on E z²/W² is β, and W times the result of oneStep bounds CE_Q. (The second
-// exponent of oneStep needs two more facts, which both hold: given s, the range of z/W is at most 1, and |g|/W ≤ 1.)
+// place of s−y in oneStep: β is E z²/W², and W times the result of oneStep bounds CE_Q. (The second exponent of oneStep
+// needs two more facts, which both hold: given s, the range of z/W is at most 1, and |g|/W ≤ 1.)
 //
 // Failure probabilities: δ₂ = δ/10 for β, δ₃ = δ/10 for all ω⁺_b of all partitions together, and δ₁ = 0.8δ for oneStep.
-// Each ω⁺_b is a kl bound at level δ₃ divided by the number of bins.
+// Each ω⁺_b is a kl bound at level δ₃ divided by the total number of bins of all partitions.
 //
 // With sensitivity Γ > 1, only ŵ/Γ ≤ w ≤ Γŵ is known. Then ΓW takes the place of W, and the code replaces each part of
 // the bound by its largest value for such w. In a bin, |Σw_i(s_i−y_i)| is largest if w_i = Γŵ_i for all residuals of

@@ -37,8 +37,8 @@ func (b Bins) Len() int { return len(b.edge) - 1 }
 
 // Index returns the bin of x, where 0 ≤ x ≤ 1.
 //
-// A sample whose confidence can lie anywhere in [l, u] reaches the bins Index(l) to Index(u): it reaches bin m if and
-// only if l < e_{m+1} and u ≥ e_m.
+// If the confidence of a sample can lie anywhere in [l, u], the sample reaches (can fall into) the bins Index(l) to
+// Index(u). These are the bins m with l < e_{m+1} and u ≥ e_m; the last bin needs only u ≥ e_m, because it is closed.
 func (b Bins) Index(x float64) int {
 	last := b.Len() - 1
 	k := min(int(x*float64(len(b.edge)-1)), last) // may be off by one, because x·M rounds

@@ -2,10 +2,11 @@ package calib
 
 import "context"
 
-// ComputeGroups computes the bounds for several groups of examples, each at Delta divided by the number of groups. So
-// the bounds of one kind, for example all lower bounds, hold for all groups together with probability ≥ 1 − Delta. If
-// Joint is set, all bounds of all kinds hold at once with this probability. Groups may overlap. The bounds assume that,
-// given the assignment of rows to groups, the rows of each group are independent draws from the group's population.
+// ComputeGroups computes the bounds for several groups of examples. Each group gets Delta divided by the number of
+// groups. So the bounds of one kind, for example all lower bounds, hold for all groups together with probability ≥ 1 −
+// Delta. If Joint is set, all bounds of all kinds hold at once with this probability. Groups may overlap. The bounds
+// assume that, given the assignment of rows to groups, the rows of each group are independent draws from the group's
+// population.
 func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]ErrorBounds, error) {
 	p.Params.Delta /= float64(len(groups))
 	var all []ErrorBounds

@@ -117,7 +117,7 @@ func TestAUROC(t *testing.T) {
 	}
 }
 
-// The sizes of the folds differ by at most one, and over many seeds each position is in each fold equally often.
+// The sizes of the folds differ by at most one. Over many seeds, all positions are in a given fold about equally often.
 func TestAssignFolds(t *testing.T) {
 	const n, k, seeds = 17, 5, 4000
 	var at [n][k]int

@@ -18,8 +18,8 @@ type Decomposition struct {
 	Within      float64 `json:"within_bins"`
 }
 
-// DecomposeBrier splits a Brier score into its terms. The argument 'brier' is the score, and the argument 'bins' holds
-// the bins of the predictions with this score.
+// DecomposeBrier splits a Brier score into its terms. The argument 'brier' is the Brier score of a set of predictions,
+// and the argument 'bins' holds the bins of the same predictions.
 func DecomposeBrier(bins []Bin, brier float64) Decomposition {
 	var d Decomposition
 	d.add(bins)

@@ -63,9 +63,9 @@ func (v Bounded) BrierConfidence() float64 {
 // the intervals.
 func CBS(intervals []Bounded) (float64, error) { return WeightedCBS(intervals, RowWeights{}) }
 
-// MeanWithFailures returns an upper bound on a weighted mean, for example the Brier score or the largest gap. The mean
-// has one term in [0, 1] for each prediction. The argument 'mean' is the bound if every interval holds. The argument
-// 'share' is the largest share of the weight that the predictions with failed intervals can have
-// (RowWeights.LargestShare). A failed interval raises the term of its prediction by at most 1. So it raises the mean by
-// at most the prediction's share of the weight. The result is rounded up.
+// MeanWithFailures returns an upper bound on a weighted mean, for example the Brier score or the mean of the largest
+// gaps (LargestGap). The mean has one term in [0, 1] for each prediction. The argument 'mean' is the bound if every
+// interval holds. The argument 'share' is the largest share of the weight that the predictions with failed intervals
+// can have (RowWeights.LargestShare). A failed interval raises the term of its prediction by at most 1. So it raises
+// the mean by at most the prediction's share of the weight. The result is rounded up.
 func MeanWithFailures(mean, share float64) float64 { return min(1, math.Nextafter(mean+share, 4)) }

@@ -151,10 +151,10 @@ func TestCBSBadIntervals(t *testing.T) {
 	}
 }
 
-// MeanWithFailures and CCEWithFailures return a sum of a value and a share of failures (or twice this share). Both the
-// share and the sum are rounded up. So the result is never below the exact sum. The test also computes this sum in
-// float64, and takes the next larger float64 after the division for the share and again after the addition. The result
-// has exactly the same bits.
+// MeanWithFailures returns the sum of a value and a share of failures. CCEWithFailures returns the sum of a value and
+// twice this share. Both the share and the sum are rounded up. So the result is never below the exact sum. The test
+// also computes this sum in float64, and takes the next larger float64 after the division for the share and again after
+// the addition. The result has exactly the same bits.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The function 'copied' draws n rows. If the number of a row is a multiple of 'every', the sample holds this row
-// 'copies' times.
+// The function 'copied' draws n rows. The rows are numbered from 0. The sample holds row i 'copies' times if i is a
+// multiple of 'every', and once otherwise.
 func copied(n, copies int, every int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	var scores, labels []float64
@@ -64,11 +64,12 @@ func TestLooksCopied(t *testing.T) {
 	}
 }
 
-// The results of disagreements agree with sums over all pairs of rows.
+// The function 'disagreements' returns the same two sums as a direct computation over all pairs of rows.
 func TestDisagreements(t *testing.T) {
 	s := copied(120, 3, 2, 4, func(r *rand.Rand) float64 { return math.Round(20*r.Float64()) / 20 }, uniform01)
 	scores, labels := unpackAll(s)
-	share := func(a, b float64) float64 { // share of pairs of two rows (score a, score b) with different labels
+	// share of pairs with different labels, among the pairs of a row with score a and another row with score b
+	share := func(a, b float64) float64 {
 		differ, pairs := 0.0, 0.0
 		for i := range scores {
 			for j := range scores {
@@ -96,7 +97,7 @@ func TestDisagreements(t *testing.T) {
 	same(t, "within", gotWithin, within, 1e-12)
 	same(t, "across", gotAcross, across, 1e-12)
 	// There are 25 sets of equal scores. The labels of a set are equal, and the label alternates from set to set. A
-	// calibration function of total variation 24 explains this, so it is no proof of copies.
+	// calibration function of total variation 24 explains these labels, so they are no proof of copies.
 	var x, y []float64
 	for k := range 25 {
 		for range 4 {

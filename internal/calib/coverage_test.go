@@ -118,10 +118,10 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// A simulation can detect that a bound lacks a term. The surrogate is a smooth estimate of the calibration function.
-// The test leaves out the terms for the error of the surrogate. The bounds are then below the true calibration error in
-// nearly every sample, because the calibration function alternates so fast around the scores that smoothing hides the
-// calibration error.
+// A simulation can detect that a bound lacks a term. The surrogate is an estimate of the calibration function: it
+// smooths the labels over neighbouring scores. The test leaves out the terms for the error of the surrogate. The bounds
+// are then below the true calibration error in nearly every sample, because the calibration function alternates so fast
+// around the scores that smoothing hides the calibration error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi

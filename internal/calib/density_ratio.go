@@ -144,7 +144,8 @@ func (d *discriminator) logOdds(beta, x []float64) float64 {
 }
 
 // fit minimises the mean negative log-likelihood plus ‖β‖²/2n. Here β holds the coefficients of the features, but not
-// the constant. The penalty keeps β finite if a hyperplane separates the samples.
+// the constant, and n is the number of rows on which the regression is fitted. The penalty keeps β finite if a
+// hyperplane separates the samples.
 func (d *discriminator) fit() ([]float64, error) {
 	d.count = [2]float64{}
 	for k, folds := range d.folds {
@@ -159,7 +160,8 @@ func (d *discriminator) fit() ([]float64, error) {
 		Grad: func(gradient, beta []float64) { d.loss(gradient, beta) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
 	if err == nil || result != nil && result.Gradient != nil && allBelow(result.Gradient, 1e-5) {
-		return result.X, nil // an error means only that the line search reached the precision of float64
+		// an error with a gradient near 0 means only that the line search reached the precision of float64
+		return result.X, nil
 	}
 	return nil, errors.Join(errors.New("the logistic regression did not converge"), err)
 }

@@ -1,5 +1,6 @@
 // Package calib measures and bounds calibration: how well a classifier's confidences agree with how often it is right.
-// Some of its bounds hold for finite data, and others hold under attack. Rounding errors never make a bound false.
+// Some of its bounds hold for finite samples, not only asymptotically, and others hold under attack. Rounding errors
+// never make a bound false.
 //
 // # Metrics
 //
@@ -42,8 +43,8 @@
 // calibration error for every choice of bins. The type BoundRows takes such intervals from the columns of a table and
 // groups them by radius. StateForAll returns a Statement about the whole dataset. The Statement holds even if a few
 // intervals fail, whereas the other bounds need every interval to hold. The type Thresholded gives a bound on the error
-// of a classifier that answers only when it is confident. RejectionPlan and RejectionCurve estimate this error from
-// given attacks.
+// of a classifier that answers only when it is confident. RejectionPlan and RejectionCurve estimate this error from the
+// classifier's answers under given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show the commands that use these
 // functions.

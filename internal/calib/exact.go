@@ -14,31 +14,31 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The slice 'over' has length M and marks the bins with the sign '+'. With the confidences that attain Value, the
-	// number of correct predictions in such a bin is at least the sum of their confidences. In the other bins it is at
-	// most this sum.
+	// The slice 'over' has one element for each bin and marks the bins with the sign '+'. With the confidences that
+	// attain Value, the number of correct predictions in such a bin is at least the sum of their confidences. In the
+	// other bins it is at most this sum.
 	over []bool
 }
 
 // CCE returns the certified calibration error of Emde et al. 2025 (Definition 3.4, the mixed-integer program of eq. 6):
-// the largest expected calibration error with M equal-width bins over all confidences l_n ≤ z_n ≤ u_n. The computation
-// is exact, in O(N + M²) time and O(M²) memory. The result bounds the calibration error under attack if every interval
-// holds.
+// the largest expected calibration error with M equal-width bins over all confidences l_n ≤ z_n ≤ u_n. Apart from the
+// rounding described below, the computation is exact. It takes O(N + M²) time and O(M²) memory. The result bounds the
+// calibration error under attack if every interval holds.
 //
-// Let S = Σ(c − z) be the gap of a bin. |S| is the larger of S and −S. So N times the CCE is the maximum over signs s ∈
-// {±}^M of a sum over the samples. In this sum each sample lies in the bin where it contributes most under s. Given the
-// signs:
+// The gap of a bin is S = Σ(c − z), where c is 1 for a correct sample and 0 for a wrong sample. |S| is the larger of S
+// and −S. So N times the CCE is the maximum over signs s ∈ {±}^M of a sum over the samples. In this sum each sample
+// lies in the bin where it contributes most under s. Given the signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin. Its best bin is the first '+' bin that
 //     it reaches, at z = max(l, edge). If it reaches no '+' bin, z = u is best.
 //   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best bin is the last '−' bin that it reaches, at z
 //     → min(u, next edge). If it reaches no '−' bin, z = l is best.
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p. The pair stands for
-// the samples whose first reachable bin lies in (p', p]. From this bin on, p is the first '+' bin. The contribution of
-// the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror image of the sum
-// over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins finds the best signs; its state is
-// the last '+' bin and the last '−' bin. One of these two is always the previous bin. One pass over the samples makes
-// the tables of counts and sums that the program needs.
+// the samples whose first reachable bin lies in (p', p]. So p is the first '+' bin at or after the first bin that such
+// a sample reaches. The contribution of the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−'
+// bins is the mirror image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins
+// finds the best signs; its state is the last '+' bin and the last '−' bin. One of these two is always the previous
+// bin. One pass over the samples makes the tables of counts and sums that the program needs.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. Let S* be the
 // exact supremum of the calibration error for bins with the float64 edges of Bins. Then S* ≤ Value ≤ S* + 2⁻⁶³ + one

@@ -283,7 +283,8 @@ func FuzzCCE(f *testing.F) {
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
 			// The ends are multiples of 1/255. Because 255 = 3·5·17, all edges of 3 and of 5 bins are such multiples.
-			// Two bits of the first byte say whether an end moves to a neighbouring float.
+			// In each group of three bytes, one bit of the first byte says whether x moves to the next lower float, and
+			// another bit says whether y moves to the next higher float.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)

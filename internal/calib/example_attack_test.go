@@ -70,8 +70,9 @@ func ExampleCheckBounded() {
 	// row 0: lower 0.75 is above upper 0.25
 }
 
-// Each of 1,000 intervals fails with probability at most 0.001. With probability 0.999 at most 5 of them fail. For each
-// of these failures, the statement adds 1/1,000 to CBS and 2/1,000 to CCE.
+// Each of 1,000 intervals fails with probability at most 0.001, independently of the others. So with probability at
+// least 0.999, at most 5 of them fail. The statement allows for 5 failures. For each, it adds 1/1,000 to CBS and
+// 2/1,000 to CCE.
 func ExampleStateForAll() {
 	cce := 0.3
 	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.RowWeights{}, calib.Sampled{Examples: 1000}, 0.001, 0.001)
@@ -90,8 +91,8 @@ func ExampleAttackBounds_WithFailures() {
 	// Output: CBS 0.205, largest gap 0.405
 }
 
-// If every interval holds, the mean of 1,000 terms is at most 0.2. The printed bound holds even if 5 of the intervals
-// fail.
+// If every interval holds, the mean of 1,000 terms is at most 0.2. The bound that the example prints holds even if 5 of
+// the intervals fail.
 func ExampleMeanWithFailures() {
 	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, calib.RowWeights{}.LargestShare(5, 1000)))
 	// Output: 0.205

@@ -27,8 +27,9 @@ func perturbed(n int) *calib.Sample {
 	return sample
 }
 
-// The example runs every method on the same 20,000 scores. Each method assumes either that the calibration function is
-// monotone (V = 1), or that it is smooth because the scores were perturbed.
+// The example runs every method on the same 20,000 scores. Each method makes one of two assumptions. Either the total
+// variation of the calibration function is at most V = 1, which holds if the function is monotone. Or the function is
+// smooth because the scores were perturbed.
 func ExampleBoundMethods() {
 	sample := perturbed(20_000)
 	p := calib.BoundParams{CrossFit: calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}, Variation: 1, Bandwidth: 0.125}

@@ -188,7 +188,7 @@ func smoothAt(sm smoother, s float64) float64 {
 	return labels / sum
 }
 
-// If all weights are equal, the weighted bin means are the bin means. A bin without weight has no estimate.
+// In each bin, the estimate is the weighted mean of the labels. A bin without weight has no estimate.
 func TestFitOfWeights(t *testing.T) {
 	score := []float64{0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9}
 	label := []float64{1, 0, 0, 0, 1, 1, 0, 1}

@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// The tests of this file compute every term of every bound from its formula. They use plain code, which shares only the
-// random numbers and the taut string with the package. (Other tests compare the taut string with enumeration and with
-// proxTV.) Coverage tests would not detect a wrong constant, because the bounds are slack.
+// The tests of this file compute every term of the bounds of TotalVariation, Lipschitz and NadarayaWatson from its
+// formula. They use plain code. Of the package's computations it uses only the random numbers, the folds, the taut
+// string, plugIn and kernelMass. (Other tests check plugIn and kernelMass, and compare the taut string with enumeration
+// and with proxTV.) Coverage tests would not detect a wrong constant, because the bounds are slack.
 
 // The function 'same' compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
@@ -524,7 +525,8 @@ func TestSplitMix(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}
-	// The first 100 numbers of all streams of three seeds are distinct.
+	// Take the first 100 numbers of each of the streams streamFolds to streamHoldout, for three seeds. All these
+	// numbers are distinct.
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {
 		for stream := streamFolds; stream <= streamHoldout; stream++ {

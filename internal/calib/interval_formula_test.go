@@ -393,7 +393,7 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 }
 
 // Three cases are means of a skewed law: without weights, with weights, and with weights and more examples than groups.
-// In the fourth case, many resampled means are equal.
+// In the case with n = 132, many resampled means are equal to the mean.
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int

@@ -2,7 +2,7 @@ package calib
 
 import "github.com/rscert/rscert/internal/fixedpoint"
 
-// LargestGap returns the mean of the largest gap |c − z| that each interval allows,
+// LargestGap returns the mean over the predictions of the largest gap |c − z| that the prediction's interval allows,
 //
 //	(1/N) ( Σ_{c=1} (1−l) + Σ_{c=0} u ).
 //

@@ -49,7 +49,8 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 			}
 		}
 	}
-	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³. The factor 1+L of G_j multiplies this error.
+	// Sums of up to n terms in [0, 1] have a relative error of at most n·2⁻⁵³. The factor 1+L of G_j multiplies this
+	// error.
 	return newBound(best, chosen, delta, 8*n*0x1p-53*(1+l), true)
 }
 
@@ -74,7 +75,7 @@ func bucketCounts() []int {
 
 // bucket holds sums over the points of a bucket. The method 'merge' adds the points of the next bucket to the right.
 type bucket struct {
-	first           int // first fine cell of the bucket
+	first           int // the bucket's first fine cell with points
 	n, score, label float64
 	pairs           float64 // Σ_{i<k} |s_i − s_k|
 }

@@ -9,7 +9,7 @@ import (
 // LowerMethod is a method that computes a lower bound on the calibration error. No lower bound needs an assumption.
 type LowerMethod int
 
-// These are the lower bounds.
+// The comment after each method names the function that computes its bound.
 const (
 	LowerBetting LowerMethod = iota // BettingLower
 	LowerMixture                    // MixtureLower

@@ -1,6 +1,6 @@
 package calib
 
-// Only (the method) returns the predictions of the given rows.
+// Only is a method that returns the predictions of the given rows.
 func (p *Predictions) Only(rows []int) *Predictions {
 	out := &Predictions{Quantity: p.Quantity, Classes: p.Classes}
 	for _, i := range rows {

@@ -24,7 +24,7 @@ type Metrics struct {
 	Brier          Estimate
 	BrierParts     Decomposition
 	NLL            Estimate
-	AUROC, AUPRC   float64 // NaN if all answers are right or all wrong
+	AUROC, AUPRC   float64 // NaN if all values of Correct are equal
 	Test           *Test   // nil for weighted predictions
 	PerClass       *PerClass
 

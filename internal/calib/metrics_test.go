@@ -281,7 +281,9 @@ func TestWeightsAreRepeats(t *testing.T) {
 	near(t, "confidence", p.MeanConfidence(), q.MeanConfidence(), 1e-12)
 }
 
-// On unusual inputs every metric is defined and lies in its interval.
+// On unusual inputs, the accuracy, the ECE, the AdaECE, the MCE and the Brier score lie in their intervals, and the
+// intervals lie in [0, 1]. The accuracy of each nonempty bin lies in its band. The NLL is not NaN, and it is infinite
+// only if an outcome has probability 0.
 func TestMetricsOnOddInputs(t *testing.T) {
 	cases := map[string]*Predictions{
 		"n = 1":        {Confidence: []float64{0.7}, Correct: []bool{true}},

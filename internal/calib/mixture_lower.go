@@ -3,11 +3,12 @@ package calib
 import "math"
 
 // MixtureLower returns a lower bound on the calibration error: CE ≥ Value with probability ≥ 1−δ. It needs no
-// assumption. It averages the wealth of BettingLower and the wealth of signMixture. If CE ≤ m, both wealths have an
-// expectation of at most 1, and so has their mean. By Markov's inequality the mean reaches 1/δ with probability ≤ δ.
-// The mean decreases in m. The logarithm of the mean is at most ln 2 below the logarithm of the larger wealth. If the
-// scores crowd together, as scores of rare events do, BettingLower puts them into one bin, and signMixture is much
-// better.
+// assumption. For each m, BettingLower and signMixture bet against the hypothesis CE ≤ m, each with a starting wealth
+// of 1. MixtureLower averages their final wealths. If CE ≤ m, both wealths have an expectation of at most 1, and so has
+// their mean. By Markov's inequality the mean reaches 1/δ with probability ≤ δ. The mean decreases in m. Value is the
+// largest m at which the mean reaches 1/δ, rounded down, or 0 if there is no such m. The logarithm of the mean is at
+// most ln 2 below the logarithm of the larger wealth. If the scores crowd together, as scores of rare events do,
+// BettingLower puts them into one bin, and signMixture is much better.
 func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -47,8 +48,9 @@ func largestRefuted(reached func(m float64) bool) float64 {
 // So Π(1+ν·ε_i·r_i)/(1+νm)ⁿ has an expectation of at most 1 if CE ≤ m. (Each factor is 1+λ(ε_i·r_i−m) with λ =
 // ν/(1+νm).) Any average over ν and ε also has an expectation of at most 1. The signs are constant in each bin of a
 // partition of the sorted scores into 1, 2, 4, …, 128 bins of equal counts. A path is one sign ε_b for each bin b. In
-// the average, a path has the probability ½·Π θ^{ε_b ≠ ε_{b−1}}·(1−θ)^{ε_b = ε_{b−1}}, with θ = ½ or θ = 1/B for B
-// bins. The forward algorithm adds up all paths in O(B):
+// the average, a path has the probability that a Markov chain gives it: the first sign is 1 or −1 with probability ½
+// each, and from each bin to the next the sign changes with probability θ, where θ = ½ or θ = 1/B for B bins (θ = ½ for
+// one bin). The forward algorithm adds up all paths in O(B):
 //
 //	F_b(ε) = Q_b(ε)·[(1−θ)·F_{b−1}(ε) + θ·F_{b−1}(−ε)],  Q_b(ε) = Π_{i∈b} (1+ν·ε·r_i).
 //

@@ -175,8 +175,8 @@ var errorsOfSign = []struct {
 	{"bump", func(s float64) float64 { return s + 0.15*math.Max(0, 1-math.Abs(s-0.5)/0.1) }, 0.1},
 }
 
-// The p-value is valid, even for few confidences and for confidences near 0. MonteCarloTest detects the errors of
-// errorsOfSign at least three times as often as CalibrationTest.
+// The p-value is valid, also for few examples and for confidences near 0. For the miscalibrated functions in
+// errorsOfSign, MonteCarloTest rejects the hypothesis at least three times as often as CalibrationTest.
 func TestMonteCarloTest(t *testing.T) {
 	trials := 200
 	if testing.Short() {

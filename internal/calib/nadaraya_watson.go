@@ -28,7 +28,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
 //	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
 //
-// where E_Y|η̂(s) − η(s)| ≤ g(s) over the training labels Y (Lemma 6). The bound is
+// where g bounds the mean error of η̂: E_Y|η̂(s) − η(s)| ≤ g(s), with the expectation over the training labels Y (Lemma
+// 6). The bound is
 //
 //	CE ≤ mean|η̂(s)−s| + mean g(s) + BB + R·BB     (Proposition 2)
 //
@@ -36,25 +37,26 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // bandwidth, and R is a bound on g. The bound is cross-fitted over K folds, with δ/K for each fold.
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
-// scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
-// third of all samples. In half of these samples η̂ errs towards s, and the bound is too small, for every δ. So Printed
-// is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the paper. It uses the weights of
-// temperedSmoother, and only a random part of the validation points of a fold (printedValidation). Each of the two
-// inequalities of Printed fails with probability at most δ/2K. The b2 of Printed is the paper's b2, which is three
-// times the b2 of the function 'derivatives'.
+// scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ the absolute value of this
+// error exceeds g in a third of all samples. In half of these samples η̂ errs towards s, and the bound is too small,
+// for every δ. So Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the paper. It uses
+// the weights of temperedSmoother, and only a random part of the validation points of a fold (printedValidation). Each
+// of the two inequalities of Printed fails with probability at most δ/2K. The b2 of Printed is the paper's b2, which is
+// three times the b2 of the function 'derivatives'.
 //
 // Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
 //
 //	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
 //
-// and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
-// Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The code forms disjoint random pairs of validation points and takes the mean of
-// this bound over the pairs. This mean plus its radius BB with δ4 bounds Σc_i². The method does not use the smoother at
-// a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|.
-// Then the labels do not matter at s, so s adds nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these
-// two limits as the lengths of its intervals. κ depends only on the training scores. Each of the four inequalities (two
-// with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
+// where Σc_i² = E[Q(s,s′)] for independent scores s and s′, with Q(s,s′) = Σ_i w_i(s)w_i(s′). By Cauchy–Schwarz, Q ≤
+// √(W(s)W(s′)) with W = Σw_i². If |s−s′| ≥ 2h′, then Q = 0. The code forms disjoint random pairs of validation points
+// and takes the mean of this bound on Q over the pairs. This mean plus its radius BB at level 1−δ4 bounds Σc_i² (δ4 is
+// chosen below). The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it
+// sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the labels do not matter at s, so s adds nothing to c_i.
+// Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two limits as the lengths of its intervals. κ depends only on
+// the training scores. Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs)
+// fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then the first-order term of the bias
 // E_Y[η̂(s)] − η(s) is η′(s)·Σ w_i(s_i−s), and the bias has the bound
@@ -107,10 +109,10 @@ func newSmoother(train []uint64, bandwidth float64, kind NadarayaWatsonKind) smo
 	return smoother{train, plugIn(b1, b2, len(train), kind), b1, b2, kind}
 }
 
-// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, clipped to [1e-4, ¼]. The minimised function is the
-// average of g for uniform scores if a = ⅜b1, b = b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025, appendix E). With h′ =
-// t² the derivative vanishes at 2bt⁵ + at³ = c/2; the left side increases in t. SecondOrder has a = 0. plugIn uses only
-// the number of training points, not the points themselves.
+// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, clipped to [1e-4, ¼]. plugIn uses a = ⅜b1, b = b2/10 and c
+// = 1.15/(2√(2n)). With these values the minimised function is the average of g for uniform scores (Ciosek et al. 2025,
+// appendix E). With h′ = t² the derivative vanishes at 2bt⁵ + at³ = c/2; the left side increases in t. For SecondOrder,
+// plugIn uses a = 0 instead. plugIn uses only the number of training points, not the points themselves.
 func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 	a, b, c := 3*b1/8, b2/10, 1.15/(2*math.Sqrt(2*float64(n)))
 	if kind == SecondOrder {
@@ -138,8 +140,8 @@ type window struct {
 	ky          float64 // Σky
 }
 
-// degenerate is a share of the largest possible Σk. If Σk is below this share, the smoother ignores the weights,
-// because all points then lie at the edge of the window, where 1−u² loses digits by cancellation.
+// degenerate is a share of the largest possible Σk. If Σk is below this share, Repaired and SecondOrder do not use the
+// smoother at this score. Most points of the window then lie near its edge, where 1−u² loses digits by cancellation.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }
@@ -292,8 +294,9 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 // roundoff returns a bound on the rounding error of the means of |η̂−s| and g. z and x are the arguments of the
 // polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points combines terms of a total
 // size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
-// n/blockSize. The factor 2 in 2m is necessary because two cells contribute. Σk ≥ n/100 and W ≥ 1/n. So the relative
-// error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
+// n/blockSize. The factor 2 in 2m allows for adding up the sums of the cells in a window (up to three cells, see
+// 'each'). Σk ≥ n/100 and W ≥ 1/n. So the relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the
+// other ratios are smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)

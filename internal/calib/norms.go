@@ -34,8 +34,8 @@ const powRounding = 1e-14
 // bound. Without ε there is no upper bound: a score of 0 with a positive label makes the divergence infinite, however
 // small CE is.
 //
-// CheckMargin compares scores with the rounded 1−ε, so a score may exceed 1−ε by 2⁻⁵⁴. The upper bound is for a margin
-// that is smaller by 2⁻⁵³, and ε must be at least LeastMargin.
+// CheckMargin compares scores with the rounded 1−ε, so a score may exceed 1−ε by 2⁻⁵⁴. Therefore Divergence computes
+// the upper bound for the margin ε − 2⁻⁵³, and ε must be at least LeastMargin.
 //
 // Lower bound: KL(η‖s) ≥ 2d² (Pinsker), and E d² ≥ CE², so E KL ≥ 2·CE². This holds without ε too.
 func Divergence(lower, upper, epsilon float64) (low, high float64, err error) {

@@ -36,14 +36,15 @@ import "math"
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
-// At c = ½ the right side is e^{−nt²} with t = c − a; for every other c it is smaller.
+// For every c, the right side is at most e^{−nt²} with t = c − a. If c is near ½, the right side is close to this
+// value. If c is far from ½, it is clearly smaller.
 //
-// Both exponents increase in c. The second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first
-// exponent is sup_λ [−λa − ln φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on
-// two points attains φ(c): W is −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β,
-// where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So
-// the values of c that the data do not refute form an interval [0, c⁺], which bisection finds. Because CE² ≤ β, values
-// of c above √β are refuted as well.
+// The exponents of both bounds on P (the first for bin means, the second for every projection) increase in c. The
+// second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first exponent is sup_λ [−λa − ln φ(c)], where
+// φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains φ(c): W is −1 with
+// probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0,
+// touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not
+// refute form an interval [0, c⁺], which bisection finds. Because CE² ≤ β, values of c above √β are refuted as well.
 //
 // Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
 // each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
@@ -94,8 +95,8 @@ func (o oneStep) sample(a float64, means bool) float64 {
 	})
 }
 
-// The method 'largest' returns the largest c in [a, 1] with exponent(c) ≤ o.budget. The function 'exponent' must
-// increase in c.
+// The method 'largest' returns the largest c from a to min(1, √β⁺) with exponent(c) ≤ o.budget. If a is not below
+// min(1, √β⁺), it returns min(1, a). The function 'exponent' must increase in c.
 func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	hi := min(1, math.Sqrt(o.brier))
 	if a >= hi || exponent(hi) < o.budget {

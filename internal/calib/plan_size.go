@@ -7,13 +7,14 @@ import (
 
 // PlanSize estimates, before any labelling, how many labels an upper bound needs. It returns the smallest number of
 // scores at which the bound of a calibrated classifier would be at most the argument 'gap'. The number is right to
-// within about a tenth. For a calibrated classifier the true error is 0, so the whole bound is its distance from the
-// true error. PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the distribution of
-// s. For each score it draws a label, and this label is 1 with a probability equal to the score. It takes the mean of
-// the bounds of three such samples. To draw a score, PlanSize draws a random rank and interpolates linearly between the
-// two scores of s next to this rank. So drawn scores are equal only where scores of s are equal, even if n exceeds the
-// number of scores in s. The result is an estimate, not a guarantee. A classifier with a calibration error of c needs
-// more labels for the bound c + gap than a calibrated classifier needs for the bound 'gap'.
+// within about a tenth. The true error of a calibrated classifier is 0, so the distance between the bound and the true
+// error is the bound itself. PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the
+// distribution of s. For each score it draws a label, and this label is 1 with a probability equal to the score. It
+// takes the mean of the bounds of three such samples. To draw a score, PlanSize draws a random rank and interpolates
+// linearly between the two scores of s next to this rank. So drawn scores are equal only where scores of s are equal,
+// even if n exceeds the number of scores in s. The result is an estimate, not a guarantee. A classifier with a
+// calibration error of c needs more labels for the bound c + gap than a calibrated classifier needs for the bound
+// 'gap'.
 //
 // PlanSize returns an error if mostPlan labels are not enough.
 func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err error) {

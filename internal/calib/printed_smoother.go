@@ -10,9 +10,9 @@ const temper = 1.2
 //
 //	w_i(s) ∝ [(1 − ((s−s_i)/h′)²)₊ / Z(s_i)]^1.2,  Z(t) = ∫_0^1 ¾(1 − ((s−t)/h′)²)₊ ds / h′
 //
-// The paper does not define the boundary renormalisation. It writes the kernel as k′(s|s_i), so Z is the part of the
-// kernel around s_i that lies in [0, 1]. (A factor that depends on s alone would cancel.) If no weight is positive at a
-// score, the smoother uses the nearest training score.
+// The paper does not define the boundary renormalisation. It writes the kernel as k′(s|s_i), so the code takes Z(s_i)
+// as the integral over [0, 1] of the kernel around s_i. (A factor that depends on s alone would cancel.) If no weight
+// is positive at a score, the smoother uses the nearest training score.
 //
 // Because of the exponent 1.2, the sum of the weights in a window cannot be computed from sums of powers, which the
 // type 'smoother' uses. So temperedSmoother slides a window over the distinct training scores.

@@ -171,7 +171,8 @@ func (b *quadraticBin) curvature() float64 {
 	return 2 * math.Expm1(b.lambda/(b.m-1)) * math.Exp(math.Acosh(inverse))
 }
 
-// The method 'value' returns u_b(q), or an upper bound on u_b(q) that is convex in q.
+// The method 'value' returns an upper bound on u_b(q). This bound is convex in q, and it equals u_b(q) at the knots and
+// outside the range of the scores.
 func (b *quadraticBin) value(q float64) float64 {
 	d := q - b.score
 	return b.share * (b.distanceFrom(q) + b.squares*(d*d+b.variance))
@@ -189,9 +190,9 @@ type peakCells struct {
 }
 
 // peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function 'point'
-// gives u and ln A_b. It divides the cell with the largest bound again and again, until this bound exceeds the largest
-// value found by no more than the tolerance. It stops earlier if there are mostCells cells or if the cell is as narrow
-// as float64s allow. The bound is valid in these cases too. If there are no cells, the result is −∞.
+// gives u and ln A_b. In each step, it divides the cell with the largest bound. It stops when this bound is at most the
+// largest value found plus the tolerance. It stops earlier if there are mostCells cells or if the cell is as narrow as
+// float64s allow. The bound is valid in these cases too. If there are no cells, the result is −∞.
 func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoint, price, tolerance float64) float64 {
 	const mostCells = 400
 	found := math.Inf(-1)
@@ -239,8 +240,9 @@ func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoin
 //
 //	ln A_b(q) ≤ level + β ln(q/base) + (m−β) ln((1−q)/(1−base)).
 //
-// In a cell that begins at q = 0, the code takes β = 0 and the level at the other end of the cell, because ln Z
-// increases. In a cell that ends at q = 1, it takes β = m, because ln Z − mθ decreases.
+// Here base is the value of q at one end of the cell, and level is an upper bound on ln A_b there. In a cell that
+// begins at q = 0, the code takes β = 0 and the base at the upper end, because ln Z increases. In a cell that ends at q
+// = 1, it takes β = m and the base at the lower end, because ln Z − mθ decreases.
 type peakCell struct {
 	from, to          quadraticPoint
 	slope             float64 // of the chord of u_b
@@ -257,8 +259,8 @@ func (b *quadraticBin) cell(from, to quadraticPoint) peakCell {
 		ones, zeros := math.Log(to.q/from.q), math.Log1p((from.q-to.q)/(1-from.q))
 		c.beta = min(b.m, max(0, (to.logA-from.logA-b.m*zeros)/(ones-zeros)))
 		c.base = from.q
-		// Because c.beta is clipped and rounded, the code takes the larger of two levels. So the bound on ln A_b holds
-		// at both ends of the cell.
+		// Because c.beta is clipped and rounded, the two ends of the cell can require different levels. The code takes
+		// the larger one. So the bound on ln A_b holds at both ends of the cell.
 		c.level = max(from.logA, to.logA-c.beta*ones-(b.m-c.beta)*zeros)
 	}
 	return c

@@ -11,8 +11,8 @@ type quadraticDual struct {
 	variation float64
 	observed  float64 // X
 	guess     float64 // estimate of the best μ
-	// In a bin with the share p of the scores, the result of the method 'peak' may exceed the largest value found by up
-	// to p·tolerance.
+	// Let p be the share of the scores that a bin holds. For this bin, the method 'peak' may return up to p·tolerance
+	// more than the largest value that it found.
 	tolerance float64
 }
 

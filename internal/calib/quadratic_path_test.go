@@ -177,8 +177,8 @@ func TestQuadraticPathIsAboveEveryPath(t *testing.T) {
 	}
 }
 
-// randomPath returns the values of a random η. The variation of η is at most the argument 'limit'. Until the variation
-// reaches this limit, and apart from a jump, η differs from the score by at most three times the argument 'distance'.
+// randomPath returns the values of a random η. The variation of η is at most the argument 'limit'. η differs from the
+// score by at most three times the argument 'distance', except at a jump and after the variation has reached the limit.
 func randomPath(rng *rand.Rand, bins [][]float64, limit, distance float64) [][]float64 {
 	width := distance * 4 * rng.Float64()
 	shift := distance * (4*rng.Float64() - 2)

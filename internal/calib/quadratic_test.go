@@ -95,8 +95,9 @@ func TestQuadraticLogMean(t *testing.T) {
 	}
 }
 
-// The method 'peak' returns the maximum of a function of q. The result is at least as large as every value of the
-// function on a fine grid, and at most slightly larger than the largest of these values.
+// The method 'peak' returns an upper bound on the maximum of a function of q, u_b(q) + price·ln A_b(q). The result is
+// at least as large as every value of the function on a fine grid, and at most slightly larger than the largest of
+// these values.
 func TestQuadraticPeak(t *testing.T) {
 	for name, law := range oddScores {
 		for _, n := range []int{4, 30, 300} {
@@ -119,8 +120,8 @@ func TestQuadraticPeak(t *testing.T) {
 					}
 					const tolerance = 1e-4
 					got := b.peak(price, tolerance)
-					// Between two knots, distanceFrom may exceed f_b by up to a quarter of the distance between the
-					// knots.
+					// Between two knots, distanceFrom may exceed f_b. The test allows a quarter of the distance between
+					// the knots for this excess.
 					slack := (scores[n-1] - scores[0]) / 16
 					if got < largest-1e-9 || got > largest+tolerance+slack+1e-6 {
 						t.Errorf("%s n %d λ %v price %v: %v, largest on the grid %v", name, n, lambda, price, got, largest)

@@ -130,9 +130,9 @@ type RejectionErrors struct {
 	//	#{examples with a wrong answer of confidence ≥ τ} / #{examples with an answer of confidence ≥ τ},
 	//
 	// where the answers of an example are its clean answer and its answers under the attacks. In the equation, an
-	// example has the answers under all possible attacks. Robust counts the answers under the given attacks only, and a
-	// stronger attack can add to both counts. So Robust is not a bound on the value of the equation. Robust and the
-	// next two fields are NaN without attacks.
+	// example has the answers under all possible attacks. Robust counts the answers under the given attacks only. A
+	// stronger attack can increase the numerator and the denominator. So Robust is not a bound on the value of the
+	// equation. Robust and the next two fields are NaN without attacks.
 	Robust float64
 	// Listed is the confidence-thresholded robust test error by listing 2 of the article. The listing ignores the
 	// attacks on an example whose clean answer is wrong, and it ignores right answers under attack.
@@ -186,7 +186,7 @@ type RejectionPoint struct {
 // Rejection holds the errors of a classifier at several thresholds.
 type Rejection struct {
 	Rows     int // number of rows that chose the thresholds; 0 if no TPR was given
-	Measured int // number of rows whose errors were computed
+	Measured int // number of rows on which the errors were computed
 	// Unthresholded is the point at the threshold 0.
 	Unthresholded RejectionPoint
 	Points        []RejectionPoint // one for each element of TPR, then one for each element of Tau

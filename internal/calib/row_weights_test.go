@@ -159,8 +159,8 @@ func TestWeightedFailures(t *testing.T) {
 	if nearest > 1e-9 {
 		t.Errorf("the nearest attack is %v below the bound", nearest)
 	}
-	// Two samples with weight 3 have the gaps 3 and −3, which cancel. If the interval of one of these samples fails,
-	// the error can grow by 2·3/7.
+	// Two samples with weight 3 have the weighted gaps 3 and −3, which cancel. If the interval of one of these samples
+	// fails, the error can grow by 2·3/7.
 	b, w := mustBins(t, 1), mustWeights(t, []float64{3, 1, 3})
 	intervals := []Bounded{{Correct: true}, {Lower: 1, Upper: 1, Correct: true}, {Lower: 1, Upper: 1}}
 	if cce := must(WeightedCCE(intervals, b, w)).Value; cce != 0 {

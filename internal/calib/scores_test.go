@@ -76,8 +76,9 @@ func TestDebiasedL2Agrees(t *testing.T) {
 	near(t, "one example", DebiasedL2(one, b), 0, 0)
 }
 
-// The square of the debiased error is unbiased: for calibrated predictions its mean is 0. The plain squared L2 error of
-// n predictions with confidence c in one bin has the mean c(1−c)/n.
+// The estimate of the squared error is unbiased before DebiasedL2 replaces a negative estimate by 0: for calibrated
+// predictions its mean is 0. The plain squared L2 error of n predictions with confidence c in one bin has the mean
+// c(1−c)/n.
 func TestDebiasedL2IsUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	const trials, n = 4000, 50

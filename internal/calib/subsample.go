@@ -49,8 +49,8 @@ type SizeBounds struct {
 //
 // The subsamples come from one sample, so they share rows. Each bound alone still holds with its stated probability,
 // because the rows of one subsample are independent. But no statement about several subsamples together is proved. The
-// standard deviation understates how much the bounds of independent samples vary. At n = N all subsamples are equal,
-// and only the random numbers of the methods differ.
+// standard deviation understates how much the bounds of independent samples vary. A subsample of all rows is the sample
+// itself. So all subsamples of this size are equal, and only the random numbers of the methods differ.
 type BoundStudy struct {
 	// Proxy stands for the unknown true error. It is EstimateError of all rows, which has no guarantee.
 	Proxy float64

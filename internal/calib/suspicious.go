@@ -28,7 +28,8 @@ const (
 // absent only if the number of examples is at least 20 times the number of classes.
 //
 // Scores of class 1 look like percentages if there are at least 40 examples, and if the mean score is between 30 and
-// 300 times the share of class 1. Probabilities of a rare class have such a mean if they are written in percent.
+// 300 times the share of class 1. Probabilities in percent have such a mean. Scores are at most 1, so class 1 is rare
+// in this case.
 func Suspicions(p *Predictions, auroc float64) []Suspicion {
 	ones, share := 0.0, 0.0
 	for _, right := range p.Correct {

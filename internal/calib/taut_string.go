@@ -68,8 +68,9 @@ func (t *tautString) emit(to knot, value float64) {
 }
 
 // addUpper appends p to the upper chain. Before this, it removes knots from the end of the chain, so that the slopes of
-// the chain ascend. If p lies below the lower chain, the path must follow the lower chain up to the knot from which p
-// is visible.
+// the chain ascend. If the straight line from the apex to p passes below the lower chain, the path must first follow
+// the lower chain. It leaves this chain at the first knot from which the straight line to p does not pass below the
+// chain.
 func (t *tautString) addUpper(p knot) {
 	c := &t.upper
 	for !c.empty() && c.slopes[len(c.slopes)-1] >= slope(c.knots[len(c.knots)-1], p) {

@@ -158,7 +158,8 @@ func kkt(w, y, v []float64, lambda float64) error {
 			}
 		case math.Abs(u) > lambda+eps:
 			return fmt.Errorf("dual %v at %d", u, j)
-		// Equal values can differ by one unit in the last place.
+		// Values that are equal in exact arithmetic can differ here by one unit in the last place. So a difference of
+		// at most 1e-9 does not count as a jump.
 		case v[j] > v[j+1]+1e-9 && math.Abs(u-lambda) > eps, v[j] < v[j+1]-1e-9 && math.Abs(u+lambda) > eps:
 			return fmt.Errorf("dual %v at the jump %v → %v", u, v[j], v[j+1])
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // MinTemperature and MaxTemperature stand for the limits T → 0 and T → ∞. If the likelihood has no maximum,
-// FitTemperature returns one of them. The softmax of usual logits is one-hot at MinTemperature and uniform at
-// MaxTemperature.
+// FitTemperature returns one of them. For logits of usual size, the softmax is nearly one-hot at MinTemperature and
+// nearly uniform at MaxTemperature.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -29,7 +29,8 @@ type TemperatureFit struct {
 
 // FitTemperature finds T > 0 that minimises the mean negative log-likelihood of softmax(z/T) (Guo et al. 2017) for
 // logits z [n×classes], row-major. This mean is convex in β = 1/T, with derivative mean(Σ_k p_k z_k − z_label) and
-// second derivative mean(Var_p z). FitTemperature uses Newton's method between bounds that bisection tightens. An error
+// second derivative mean(Var_p z). FitTemperature uses Newton's method in a bracket that shrinks at every step. If
+// Newton's step would leave the bracket, FitTemperature bisects the bracket on a logarithmic scale instead. An error
 // about a row is a *RowError.
 func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit, error) {
 	if err := checkLogits(logits, classes, label); err != nil {
@@ -169,7 +170,8 @@ func Softmax(logits []float64, classes int, temperature float64) []float64 {
 	return out
 }
 
-// Holdout marks a random share of n rows, at least one and at most n−1. The choice depends only on n and the seed.
+// Holdout marks a random share of n rows, at least one and at most n−1. For a given n and a given share, the choice
+// depends only on the seed.
 func Holdout(n int, share float64, seed uint64) ([]bool, error) {
 	if !(share > 0 && share < 1) {
 		return nil, fmt.Errorf("holdout %v is outside (0, 1)", share)

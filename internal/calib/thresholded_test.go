@@ -59,7 +59,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 		for range unknown {
 			outcomes = append(outcomes, anyhow)
 		}
-		free := 0 // number of examples that a failure can make worse
+		free := 0 // number of examples whose answer no attack can make wrong while their bounds hold
 		for range r.IntN(6) {
 			l, u := float64(r.IntN(9))/8, float64(r.IntN(9))/8
 			l, u = min(l, u), max(l, u)

@@ -23,8 +23,8 @@ type BoundRows struct {
 	Alpha     []float64 // [N], failure probability of a row; the same in every row
 }
 
-// RadiusRows holds the rows of one radius. At least one row has a certified class. The rows without a certified class
-// are in Uncertified.
+// RadiusRows holds the rows of one radius. In a result of ByRadius, at least one row has a certified class. The rows
+// without a certified class are in Uncertified.
 type RadiusRows struct {
 	Radius      float64 // 0 if unknown
 	Rows        []int   // input positions of the rows with a certified class
@@ -284,9 +284,9 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' limits the weight of the
-// predictions with failed intervals, as a share of the total weight (RowWeights.LargestShare). See MeanWithFailures and
-// CCEWithFailures.
+// WithFailures returns bounds that hold even if some intervals fail. The argument 'share' is an upper bound on the
+// share of the total weight that belongs to predictions with failed intervals (RowWeights.LargestShare). See
+// MeanWithFailures and CCEWithFailures.
 func (b AttackBounds) WithFailures(share float64) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, share)}
 	if b.CCE != nil {

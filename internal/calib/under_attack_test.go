@@ -182,9 +182,9 @@ func TestCountSampled(t *testing.T) {
 	}
 }
 
-// The test checks a statement computed by hand. With probability ≥ 0.95, at most 3 of 1,000 examples with α = 0.001
-// fail, because P(Bin > 3) = 0.0189 and P(Bin > 2) = 0.0802. So for 100 rows CBS grows by 3/100, the calibration error
-// by 6/100 and the largest gap by 3/100.
+// The test checks a statement computed by hand. With probability ≥ 0.95, the bounds of at most 3 of the 1,000 examples
+// fail, because P(Bin > 3) = 0.0189 for α = 0.001. The number 3 is the smallest possible one, because P(Bin > 2) =
+// 0.0802. So for 100 rows CBS grows by 3/100, the calibration error by 6/100 and the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5
 	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, RowWeights{}, Sampled{Examples: 1000}, 0.001, 0.05)

@@ -2,9 +2,9 @@ package calib
 
 import "math"
 
-// VariationLower returns a lower bound on the total variation of η(s) = P(y=1|s) as s goes from 0 to 1: P(variation <
-// Value) ≤ δ for every function η and every distribution of the scores. So the data can refute the assumption of
-// BinnedVariation, although they cannot confirm it.
+// VariationLower returns a lower bound on V, the total variation of η(s) = P(y=1|s) as s goes from 0 to 1: P(V < Value)
+// ≤ δ for every function η and every distribution of the scores. BinnedVariation assumes an upper limit on V. So the
+// data can refute this assumption, although they cannot confirm it.
 //
 // Let the sorted scores be cut into B groups of neighbouring scores. The cuts depend on the scores alone, and equal
 // scores share a group. η̄_b is the mean of η over the scores of group b. Choose groups b_1 < b_2 < … < b_m, and call
@@ -13,23 +13,24 @@ import "math"
 //
 //	V ≥ Σ_j |η(s_{j+1}) − η(s_j)| ≥ Σ_j ±(η̄_{b_{j+1}} − η̄_{b_j}),                                       (1)
 //
-// where the sign is + if b_{j+1} is the high group of the two. If the chosen groups are the turning points of the
-// sequence η̄_1, …, η̄_B, the right side of (1) is Σ_b |η̄_{b+1} − η̄_b|.
+// where the sign is + if b_{j+1} is the high group of the two. If the chosen groups are the two ends and the turning
+// points of the sequence η̄_1, …, η̄_B, the right side of (1) is Σ_b |η̄_{b+1} − η̄_b|.
 //
-// Given the scores, the labels are independent, and the label of score s_i is 1 with probability η(s_i). ȳ_b is the mean
-// of the n_b labels of a group. There are two bounds for each of K partitions, and each of the 2K bounds fails with
-// probability at most δ' = δ/(2K). Value is the largest of the 2K bounds.
+// Given the scores, the labels are independent, and the label of score s_i is 1 with probability η(s_i). ȳ_b is the
+// mean of the n_b labels of a group. VariationLower uses K partitions of the scores into groups, from coarse to fine
+// (cutLevels). For each partition there are two bounds, and each of the 2K bounds fails with probability at most δ' =
+// δ/(2K). Value is the largest of the 2K bounds.
 //
 //   - Bands. Let u_b be the largest number with kl(ȳ_b‖u_b) ≤ ln(2B/δ')/n_b. By the kl bound (Hoeffding 1963, Theorem
 //     1, which allows different probabilities), η̄_b > u_b has probability at most δ'/(2B). The lower limit l_b is
 //     symmetric. So with probability 1 − δ' all η̄_b lie in their bands [l_b, u_b], and V is at least the smallest Σ_b
 //     |v_{b+1} − v_b| over all v with l_b ≤ v_b ≤ u_b (see leastVariation).
-//   - Zigzags. For m fixed groups, the right side of (1) is Σ c_b·η̄_b, where c_b is ±1 for the first and the last group
-//     and ±2 for the others, so Σ c_b²/n_b ≤ (4m−6)/n_min. By Hoeffding's inequality (1963, Theorem 2), Σ c_b·ȳ_b >
-//     Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are 2·binom(B, m) ways to choose m groups and
-//     to call the first one high or low. Each number m gets the share 1/(m(m−1)) of δ', and these shares sum to 1 over
-//     m ≥ 2. So with probability 1 − δ', for every m and every choice of m groups,
-//     V ≥ Σ c_b·ȳ_b − t_m,  t_m² = (4m−6)·ln(2·binom(B, m)·m(m−1)/δ')/(2·n_min).
+//   - Zigzags. For m fixed groups, the right side of (1) is Σ c_b·η̄_b. Here c_b is ±1 for the first and the last group
+//     and ±2 for the others. So Σ c_b²/n_b ≤ (4m−6)/n_min, where n_min is the smallest n_b. By Hoeffding's inequality
+//     (1963, Theorem 2), Σ c_b·ȳ_b > Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are
+//     2·binom(B, m) ways to choose m groups and to call the first one high or low. Each number m gets the share
+//     1/(m(m−1)) of δ', and these shares sum to 1 over m ≥ 2. So with probability 1 − δ', for every m and every choice
+//     of m groups, V ≥ Σ c_b·ȳ_b − t_m, t_m² = (4m−6)·ln(2·binom(B, m)·m(m−1)/δ')/(2·n_min).
 //
 // The bands are better if η is near 0 or 1. The zigzags are better if η turns often, because the errors of the ȳ_b are
 // independent and partly cancel. The usual size of a group in partition k is n/2ᵏ. Both bounds use only the groups with
@@ -163,9 +164,9 @@ func longestZigzags(x []float64, most int) []float64 {
 		return nil
 	}
 	longest := make([]float64, most-1)
-	// A partial sum takes m of the positions so far, and more positions will follow. So its last c is ±1 for m = 1, and
-	// ±2 for larger m. high[m] is the largest partial sum with a positive last c, and low[m] is the largest partial sum
-	// with a negative last c.
+	// A partial sum holds the terms of m of the positions seen so far. It is incomplete: the term of at least one later
+	// position will follow. So its last c is ±1 for m = 1, and ±2 for larger m. high[m] is the largest partial sum with
+	// a positive last c, and low[m] is the largest partial sum with a negative last c.
 	high, low := make([]float64, most+1), make([]float64, most+1)
 	for m := range high {
 		high[m], low[m] = math.Inf(-1), math.Inf(-1)

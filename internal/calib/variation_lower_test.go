@@ -194,8 +194,9 @@ func TestLeastVariationOnAGrid(t *testing.T) {
 	}
 }
 
-// hostileVariations are laws of pairs whose η has the stated total variation. Several laws make the bound tight: their η
-// jumps between atoms or between wide flat pieces, so that a group mean can attain the extremes of η.
+// hostileVariations holds distributions of pairs (score, label). For each distribution, the field 'variation' is the
+// total variation of its η. Several distributions make the bound tight: their η jumps between atoms or between wide
+// flat pieces, so that a group mean can attain the extremes of η.
 var hostileVariations = []struct {
 	name      string
 	score     func(*rand.Rand) float64
@@ -279,8 +280,8 @@ func TestVariationCoverageNeedsTheUnion(t *testing.T) {
 	}
 }
 
-// More labels and a larger variation give a larger bound, which approaches the variation. The bound does not change if
-// the labels or the scores are reversed.
+// More labels give a larger bound, and so does a larger variation. As the number of labels grows, the bound approaches
+// the variation. The bound does not change if every score s becomes 1 − s and every label y becomes 1 − y.
 func TestVariationLowerGrows(t *testing.T) {
 	comb := func(amplitude float64) func(float64) float64 {
 		return func(s float64) float64 { return 0.5 + amplitude*(math.Mod(math.Floor(8*s), 2)-0.5) }

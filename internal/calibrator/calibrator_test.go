@@ -62,7 +62,7 @@ func fit(t *testing.T, name string, d Data) Map {
 }
 
 // The expected values come from other programs. For Platt scaling, the class _SigmoidCalibration of scikit-learn 1.9.1
-// is fitted to the logits of the scores. Its parameters A and B have the opposite sign.
+// is fitted to the logits of the scores. Its parameters A and B are −a and −b in our notation.
 // IsotonicRegression(out_of_bounds="clip") is also from scikit-learn 1.9.1. For these scores, BetaCalibration("abm") of
 // betacal 1.1.0 sets the parameter a to 0. The function minimize(method="BFGS") of SciPy 1.17.1 minimises the penalised
 // losses of vector and matrix scaling.
@@ -245,8 +245,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// The scores are in the wrong order. Beta calibration is nondecreasing, so the best map is constant: the share of class
-// 1.
+// The test exchanges the labels 0 and 1, so that higher scores go with fewer labels 1. Beta calibration is
+// nondecreasing, so the best map is constant: the share of class 1.
 func TestBetaOfReversedScores(t *testing.T) {
 	d := goldenScores()
 	for i := range d.Label {

@@ -64,7 +64,8 @@ func (d Data) hashes() []uint64 {
 type Shared struct {
 	Rows, Of int // Rows is the number of rows that were found; 'Of' is the number of rows that were looked for
 	// ByChance is false if so many rows were found that chance hardly explains it. A test at the level 10⁻⁶ decides
-	// this. The rows that occur more than once in the same file show how often independent rows are equal.
+	// this. To estimate how often independent rows are equal, the test uses the rows that occur more than once in the
+	// same file.
 	ByChance bool
 }
 

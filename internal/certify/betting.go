@@ -18,8 +18,8 @@ import "math"
 //
 //   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one side
 //     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
-//     below). Both ¾ and this fraction are fixed before sampling. If c were always ¾, the bound would be a third wider
-//     when all samples are near 1.
+//     below). Both ¾ and this fraction are fixed before sampling. If c were always ¾ and all samples were near 1, the
+//     distance of the bound from 1 would be a third larger.
 //   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on the factor 1/(αK_{t−1}(m)). The
 //     capital must still grow by this factor to reach 1/α. So λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The
 //     code computes the factor once for each block of samples, not for each sample. The code omits the paper's last
@@ -54,17 +54,18 @@ const (
 	// STaR use. If a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
 	// chernoffCap is the largest c that the code uses. It keeps K above 0 if the best fraction is 1. The best fraction
-	// is 1 if the samples can reject m only when all of them are 1. The cap makes the bound wider by a factor of about
-	// 1 + 2⁻¹⁰.
+	// is 1 if the samples can reject m only when all of them are 1. The cap makes the distance of the bound from 1
+	// larger by a factor of at most about 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
 	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
 	// the grid).
 	bettingBlock = 16
-	// The edges of the grid lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. The smallest distance 2⁻²⁴ is
-	// small enough: even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An
-	// octave is the interval between two successive distances. Each octave near 1, and each octave between
-	// 2^−fineOctaves and ½, is divided into fineSteps intervals. The octaves below 2^−fineOctaves are divided into
+	// The main edges of the grid lie at the distances 2^−j from 0, j = 1 … gridOctaves, and at the distances 2^−j from
+	// 1, j = 1 … gridOctaves − 1. From 0 and, after the division below, from 1, the smallest distance is about 2⁻²⁴.
+	// This is small enough: even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1.
+	// An octave is the interval between two successive main edges, or between the last main edge and 1. Each octave
+	// above 2^−fineOctaves is divided into fineSteps intervals. The octaves below 2^−fineOctaves are divided into
 	// coarseSteps intervals, because such small means matter only for an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4

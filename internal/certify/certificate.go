@@ -47,9 +47,10 @@ type Votes struct {
 	// holds the votes of these samples for each class.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
-	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. The
-	// certificate treats these samples as votes for one more class, unless its Claim says otherwise. This class is
-	// never certified, but it may be the runner-up. N0 and N include these samples.
+	// None0 and None count the samples without an answer, which vote for no class. A sample has no answer if its output
+	// is NaN or infinite, or if its confidence is below RejectBelow. The certificate treats these samples as votes for
+	// one more class, unless its Claim says otherwise. This class is never certified, but it may be the runner-up. N0
+	// and N include these samples.
 	None0 int64 `json:"none0,omitempty"`
 	None  int64 `json:"none,omitempty"`
 	// Stop is the rule that ended sampling at N. It is empty if N was fixed beforehand. AlphaShare is the share of α
@@ -62,8 +63,9 @@ type Votes struct {
 	Scaled bool `json:"scaled,omitempty"`
 	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
 	Deterministic bool `json:"deterministic,omitempty"`
-	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
-	// classifier has no such rule, or that the file is from an older version, which did not write this key.
+	// RejectBelow is the threshold of the classifier's rule for samples of low confidence: a sample whose confidence is
+	// below RejectBelow counts as a sample without an answer (Claim.RejectBelow). 0 means that the classifier has no
+	// such rule, or that the file is from an older version, which did not write this key.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class that the model predicts without noise. It is −1 if there was no answer, and nil if the class
 	// is unknown. Certificates do not depend on Clean.
@@ -103,7 +105,8 @@ type Certificate struct {
 	// Precision is the number format in which the model was computed. The certificate holds for the model computed in
 	// this format.
 	Precision string `json:"precision,omitempty"`
-	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
+	// Unbounded means that Margin and Radius stand for +∞ and hold math.MaxFloat64, because JSON cannot hold +∞. Only
+	// an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
 	// Quantisation is the part of the radius that was subtracted because the input is rounded to a lattice. Radius is
 	// what remains. Quantisation is 0 if the inputs of the dataset already lie on the lattice. If it is positive, the

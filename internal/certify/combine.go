@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Combine is a way to compute a bound on the margin from bounds on mean scores. The margin is between the class A and
-// its rivals.
+// Combine is a way to compute a bound on the margin from bounds on mean scores. The margin compares the mean score of
+// the class A with the mean scores of its rivals.
 type Combine string
 
 const (
@@ -58,12 +58,12 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 // A rival of the class A is either one other class B or a set of other classes. The score of a set is the largest score
 // of its classes.
 //
-// The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. The
-// certificate can fail only if the bound fails for the rival that contains the true runner-up j*. The reason is that j*
-// does not depend on the samples, and that E max_j X^j ≥ E X^{j*} for a set that contains j*. So each rival may use the
-// whole of α, provided that the rivals are fixed before the estimation samples. There are two rivals. The first rival
-// is the class B, the runner-up in the selection samples. The second rival is the set of all classes except A and B.
-// This set leaves out B, because each further class raises the mean of the largest score.
+// The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. Let j* be
+// the true runner-up. The certificate can fail only if the bound fails for the rival that is j* or contains j*. The
+// reason is that j* does not depend on the samples, and that E max_j X^j ≥ E X^{j*} for a set that contains j*. So each
+// rival may use the whole of α, provided that the rivals are fixed before the estimation samples. There are two rivals.
+// The first rival is the class B, the runner-up in the selection samples. The second rival is the set of all classes
+// except A and B. This set leaves out B, because each further class raises the mean of the largest score.
 
 // directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
@@ -95,18 +95,18 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 	return lo
 }
 
-// maxMargin is the largest margin that directedMargin returns for r > 1. Under Gaussian noise, no second margin
-// computed by law.Low for p < 1 is as large. Under other noise, the code replaces larger margins by maxMargin. A lower
-// bound on the margin stays a lower bound when it is lowered in this way.
+// maxMargin is the largest margin that directedMargin returns for r > 1. Under Gaussian noise, every second margin
+// computed by law.Low for p < 1 is below maxMargin. Under other noise, the code replaces larger margins by maxMargin. A
+// lower bound on the margin stays a lower bound when it is lowered in this way.
 const maxMargin = 80.0
 
 // The function 'weight' chooses the weight r of the method 'Directed'. The arguments a and b hold the scores of A and
 // of a rival in the selection samples. For each r the function computes the mean y and the variance v of the weighted
-// scores. From y and v it predicts the bound that n estimation samples would give: y − √(2v ln(1/α)/n) − y·ln(1/α)/n.
-// The betting bound is close to this number. The function chooses the r whose predicted bound gives the largest margin.
-// Every r gives a sound bound. An r below 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the true means the best
-// r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. The r that gives the
-// largest bound is usually different.)
+// scores (a_i − r·b_i + r)/(1 + r). From y and v it predicts the bound that n estimation samples would give: y − √(2v
+// ln(1/α)/n) − y·ln(1/α)/n. The betting bound is close to this number. The function chooses the r whose predicted bound
+// gives the largest margin. Every r gives a sound bound. An r below 1 never gives a larger margin, because μ2 ≤ 1−μ1.
+// (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the density of the
+// noise. The r that gives the largest bound is usually different.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

@@ -32,8 +32,9 @@ type ConfidenceBound struct {
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"`
-	// If there are no selection samples, some estimation samples choose the tangent, and TangentSamples is their
-	// number. N counts them, but the mean excludes them (ConfidenceParams.TangentSamples).
+	// If the method 'tangent' has no selection samples, it chooses its tangents from the first estimation samples.
+	// TangentSamples is the number of these samples. N counts them. The bounds Lower and Upper use them only for this
+	// choice (ConfidenceParams.TangentSamples).
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 

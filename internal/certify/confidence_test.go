@@ -265,8 +265,9 @@ func TestConfidenceRows(t *testing.T) {
 // The test uses the published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the
 // column at R = 0, to the three published digits. Their cdf columns are never below their Hoeffding columns (Jensen).
 // Let p be the published value at R = 0, and g(p) = Φ(Φ⁻¹(p) − R/σ). The cdf columns are also never above
-// p·g(1−ε)/(1−ε). For a band that ends at 1−ε, this limit follows from the convexity of g. The band is the one-sided
-// DKW band with n = 10⁵ and α = 0.001. It ends at 1−ε = 0.994, which is the largest published value.
+// p·g(1−ε)/(1−ε). For a lower confidence band whose largest possible value is 1−ε, this limit follows from the
+// convexity of g. The band is the one-sided DKW band with n = 10⁵ and α = 0.001. Its largest possible value is 1−ε =
+// 0.994. The largest published value is the same number.
 func TestConfidenceKumar(t *testing.T) {
 	file, err := os.Open("../../../shared/data/kumar2020/cifar10-pred_score-sigma0.25.tsv")
 	if err != nil {

@@ -10,8 +10,10 @@ import (
 
 // A contest is the comparison that proves a claim. It compares two events that exclude each other. Under noise, the
 // events have the probabilities p_1 and p_2. For the usual claim, the first event is a vote for A, and the second event
-// is a vote for the runner-up. For noise of scale 1, the claim holds within the distance ρ if t·F(Q(p_1)−ρ) >
-// F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise (law.Additive).
+// is a vote for the runner-up. The contest has a factor t. The claim holds wherever t times the probability of the
+// first event exceeds the probability of the second event. For noise of scale 1, this is so within the distance ρ if
+// t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise
+// (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
 	t             float64 // t in the inequality above; t = 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
@@ -136,8 +138,9 @@ func favourite(v Votes, tests func(ballot) []contest) contest {
 }
 
 // The method 'suggested' estimates the margin of a contest from n selection samples. It uses confidence bounds with the
-// failure probability ¼ instead of frequencies, so the estimate is finite even if a frequency is 0 or 1. The estimate
-// must not depend on the estimation samples, not even on their number.
+// failure probability ¼ instead of frequencies. So the estimate is never +∞, even if the first event has the frequency
+// 1 or the second event has the frequency 0. The estimate must not depend on the estimation samples, not even on their
+// number.
 func (x contest) suggested(n int64) float64 {
 	const level = 0.25
 	s := ranks{quantiles: quantiles{law.Gaussian}, t: x.t}

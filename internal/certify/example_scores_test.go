@@ -179,8 +179,9 @@ func ExampleCombines() {
 	// taylor false
 }
 
-// The method 'tangent' bounds the mean of a function that it computes from some of the samples. If there are selection
-// samples, it computes the function from them. Otherwise it uses a twentieth of the estimation samples.
+// The method 'tangent' bounds the mean of a function of the score. It computes this function from some of the samples.
+// If there are selection samples, it computes the function from them. Otherwise it uses a twentieth of the estimation
+// samples.
 func ExampleConfidenceParams_TangentSamples() {
 	p := certify.ConfidenceParams{Radii: []float64{0.25}, Method: certify.ConfidenceTangent, Bound: certify.Betting}
 	fmt.Println(p, p.TangentSamples(0, 1000), p.TangentSamples(100, 1000))

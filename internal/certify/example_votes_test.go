@@ -33,7 +33,7 @@ func ExampleVoteMethods() {
 	// bonferroni-classes 1.6704
 }
 
-// All 100 votes are for the class. The method of Moutaouakil gives no finite lower bound on the margin, and its
+// All 100 votes are for the class. The method of Moutaouakil gives the lower bound +∞ on the margin, and its
 // certificate says that the method is not sound.
 func ExampleVoteMethod_Sound() {
 	for _, method := range []certify.VoteMethod{certify.ExactMargin, certify.Moutaouakil} {
@@ -74,7 +74,7 @@ func ExampleMarginKinds() {
 	// first margin 0.6316
 }
 
-// The class to certify is elected by the selection samples alone.
+// With Predicted, the selection samples alone elect the class to certify. With Label, this class is the true label.
 func ExampleVotes_Elected() {
 	v := certify.Votes{Label: 0, N0: 10, Counts0: []int64{4, 6}, N: 100, Counts: []int64{52, 48}}
 	for _, class := range []certify.Class{certify.Predicted, certify.Label} {

@@ -2,8 +2,8 @@ package certify
 
 import "github.com/rscert/rscert/internal/law"
 
-// The functions below return the scale of a margin under Gaussian noise, and values of the Gaussian distribution. The
-// tests compute expected results with these functions.
+// The function scaleOf returns the scale (see scale.go) of a kind of margin under Gaussian noise. The other functions
+// return values of the Gaussian distribution. The tests compute expected results with these functions.
 
 func scaleOf(m MarginKind) scale { return Target{Margin: m}.scale() }
 

@@ -24,9 +24,9 @@ import (
 // rounded bonferroni margin. Both numbers are at most the exact bound, so the result is a 1−α bound. (The larger of two
 // arbitrary 1−α bounds need not be a 1−α bound.)
 //
-// With two classes, p_B ≤ 1−p_A, even if some samples vote for no class. So the method orders outcomes by x1 alone, and
-// the bound is the Clopper–Pearson bound at level 1−α. With more than mostOthers votes for other classes the method
-// returns the bonferroni margin.
+// With two classes, the method orders outcomes by x1 alone, and the bound is the Clopper–Pearson bound at level 1−α.
+// This bound needs only p_B ≤ 1−p_A, which also holds if some samples vote for no class. With more than mostOthers
+// votes for other classes the method returns the bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
 		return c.clopperPearson(o)
@@ -64,8 +64,9 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the set of all distributions q with g(q) = margin, where margin > 0. This set is the curve q1 =
-// F(margin + Q(q2)). The parameter y = √q2 of the curve rises from 0 to the end of the curve, where q3 = 0. On the
-// frontier, q1 is a concave function of q2.
+// F(margin + Q(q2)). For a contest with a factor t ≠ 1, it is the curve in the comment on the type 'ranks'. The
+// parameter y = √q2 of the curve rises from 0 to the end of the curve, where q3 = 0. On the frontier, q1 is a concave
+// function of q2.
 type frontier struct {
 	scale  scale
 	margin float64

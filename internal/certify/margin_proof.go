@@ -9,8 +9,8 @@ import (
 // The method 'prove' tries to show that P_q(event) ≤ α at every point of the frontier f. If it succeeds, it returns −1.
 // Otherwise it returns the y of a point, and the inequality may fail near this point.
 //
-// It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
-// corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
+// The proof has two parts. First, the event's probability rises with q1 and falls with q2. So its probability at the
+// corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This part covers both ends of the
 // frontier. Second, between the ends, a polygon lies above the frontier. The vertices of the polygon are points c_0,
 // c_1, … on the frontier, and a point V between each c_i and c_{i+1}. Each V is above the tangents at its two
 // neighbours. Such a polygon exists because q1 is concave in q2. For each point of the frontier, one edge has a point

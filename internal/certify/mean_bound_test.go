@@ -11,8 +11,8 @@ import (
 )
 
 // exactBetting computes the betting bound directly from its formula. The constant c in this formula is the larger of ¾
-// and chernoffFraction. exactBetting keeps all samples. For one m at a time it computes the capital, and compares the
-// capital with 1/α after every block. It finds the bound by bisection over m.
+// and chernoffFraction. exactBetting keeps all samples. It tests one candidate mean m at a time: it computes the
+// capital, and compares the capital with 1/α after every block. It finds the bound by bisection over m.
 func exactBetting(samples []float64, alpha float64) float64 {
 	n := float64(len(samples))
 	rejects := func(m float64) bool {
@@ -169,8 +169,9 @@ func TestCoverageNeedsOrder(t *testing.T) {
 	}
 }
 
-// The betting bound of the package uses a grid. It is only slightly below the bound of exactBetting, which needs no
-// grid. It can be above the bound of exactBetting, but only because all m in an interval of the grid share one bet.
+// The betting bound of the package uses a grid of candidate means m. It is only slightly below the bound of
+// exactBetting, which needs no grid. It can be above the bound of exactBetting, but only because all m in an interval
+// of the grid share one bet.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {
@@ -257,7 +258,7 @@ func TestMeanBoundReference(t *testing.T) {
 	}
 }
 
-// Bounds grow with α and stay in [0, 1].
+// Bounds stay in [0, 1]. They grow with α, at least roughly (see the comment below).
 func TestMeanBoundProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for _, d := range distributions {
@@ -270,7 +271,7 @@ func TestMeanBoundProperties(t *testing.T) {
 					t.Errorf("%s, %s, α = %v: %v", b, d.name, alpha, got)
 				}
 				// The bets of prpl-eb and star depend on α, so their bounds are only roughly monotone in α. The check
-				// allows prpl-eb a difference of 0.02, and omits star.
+				// allows every bound a decrease of 0.02, and omits star.
 				if b != STaR && got < last-0.02 {
 					t.Errorf("%s, %s: %v at α = %v, %v at a smaller one", b, d.name, got, alpha, last)
 				}

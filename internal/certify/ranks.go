@@ -34,8 +34,8 @@ func (s *ranks) stays(a, b, rho, safety float64) bool {
 	return s.t*p*(1+errP) >= q*(1-errQ)*safety
 }
 
-// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ). The largest number with this property is at most 10⁻¹² larger. The
-// result is −Inf if a is −Inf, if b is +Inf, or if the search finds no such number.
+// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ). It is at most 10⁻¹² below the largest such number. The result is −Inf
+// if a is −Inf, if b is +Inf, or if the search finds no such number.
 func (s *ranks) rho(a, b float64) float64 {
 	if math.IsInf(a, -1) || math.IsInf(b, 1) {
 		return math.Inf(-1)

@@ -124,8 +124,9 @@ func contestRadius(p, q, t float64) float64 {
 
 // For every (p_A, p_S, t), one classifier shows that no radius above the theorem's radius is valid. The input of this
 // classifier is one real number. The classifier answers A on the left part of the line. On the right part S it answers
-// one of t classes. At the distance of the radius, A and the t classes are all equally probable. At a slightly smaller
-// distance, A is more probable than the least probable of the t classes.
+// one of t classes. (For t = ½, the test only compares the probability of A with twice the probability of S.) At the
+// distance of the radius, A and the t classes are all equally probable. At a slightly smaller distance, A is more
+// probable than the least probable of the t classes.
 func TestRanksAreTight(t *testing.T) {
 	for _, c := range []struct{ a, s, t float64 }{{.8, .15, 2}, {.5, .4, 3}, {.25, .6, 5}, {.9, .05, 1}, {.95, .02, .5}} {
 		rho := (&ranks{quantiles: quantiles{law.Gaussian}, t: c.t}).margin(c.a, 1-c.s) / 2
@@ -207,7 +208,8 @@ func (c Claim) truth(contest string, p []float64) float64 {
 }
 
 // For every p of a grid, the probability of a wrong certificate must be at most α. The test enumerates all selection
-// and all estimation votes. For some p this probability must be close to α.
+// and all estimation votes. With the method ExactMargin, this probability must be at least leastBad·α for some p.
+// Otherwise the test has no power.
 func TestClaimCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, c := range []struct {
@@ -445,7 +447,7 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// Sampling can also stop early if the claim is that A is among the first k classes. The certificate then uses only the
+// Sampling for the claim that A is among the first k classes can also stop early. The certificate then uses only the
 // share of α that belongs to the checkpoint where sampling stopped.
 func TestStoppingForRanks(t *testing.T) {
 	p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 1, Class: Label, Claim: Claim{TopK: 3}}}

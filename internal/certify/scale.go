@@ -24,11 +24,11 @@ type scale interface {
 	// The method 'widest' approximates the largest margin, Q(1) − Q(0).
 	widest() float64
 
-	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On the frontier, q1 is
-	// concave in q2. The method 'end' returns the end of the frontier, where q1 + q2 = 1. The method 'point' returns a
-	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method 'reach' takes a
-	// probability and returns a number y. From 0 to y, every point of the frontier has a q1 of at most this
-	// probability.
+	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. (The type 'ranks' has
+	// another curve.) On the frontier, q1 is concave in q2. The method 'end' returns the end of the frontier, where q1
+	// + q2 = 1. The method 'point' returns a point on the frontier or just above it (with a larger q1), and the slope
+	// dq1/dq2. The method 'reach' takes a probability and returns a number y. For every parameter from 0 to this y, the
+	// point of the frontier has a q1 of at most the given probability.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
 	reach(margin, q1 float64) float64
@@ -102,8 +102,8 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// The method 'point' computes Q(y²) from the result y, with rounding errors. Because of these errors, the code
-	// subtracts 1e-9 from z.
+	// The method 'point' computes z again as Q(y²), where y is the result of 'reach'. This computation has rounding
+	// errors. Because of these errors, the code subtracts 1e-9 from z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

@@ -19,9 +19,10 @@ type ScoreParams struct {
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
-	// If ClassByVotes is set, the votes of the selection samples choose the class, and a VoteCertifier for ClassTarget
-	// certifies it. The scores then bound the confidence in this class and nothing else. The fields Bound and Combine
-	// are unused.
+	// If ClassByVotes is set, the votes decide which class to certify: the class with the most votes of the selection
+	// samples, or the label if Class is Label. A VoteCertifier for ClassTarget certifies this class. The scores then
+	// only bound the confidence: in this class and, if the label is another class, in the label. The fields Bound and
+	// Combine are unused.
 	ClassByVotes bool
 }
 
@@ -156,8 +157,8 @@ func (m *ConfidenceMethod) UnmarshalText(text []byte) error { return confidenceM
 type Band string
 
 const (
-	// BandBinomial uses the exact binomial bound at each of K thresholds, with failure probability α/K. Its width goes
-	// to 0 where the survival function goes to 0 or 1.
+	// BandBinomial uses the exact binomial bound at each of K thresholds, with failure probability α/K. The band is
+	// narrowest where the survival function is near 0 or 1.
 	BandBinomial Band = "binomial"
 	// BandDKW has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz).
 	BandDKW Band = "dkw"

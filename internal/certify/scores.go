@@ -208,7 +208,7 @@ const sumTolerance = 1e-2
 
 // rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above 1.
 // After normalisation the scores of two classes satisfy X^A + X^B ≤ 1, up to rounding, as Directed and Projected
-// require. A row of zeros is a sample without an answer (IsNone), so mean scores may sum to any number below 1. All
+// require. A row of zeros is a sample without an answer (ClearNone), so mean scores may sum to any number below 1. All
 // methods here need only that this sum is ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64
@@ -357,7 +357,8 @@ func (a *ScoreAccumulator) chooseRivals() {
 }
 
 // bonferroniAlpha is the failure probability of each separate bound: α/2 for BonferroniScores, and α/m for
-// BonferroniClassScores. With Taylor it is α/4, because Taylor's test uses the other half of α.
+// BonferroniClassScores. With Taylor it is α/4, because the bound on the mean of the Taylor samples uses the other half
+// of α.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	alpha := a.certifier.params.ClassTarget().level()
 	switch a.certifier.params.Combine {

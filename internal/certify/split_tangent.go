@@ -2,8 +2,9 @@ package certify
 
 // splitTangent is the method 'tangent' without selection samples. The first k = TangentSamples of the n estimation
 // samples fix the function S_0 of the type 'tangent'. Only the other n − k samples enter the mean of the function ψ,
-// which follows from S_0 (see the type 'tangent'). The constant S_0 = ½ would be sound too, but its intervals are three
-// times as wide as the intervals of the method 'standard' (docs/confidence.md).
+// which follows from S_0 (see the type 'tangent'). The constant S_0 = ½ would be sound too. But in the measurement of
+// docs/confidence.md (n = 1,000, R = 0.25), its intervals are three times as wide as the intervals of the method
+// 'standard'.
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k samples, ψ is a
 // fixed function, and the values ψ(f_A) of the other n − k samples are independent. Their expectation is the mean that
@@ -28,7 +29,7 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 // TangentSamples returns the number of estimation samples from which the method 'tangent' computes its function if
 // there are no selection samples (n0 = 0). This number is n/20, but at least 1 and at most 1,024. TangentSamples
 // returns 0 if there are selection samples, if n is below 2, if no radii are given, or if the method is not
-// ConfidenceTangent. The share n/20 is near the best share for n from 100 to 1,000 (docs/scores-tables.md).
+// ConfidenceTangent. For n from 100 to 1,000, n/20 is near the best number (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {
 		return 0

@@ -80,7 +80,9 @@ func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	}
 }
 
-// A single sample cannot fix the tangent and also enter the mean.
+// A single sample cannot both fix the function of the method 'tangent' and enter the mean. So for n = 1 without
+// selection samples, TangentSamples must be 0, the lower bound must be at most 0.1, and the upper bound must be at
+// least 0.9.
 func TestTangentOfOneSample(t *testing.T) {
 	c := mustConfidence(t, ConfidenceTangent)
 	for _, b := range stepModels[0].bounds(t, c, rand.New(rand.NewPCG(1, 1)), 0, 1) {

@@ -99,8 +99,8 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 }
 
 // splitClass returns the class A to certify. If p.Class is Label, A is the label. Otherwise A is the class with the
-// most known evaluations. This class is also the answer of the smoothed classifier if the known evaluations already
-// prove that answer.
+// most known evaluations. If the known evaluations already prove the answer of the smoothed classifier, this class is
+// that answer.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)

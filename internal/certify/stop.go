@@ -117,8 +117,8 @@ const (
 	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
 	// The constant 'hopeless' is the failure probability of each of two bounds: an upper bound on p_A and a lower bound
-	// on p_B. With these bounds, Stopping decides whether more samples are useless. If one of the bounds fails, rscert
-	// draws too few or too many samples, but every certificate stays valid.
+	// on p_B. With these bounds, Stopping decides whether more samples are useless. If one of the bounds fails,
+	// sampling may end too early, but every certificate stays valid.
 	hopeless = 0.001
 )
 
@@ -283,8 +283,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// The method 'enough' reports whether sampling ends with this certificate. A wrong decision does no harm to the
-// certificate, because the certificate holds at every checkpoint.
+// The method 'enough' reports whether sampling ends with this certificate. A wrong decision makes no certificate
+// invalid: with probability 1−α, the bounds of all checkpoints hold simultaneously (see Stopping).
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {

@@ -181,7 +181,8 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 }
 
 // The test computes the exact probability that sampling ends with a wrong certificate. This probability must be at most
-// α. At the worst p, where the true radius is just below the rule's radius, it must be at least α/10.
+// α. The largest of these probabilities must be at least α/10. For a rule radius>=R, one of the tested true radii is
+// just below R.
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {
@@ -201,7 +202,8 @@ func TestStoppingCoverage(t *testing.T) {
 	}
 }
 
-// The test measures how many samples the rule needs on average for votes that resemble the votes of a good classifier.
+// The test simulates the votes of four inputs, each with its own p_A and p_B. For each input, the rule must end the
+// sampling within a given number of samples.
 func TestStoppingSaves(t *testing.T) {
 	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.25", 100000)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -28,7 +28,7 @@ type table[M named, F any] struct {
 	entries []entry[M, F]
 }
 
-// The type 'named' is a method identified by its name.
+// The constraint 'named' admits the types of method names, for example VoteMethod: string types with a method String.
 type named interface {
 	~string
 	fmt.Stringer

@@ -42,8 +42,8 @@ type Target struct {
 	Step *big.Rat
 }
 
-// The method 'additive' returns the law of the noise, after the method 'complete' has filled in the law. It panics for
-// the law Splitting, which is not additive.
+// The method 'additive' returns the law of the noise. It needs a valid name of a law, which the method 'complete'
+// checks. It panics for the law Splitting, which is not additive.
 func (t Target) additive() law.Additive {
 	l, err := t.Law.Additive()
 	if err != nil {

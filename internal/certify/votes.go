@@ -94,7 +94,7 @@ func checkCounts(name, total string, counts []int64, noneName string, none, n in
 // ErrNoSelection means that the predicted class was requested, but there are no selection samples.
 var ErrNoSelection = errors.New("n0 and counts0 are missing: the predicted class needs selection samples; only the label can be certified")
 
-// ErrNoLabel means that the label's class was requested, but there is no label.
+// ErrNoLabel means that a certificate for the label was requested, but the label is unknown.
 var ErrNoLabel = errors.New("label is missing: only the predicted class can be certified")
 
 // Certifiable returns an error if v lacks the samples or the label to certify the class c.
@@ -181,7 +181,8 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 }
 
 // Certify returns the certificate of v. Its prediction is the class A if the margin is above 0; otherwise the
-// prediction is Abstained, and margin and radius are 0.
+// prediction is Abstained, and margin and radius are 0. With the method Splitting, the prediction is also A if the
+// margin is 0 and A wins the tie.
 func (c *VoteCertifier) Certify(v Votes) (Certificate, error) { return c.certify(v, c.bound) }
 
 // certify returns the certificate of v, with the margin that the function 'bound' computes.

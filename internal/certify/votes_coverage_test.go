@@ -92,7 +92,8 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 }
 
 // The test computes the exact failure probabilities by summation, on a grid and at the least favourable distributions.
-// These probabilities must be at most α for sound methods, and above α for the method 'moutaouakil'.
+// For a sound method, all these probabilities must be at most α. The largest of them must be at least 0.3α for the
+// method 'margin', and at least 1.5α for the method 'moutaouakil'.
 func TestVoteCoverageExact(t *testing.T) {
 	checkCoverage(t, []int64{5, 14, 24}, []float64{0.001, 0.05}, 40)
 }
@@ -136,8 +137,8 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 	}
 }
 
-// If n is too large for summation, the test simulates failures. An exact binomial test compares the number of failures
-// with α, at level 1e-6 per case.
+// For large n, the sum over all outcomes takes too long, so this test simulates failures. An exact binomial test
+// compares the number of failures with α, at level 1e-6 per case.
 func TestVoteCoverageSimulated(t *testing.T) { simulateCoverage(t, 400, []int64{1000}) }
 
 func simulateCoverage(t *testing.T, runs int64, ns []int64) {
@@ -219,9 +220,9 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 // got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
 // both groups of votes certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). p̲
 // determines the number of votes that Cohen et al. saw, up to the rounding of r to three digits. A two-sample test
-// compares the two probabilities by the normal approximation. Its level is 0.05 for all 500 images together, so the
-// test of one image is two-sided with z = 4.06. An allowance of 3 votes covers the error of the approximation near p =
-// 1.
+// compares the two estimates by the normal approximation. The test of one image is two-sided with z = 4.06, so its
+// level is 4.9e-5. The level for all 500 images together is at most 0.025. An allowance of 3 votes covers the error of
+// the approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")

@@ -57,8 +57,8 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. The
-// field 'end' holds the end of an object without a checksum.
+// A form describes the end of a JSON object with a checksum. The checksum stands between the text 'before', which
+// contains the key "check", and the text 'after'. The field 'end' holds the end of an object without a checksum.
 type form struct{ before, after, end string }
 
 var (
@@ -100,8 +100,8 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 	return text, Absent
 }
 
-// cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum itself in
-// the result 'cell'.
+// cut finds the checksum of a text. It returns the length of the text that the checksum covers, and the checksum itself
+// in the result 'cell'. This text ends before the comma that precedes the key "check".
 func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	at := len(text) - len(f.before) - cellLen - len(f.after)
 	if at < 2 || text[0] != '{' {
@@ -115,9 +115,10 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 }
 
 // VerifyCSV undoes AppendCSV. It returns the row itself if the row has no checksum. The state is Bad if the checksum is
-// wrong, or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
-// checksum but the name of the header's last column is not "check", the checksum follows a tab, or the checksum is
-// alone on its line. The state is Foreign if the checksum is right for another Seed.
+// wrong. It is also Bad if the header's last column is named "check" and the row's last cell only resembles a checksum.
+// The state is Bad in three more cases: the last cell is a checksum but the name of the header's last column is not
+// "check", the checksum follows a tab, or the checksum is alone on its line. The state is Foreign if the checksum is
+// right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

@@ -11,8 +11,8 @@ import (
 //
 // A CRC can be inverted: for every text and checksum there is exactly one start value. Half of a Seed's bits follow
 // from the other half. So if the computed start value is not a Seed, the line has changed. This test needs no knowledge
-// of the file's Seed. After a random change, the computed value is another Seed with a probability of 2⁻¹⁶. After a
-// change of an odd number of bits before the checksum, the computed value is never a Seed.
+// of the file's Seed. After a random change, the computed value is another Seed with a probability of 2⁻¹⁶. If an odd
+// number of bits before the checksum have changed, the computed start value is never a Seed.
 type Seed uint32
 
 // NewSeed returns the Seed of the object that a digest identifies, for example a run. There are 65535 seeds. The
@@ -26,7 +26,7 @@ func NewSeed(digest []byte) Seed {
 // Seed is even. The polynomial of CRC-32C is a multiple of x+1. So if the start value has an even number of 1 bits, the
 // numbers of 1 bits in the CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the upper bits changes many of the lower bits
+	const odd = 0x9e37 // 2¹⁶/golden ratio, so that most of the upper bits change several of the lower bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }

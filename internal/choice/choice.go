@@ -27,7 +27,7 @@ func (l List[T]) Describe(what func(T) string) List[T] {
 	return l
 }
 
-// Optional returns a List like l in which "" is also a valid name. It stands for the zero value.
+// Optional returns a List like l in which "" is also a valid name. The name "" stands for the zero value.
 func (l List[T]) Optional() List[T] {
 	l.optional = true
 	return l

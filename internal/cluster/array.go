@@ -20,8 +20,8 @@ import (
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
 // run folder RUN. The folder holds the Array as array.json, the script array.sh, the shards' run folders part0, part1…
-// and the logs. In the array of a sweep, each task runs one shard of one point. The folder of a task (part0, part1…) is
-// then the folder of a sweep.
+// and the logs. A sweep is a set of runs, its points (see the package sweep). In the array of a sweep, each task runs
+// one shard of one point. The folder of each task (part0, part1…) is then the folder of a sweep with one point.
 type Array struct {
 	Shards  int      `json:"shards"`           // number of shards of the run or, in a sweep, of each point
 	Points  []string `json:"points,omitempty"` // names of the points of a sweep; empty for a single run
@@ -30,21 +30,23 @@ type Array struct {
 	Dir     string   `json:"dir"`     // absolute path of the tasks' working directory
 	Program string   `json:"program"` // absolute path of rscert
 	Options []string `json:"options"` // options for sbatch
-	Certify []string `json:"certify"` // flags for 'certify', except the flags that each shard sets
+	Certify []string `json:"certify"` // flags for 'certify', without the flags that the script adds
 	AtOnce  int      `json:"at_once"` // number of tasks that run simultaneously; 0 means as many as Slurm allows
 	Jobs    []Job    `json:"jobs,omitempty"`
 
 	OwnThreads bool `json:"own_threads"` // the flags in Certify set the number of threads
 }
 
-// Job is one submission of all shards or of some of them.
+// Job is one submission of all tasks of the array or of some of them. Its field Shards holds the numbers of these
+// tasks. In a single run, these are the numbers of the shards.
 type Job struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster,omitempty"` // name of the cluster in a federation
 	Shards  []int  `json:"shards"`
 }
 
-// ShardsFolder returns the folder that holds the shards of the run in the folder 'out'.
+// ShardsFolder returns the folder that holds the shards of a run. The argument 'out' is the merged run folder of this
+// run.
 func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
 
 // Folder returns the array's own folder.
@@ -83,7 +85,7 @@ func (a *Array) describe(task int) string {
 	return fmt.Sprintf("task %d (%s, shard %d)", task, a.Points[task/a.Shards], task%a.Shards)
 }
 
-// Noun returns the word for what the array runs: the shards of a run, or the tasks of a sweep.
+// Noun returns a word for messages: "shards" in the array of a single run, and "tasks" in the array of a sweep.
 func (a *Array) Noun() string {
 	if len(a.Points) == 0 {
 		return "shards"
@@ -101,8 +103,9 @@ func (a *Array) log(job, task string) string {
 
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
 
-// Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, so
-// a line break ends the line even inside quotes. The text after the line break could be an option or a command.
+// Check returns an error if a word of the script has a control character, such as a line break. sbatch reads the script
+// line by line, so a line break ends the line even inside quotes. The text after the line break could be an option or a
+// command.
 func (a *Array) Check() error {
 	for _, w := range []struct {
 		what  any

@@ -71,8 +71,8 @@ func TestSweepScript(t *testing.T) {
 	}
 }
 
-// TestScript runs the script with a shell and a program that prints its arguments. Words with any characters must
-// arrive intact.
+// TestScript runs the script with a shell. A program that prints its arguments takes the place of rscert. Words with
+// spaces, quotes or characters such as $, % and > must arrive intact.
 func TestScript(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "print args")

@@ -23,7 +23,7 @@ type IndexedJob struct {
 	Memory  string
 	Seed    uint64
 	Out     string   // path of the merged run folder in the pods
-	Certify []string // flags for 'certify', except the flags that each shard sets
+	Certify []string // flags for 'certify', without the flags that Manifest adds
 
 	OwnThreads bool // the flags in Certify set the number of threads
 }
@@ -130,9 +130,9 @@ type claim struct {
 // containerName is the name of the only container in a pod.
 const containerName = "rscert"
 
-// Manifest returns the Job that samples the shards. Kubernetes restarts a failed shard up to Retries times, and the
-// shard resumes where it stopped. Kubernetes does not retry a shard with wrong input (exit code 2). If a pod is lost
-// because its node fails, Kubernetes starts a new pod, and this restart does not count towards Retries.
+// Manifest returns the Job that runs 'certify' on the shards. Kubernetes restarts a failed shard up to Retries times,
+// and the shard resumes where it stopped. Kubernetes does not retry a shard with wrong input (exit code 2). If a pod is
+// lost because its node fails, Kubernetes starts a new pod, and this restart does not count towards Retries.
 func (j IndexedJob) Manifest() Manifest {
 	words := []string{"rscert", "certify"}
 	for _, flag := range j.Certify {
@@ -176,7 +176,7 @@ func (j IndexedJob) Merge() Manifest {
 // The method 'tasks' returns the number of pods. In a sweep, pod number t runs shard t mod Shards of point ⌊t/Shards⌋.
 func (j IndexedJob) tasks() int { return j.Shards * max(1, j.Points) }
 
-// part returns the path of a shard's run folder, except for the shard's number at the end of the path.
+// part returns the path of a pod's folder without the pod's number at its end.
 func (j IndexedJob) part() string { return path.Clean(j.Out) + ".shards/part" }
 
 func (j IndexedJob) job(name string, words []string, gpus int) Manifest {

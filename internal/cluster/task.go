@@ -29,8 +29,8 @@ const (
 	slurmTask       = "SLURM_ARRAY_TASK_ID"
 )
 
-// TaskShard reads the environment of a task and returns the task's shard. If PointsVariable is set, it returns the
-// shard of the task's point.
+// TaskShard reads the environment of a task and returns the task's shard. If PointsVariable is set, the task runs one
+// shard of one point, and TaskShard returns this shard.
 func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	e := environment{lookup: lookup}
 	if points, ok := e.optional(PointsVariable); ok {
@@ -41,7 +41,8 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 }
 
 // TaskPoint returns the number of the point that a task runs. The argument 'points' is the number of points in the
-// sweep. Without PointsVariable, the array has one task for each point, and each task runs a whole point.
+// sweep. Without PointsVariable, the array must have one task for each point. Then the argument 'shard' must be
+// spec.Whole, because each task runs a whole point.
 func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard) (int, error) {
 	e := environment{lookup: lookup}
 	said, ok := e.optional(PointsVariable)

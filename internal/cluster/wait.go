@@ -25,7 +25,8 @@ type Queue interface {
 	Tasks(ctx context.Context, j Job) (map[int]Task, error)
 }
 
-// Watch waits for an array and resubmits failed shards.
+// Watch waits for an array and resubmits failed shards. In the array of a sweep, its 'shards' are the tasks: each is
+// one shard of one point.
 type Watch struct {
 	Queue   Queue
 	Retries int                                                 // maximum number of resubmissions of a failed shard
@@ -176,7 +177,8 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 	return false, err
 }
 
-// show reports the progress of all shards. All points of a sweep have the same number of examples.
+// show reports the progress of all shards. All points of a sweep have the same number of examples, so the total is this
+// number times the number of points.
 func (w *Watch) show(a *Array, shards []watched) {
 	var done, total, running, waiting int
 	reason := ""

@@ -136,8 +136,8 @@ func TestWatchGivesUp(t *testing.T) {
 	}
 }
 
-// If Slurm has forgotten a shard, the shard's folder alone decides whether the shard is done. A failed task stays
-// failed, whatever its folder holds.
+// If Slurm has forgotten a shard, the shard's folder alone decides whether the shard is done. Run submits a failed task
+// again, even if the task's folder is complete.
 func TestWatchFolders(t *testing.T) {
 	w, q, a, _ := watching(t, 1, func(shard int) int { return 2 - shard%2 }, map[int][][]Task{
 		0: {{gone}}, 1: {{gone}, {complete}}, 2: {{killed}, {complete}},

@@ -28,7 +28,8 @@ func (m Manifest) YAML() (string, error) {
 	return out.String(), e.Close()
 }
 
-// The pattern 'word' matches strings that need no quotes. The encoder quotes strings that look like another type.
+// The pattern 'word' matches strings whose quotes asBlocks removes. If such a string looks like another type, for
+// example true, the encoder quotes it again.
 var word = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
 
 // asBlocks removes JSON's braces, brackets and needless quotes from a node and its children.

@@ -43,8 +43,9 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	// After the check above, somebody may have put another file in place of the checked file. So the code below
-	// compares the opened file with the checked file. The flags here make sure that opening another file does no harm: it
-	// does not wait for a pipe, and truncates nothing.
+	// compares the opened file with the checked file. With the flags here, opening another file does no harm:
+	// O_NONBLOCK does not wait for a pipe, and without O_CREATE no file is created. Nothing is truncated, because no
+	// caller passes os.O_TRUNC.
 	file, err := root.OpenFile(name, flag&^os.O_CREATE|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, rename(err, path)

@@ -14,7 +14,7 @@ type Attack struct {
 	Scale        float64  `json:"scale,omitempty"`         // scale of the noise, for example σ; 0 if there is no noise
 	Radius       float64  `json:"radius"`                  // radius of the attack on a query, in the norm of the law
 	PoisonRadius float64  `json:"poison_radius,omitempty"` // radius by which each calibration input may have been moved
-	Rounding     float64  `json:"rounding,omitempty"`      // largest distance between a query and its lattice point
+	Rounding     float64  `json:"rounding,omitempty"`      // how far rounding to a lattice can move a query
 	Queries      int64    `json:"queries,omitempty"`       // Q: the guarantee covers Q submissions per query; 0 means 1
 }
 
@@ -37,7 +37,7 @@ func (a Attack) Shift() float64 {
 
 func (a Attack) queries() int64 { return max(1, a.Queries) }
 
-// maxShift is the largest permitted ρ. For a larger ρ, g(p) is below the range of the proofs for almost all p.
+// maxShift is the largest permitted ρ. For a larger ρ, g(p) is close to 0 for almost all p.
 const maxShift = 12
 
 func (a Attack) check() error {

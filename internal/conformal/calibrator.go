@@ -129,7 +129,7 @@ func (p *Predictor) parts(points []Point) []part {
 type thresholds struct {
 	*Design
 	credits     polynomial // w(0), …, w(m); nil if the Design has no weights
-	miss, delta *big.Rat   // the parts of a and δ that the thresholds may use
+	miss, delta *big.Rat   // a and δ times the factor 1−Nη of FiniteWords; for BinCP, a minus Spent
 }
 
 func (p *Predictor) newThresholds() (*thresholds, error) {
@@ -219,8 +219,8 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // this number to the sum for each replaced example. With one threshold per class, the added number also covers replaced
 // labels.
 //
-// The rank is 1 plus the number of examples whose score is below τ̂. The method returns the rank only for m = m′ = 1.
-// In this case the rank does not depend on the data, and a query misses exactly if its score is below τ̂.
+// If the rank is k, then τ̂ is the k-th smallest score. The method returns the rank only for m = m′ = 1. In this case
+// the rank does not depend on the data, and a query misses exactly if its score is below τ̂.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))
@@ -230,7 +230,7 @@ func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	m := len(w) - 1
 	sum := new(big.Int).Mul(big.NewInt(n+1), big.NewInt(unitWeight-w[0]))
 	sum.Add(sum, new(big.Int).Mul(big.NewInt(int64(t.Poisoned)), big.NewInt(w[m]-w[0])))
-	if t.OwnRange { // the level is a − 2/(n+1), and the sum is in units of 1/(n+1)
+	if t.OwnRange { // the level is a − 2/(n+1), so the limit (n+1)·level falls by 2; here the sum rises by 2 instead
 		sum.Add(sum, big.NewInt(RangeRanks*unitWeight))
 	}
 	need := sum.Sub(sum, budget) // the differences of weights (gains) must sum to at least this number

@@ -1,13 +1,14 @@
 package conformal
 
 // sizeWeights returns nondecreasing numbers W(0), …, W(m) with B_W(p) ≥ H(F(Q(p) + ρ)) for all p in [0, 1]. The package
-// comment defines B and H. Let p be the probability that a noisy score of a class at a clean input reaches the
-// threshold. An attack can raise p to at most F(Q(p) + ρ). Then the class is in the attacked set with probability at
-// most B_W(p) = E W(N), where N ~ Bin(m, p) is the count from m clean draws. So the mean of ΣW(N_y) over clean queries
-// is an unbiased estimate of an upper bound on the expected size of sets under attack.
+// comment defines B and H. F and Q are the distribution function and the quantile function of the noise's law. Let p be
+// the probability that a noisy score of a class at a clean input reaches the threshold. An attack can raise p to at
+// most F(Q(p) + ρ). Then the class is in the attacked set with probability at most B_W(p) = E W(N), where N ~ Bin(m, p)
+// is the count from m clean draws. So the mean of ΣW(N_y) over clean queries is an unbiased estimate of an upper bound
+// on the expected size of sets under attack.
 //
 // Let q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k). Because the law is symmetric, the condition
-// becomes B_w(q) ≤ H̃(g(q)). This is the condition of the theorem with another pair of counts. So the linear program
+// becomes B_w(q) ≤ H̃(g(q)). This is the condition of the theorem with m′−t′+1 in place of t′. So the linear program
 // and the proof for the weights of the theorem also serve for w.
 //
 // Most classes have p close to 0. So sizeWeights chooses the weights for a population (see the type 'population') in

@@ -19,17 +19,19 @@
 //
 //	τ̂ = max{τ: Σ_i (1 − w(N_i(τ))) + 1 − w(0) ≤ (n+1)a},
 //
-// or −∞ if there is no such τ. The theorem says P(Y ∈ C(X′)) ≥ 1 − a. It assumes that the n examples and the query are
-// exchangeable before the attack, and that the attack does not know the noise of the query. Proof: Let example n+1 be
-// the query before the attack. Conformal risk control (Angelopoulos et al. 2024) for the loss 1 − w(N) gives E
-// w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except the noise of example n+1, the mean of w(N_{n+1}(τ̂)) is B_w(p) ≤
-// H(g(p)) ≤ H(p′). Here p and p′ are the probabilities that a noisy score of Y reaches τ̂ before and under the attack.
-// H(p′) is the probability that the attacked query's set contains Y.
+// or −∞ if there is no such τ. The theorem says P(Y ∈ C(X′)) ≥ 1 − a, where X′ is the attacked query, Y is its true
+// class and C(X′) is its set. It assumes that the n examples and the query are exchangeable before the attack, and that
+// the attack does not know the noise of the query. Proof: Let example n+1 be the query before the attack. Conformal
+// risk control (Angelopoulos et al. 2024) for the loss 1 − w(N) gives E w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except
+// the noise of example n+1, the mean of w(N_{n+1}(τ̂)) is B_w(p) ≤ H(g(p)) ≤ H(p′). Here p and p′ are the probabilities
+// that a noisy score of Y reaches τ̂ before and under the attack. H(p′) is the probability that the attacked query's
+// set contains Y.
 //
 // # Use
 //
-//   - Params describes the wanted sets. NewDesign chooses the numbers m, t, m′, t′ or the weights, and proves that
-//     they are valid. It uses no data.
+//   - Params describes the wanted sets. NewDesign chooses the numbers m, m′ and t′, and either t or the weights. For
+//     the rules Count, Weights and RCP1, it proves that they satisfy the condition of the theorem. (The rule BinCP
+//     chooses t and t′ at the calibration.) It uses no data.
 //   - Design.Calibrator takes the scores of the calibration examples and returns a Predictor.
 //   - Predictor.Decide and Predictor.Set turn the counts of a query into a set.
 //   - Evaluator computes coverage and sizes of sets whose labels are known.

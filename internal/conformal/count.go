@@ -12,14 +12,15 @@ import (
 // set of a query includes a class if t′ of the m′ scores reach the threshold.
 type countPair struct{ t, need int64 }
 
-// A pairSearch looks for the best proved pair. Let p be the probability that a noisy score reaches the threshold. If p
-// = t′/(m′+1), the set of the query includes the class with probability about ½. If p = t/(m+1), calibration counts the
-// example as covered with probability about ½. The gap of a pair is Q(t/(m+1)) − Q(t′/(m′+1)), where Q is the quantile
-// function of the law. So the pair acts like an attack whose shift is the gap, although the true shift is ρ. The order
-// statistics vary least for pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1). So the best pair is the pair with the least gap among
-// these pairs. The search considers other pairs only if it can prove none of these. For m = m′, the pairs t → t′ and
-// m+1−t′ → m+1−t have equal gaps. Of these two, the pair with the smaller t is better. The search itself needs no
-// proof, because it returns only a pair that is proved.
+// A pairSearch looks for the best pair t → t′ among the pairs whose claim is proved (see the type 'pairClaim'). Let p
+// be the probability that a noisy score reaches the threshold. If p = t′/(m′+1), the set of the query includes the
+// class with probability about ½. If p = t/(m+1), calibration counts the example as covered with probability about ½.
+// The gap of a pair is Q(t/(m+1)) − Q(t′/(m′+1)), where Q is the quantile function of the law. So the pair acts as if
+// the attack had the gap as its shift, although the true shift is ρ. The order statistics vary least for pairs with
+// t/(m+1) ≥ ½ ≥ t′/(m′+1). So the best pair is the pair with the least gap among these pairs. The search considers
+// other pairs only if it can prove none of these. For m = m′, the pairs t → t′ and m+1−t′ → m+1−t have equal gaps. Of
+// these two, the pair with the smaller t is better. The search itself needs no proof, because it returns only a pair
+// that is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64

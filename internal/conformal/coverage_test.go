@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// An exampleLaw is a law of examples of several kinds. The slice 'shares' holds the probability of each kind. Every
-// score is one of several numbers, the levels. The levels are numbered in ascending order. The function p returns the
-// probability that a noisy score of a kind reaches a level.
+// An exampleLaw is a probability distribution of examples. The examples are of one or more kinds. The slice 'shares'
+// holds the probability of each kind. Every score is one of several numbers, the levels. The levels are numbered in
+// ascending order. The function p returns the probability that a noisy score of a kind reaches a level.
 type exampleLaw struct {
 	name   string
 	levels int

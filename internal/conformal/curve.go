@@ -17,8 +17,9 @@ const least = 1e-300
 // The constant 'farthest' is the largest |z| for which the proofs evaluate F(z).
 const farthest = 35
 
-// A target is the right side (H∘g)^Q of the theorem's condition. Probabilities are written p = F(z), where F is the
-// distribution function of the law, so that g(F(z)) = F(z − shift). The methods that return bounds round outward.
+// A target is the function (H∘g)^Q. For Q submissions of a query, it is the right side of the theorem's condition (for
+// Q = 1, see the package comment). Probabilities are written p = F(z), where F is the distribution function of the law,
+// so that g(F(z)) = F(z − shift). The methods that return bounds round outward.
 type target struct {
 	law     law.Additive
 	shift   float64 // ρ·(1 + 2⁻⁴⁸), which covers the roundings of the radii, the scale and their quotient

@@ -12,9 +12,10 @@ import (
 )
 
 // FiniteWords describes noise that is computed from random words of finitely many bits. Each value of a noisy
-// coordinate has at most 1 + η times its ideal probability, where η is Eta. An event depends on N = (n·m +
-// Q·m′)·Coordinates noisy coordinates. So its probability is at most e^{Nη} times its ideal probability. To make up for
-// this factor, the level a becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
+// coordinate has at most 1 + η times its ideal probability, where η is Eta. Calibration and the Q submissions of a
+// query use N = (n·m + Q·m′)·Coordinates noisy coordinates. So the probability of an event that depends on these
+// coordinates is at most e^{Nη} times its ideal probability. To make up for this factor, the level a becomes a·(1−Nη) ≤
+// a·e^{−Nη}. The zero value is ideal noise.
 type FiniteWords struct {
 	Eta         float64 `json:"eta,omitempty"`
 	Coordinates int64   `json:"coordinates,omitempty"` // number of noisy coordinates of an input
@@ -25,12 +26,12 @@ type Params struct {
 	Rule      Rule
 	Scorer    Scorer
 	Attack    Attack
-	Miss      float64 // a: allowed probability of a miss, in (0, 1); its exact value is its shortest decimal form
+	Miss      float64 // a: allowed probability of a miss, in (0, 1); read as decimal.Of(Miss): 0.1 is exactly 1/10
 	Guarantee Guarantee
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
-	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for noisy Count, otherwise 1
+	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for Count with noise, else 1
 	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, or max(m′, DefaultDegree) for Weights
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best

@@ -125,8 +125,8 @@ func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability
 	return v.Exchangeability[0]
 }
 
-// The test simulates clean sets of exchangeable examples. The number of misses must have the expected mean. The share
-// of p-values up to 0.1 must be at most 0.1 plus four standard errors.
+// The test simulates sets of the rule Clean for exchangeable examples and queries. The number of misses must have the
+// expected mean. The share of p-values up to 0.1 must be at most 0.1 plus four standard errors.
 func TestExchangeabilityHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	const runs, n, queries = 2000, 60, 40

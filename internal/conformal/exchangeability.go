@@ -33,8 +33,8 @@ type Exchangeability struct {
 	Meaning  string  `json:"meaning"`
 }
 
-// exchangeability returns a comparison for every Cell that has queries and whose threshold has a rank. If the
-// rule uses weights and m > 1, thresholds have no rank.
+// exchangeability returns a comparison for every Cell that has queries and whose threshold has a rank. If the rule uses
+// weights, thresholds have a rank only for m = m′ = 1.
 func (e *Evaluator) exchangeability() []Exchangeability {
 	p := e.predictor
 	var list []Exchangeability
@@ -125,7 +125,7 @@ func betaBinomialTail(n, x, a, b int64) float64 {
 	}
 	mode := float64(n) * float64(a) / float64(a+b)
 	if float64(x) < mode {
-		return math.Max(0, 1-betaBinomialTail(n, n-x+1, b, a)) // P(X ≤ x−1), with n−X = BetaBin(n; b, a)
+		return math.Max(0, 1-betaBinomialTail(n, n-x+1, b, a)) // 1 − P(X ≤ x−1), with n−X = BetaBin(n; b, a)
 	}
 	term := math.Exp(logBetaBinomial(n, x, a, b))
 	sum := 0.0

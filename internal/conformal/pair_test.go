@@ -102,8 +102,8 @@ func TestBestPairsAreTight(t *testing.T) {
 	}
 }
 
-// Without an attack, the pair t′ = t must be valid for every t. For uniform noise, no pair is valid, because g is 0 for
-// small p. For one draw per query, no pair is valid either.
+// Without an attack, the best pair for m = m′ = 9 must be 5 → 5, and the pair 4 → 5 must be refuted. For uniform noise,
+// no pair is valid, because g is 0 for small p. For one draw per query, no pair is valid either.
 func TestPairsAtTheLimits(t *testing.T) {
 	if s := (pairSearch{law: law.Gaussian, m: 9, draws: 9, queries: 1}); true {
 		if got, ok := s.bestPair(countPair{}); !ok || got != (countPair{5, 5}) {
@@ -152,9 +152,9 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A cell may count as proved only if the inequality in the comment on the type 'pairClaim' holds in the whole cell. The
-// pairs in this test violate the inequality at moderate z. Therefore the inequality holds in one part of many cells,
-// and fails in another part.
+// A cell may count as proved only if the inequality in the comment on the type 'pairClaim' holds in the whole cell.
+// Many pairs in this test violate the inequality at moderate z. Therefore the inequality holds in one part of many
+// cells, and fails in another part.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}

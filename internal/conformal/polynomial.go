@@ -12,7 +12,8 @@ import (
 // exact.
 const unitWeight = 1 << 32
 
-// A polynomial is B_w(p) = Σ_k w(k)·P(Bin(d, p) = k) with nondecreasing weights w(k) = units[k]/2³² ≤ 1.
+// A polynomial is B_w(p) = Σ_k w(k)·P(Bin(d, p) = k). Its element k is the weight w(k) in units of 2⁻³². The weights
+// are nondecreasing and at most 1.
 type polynomial []int64
 
 // newPolynomial rounds weights down to multiples of 2⁻³². Where the weights decrease, it lowers earlier weights so that

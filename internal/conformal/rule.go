@@ -9,8 +9,8 @@ const (
 	// Auto is Clean if there is no noise. Otherwise it is Count if the numbers of draws suit Count and a pair of counts
 	// is proved for them. In all other cases it is Weights (see chooseAuto).
 	Auto Rule = "auto"
-	// Count is the rule with the weights w = 1{N ≥ t}. With these weights, each example has one number, and the
-	// threshold is an order statistic of these numbers (count.go).
+	// Count is the rule with the weights w = 1{N ≥ t}. With these weights, only the t-th largest score of each example
+	// matters, and the threshold is an order statistic of these scores (count.go).
 	Count Rule = "count"
 	// Weights is the rule that takes w from a linear program (weights.go). It also works with one draw per query.
 	Weights Rule = "weights"

@@ -10,7 +10,7 @@ import (
 )
 
 // The map 'means' holds ∫B_w dπ for each degree, with rho = 1 and c = 0.05. Another program computed the values. That
-// program subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
+// program proves on 40,000 fixed cells that the weights are valid. Therefore it subtracts a slack of up to 2e-4.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
 func TestWeightsReference(t *testing.T) {
@@ -34,7 +34,8 @@ func TestWeightsReference(t *testing.T) {
 }
 
 // proposeWeights must choose c so that the maximum of ∫B_w dπ is 1−a. This c must rise with the degree, because better
-// weights allow more examples with a small p. For degree 1, the best weights are the line of RCP1, and c must be 1−β.
+// weights allow more examples with a small p. For degree 1, the best weights are the line of RCP1, and c must be 1−β,
+// where g(β) = 1−a.
 func TestOperatingPoint(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)
@@ -99,7 +100,8 @@ func rightSide(g target, p float64) float64 {
 	return math.Pow(mathext.RegIncBeta(float64(g.need), float64(g.draws-g.need+1), q), float64(g.queries))
 }
 
-// The weights that bestWeights chooses are valid for every law, count t′ and number of queries.
+// For every law, and for several attacks, counts t′ and numbers of queries, bestWeights must return valid weights. For
+// a slightly stronger attack, these weights must not be valid, unless their mean is almost 0.
 func TestWeightsAreValid(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, g := range []target{
@@ -150,7 +152,8 @@ func TestElevation(t *testing.T) {
 			t.Errorf("p = %v: %v, want %v", p, got, want)
 		}
 	}
-	// For N = 4 of 7 and 3 draws: P(k) = C(4,k)C(3,3−k)/35 = 1/35, 12/35, 18/35, 4/35.
+	// In this case, N = 4 of 7 items are marked, and 3 items are drawn. The number k of marked draws has the
+	// probabilities P(k) = C(4,k)C(3,3−k)/35 = 1/35, 12/35, 18/35, 4/35.
 	if got, want := e.weights()[4], (-0.25+0.5*18+4)/35; math.Abs(got-want) > 0x1p-32 || got > want {
 		t.Errorf("w(4) = %v, want %v", got, want)
 	}

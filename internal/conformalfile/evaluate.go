@@ -92,9 +92,10 @@ func (c Conditions) design() conformal.Design {
 }
 
 // predictorOf returns the Predictor that made the sets, but its thresholds and weights are missing. If rounding moved
-// an input to the lattice of the calibration examples, the thresholds get no ranks. The reason is that only a query can
-// lie off this lattice. So even if queries and examples are exchangeable, the sets may miss the class more often than
-// the ranks say.
+// an input to the lattice of the calibration examples, predictorOf sets the ranks of all thresholds to 0, which means
+// that they have no ranks. The calibration examples determine this lattice, so only a query can lie off it. So even if
+// the queries and the examples are exchangeable before the rounding, the sets may miss the class more often than the
+// ranks say.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
 	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}

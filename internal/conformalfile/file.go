@@ -216,7 +216,8 @@ func decode(text []byte) (*File, error) {
 	return f, f.validate()
 }
 
-// validate returns an error if the file contradicts itself. The checksum is no protection against deliberate changes.
+// validate returns an error if the file contradicts itself. The checksum alone is not enough, because it is no
+// protection against deliberate changes.
 func (f *File) validate() error {
 	if err := f.Predictor.Validate(); err != nil {
 		return err

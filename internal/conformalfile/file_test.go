@@ -312,7 +312,7 @@ func TestEvaluate(t *testing.T) {
 }
 
 // Queries that are off the lattice of the calibration examples are not exchangeable with these examples. So the rank of
-// a threshold does not bound how often such queries miss.
+// a threshold does not bound how often the sets of such queries miss the class.
 func TestEvaluateMoved(t *testing.T) {
 	second := strings.Replace(line, `"index":1`, `"index":2`, 1)
 	for text, want := range map[string]bool{

@@ -61,11 +61,12 @@ type Conditions struct {
 	Seed       *uint64            `json:"replayed_seed,omitempty"`
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 
-	// OwnRange says that the classifier clamps inputs to the range of the calibration data, which costs two ranks.
+	// OwnRange means that the classifier clamps inputs to the range of the calibration data. This lowers the rank of
+	// each threshold by two (see conformal.Design.OwnRange).
 	OwnRange bool `json:"own_range,omitempty"`
-	// M, T, QueryM and QueryT are the numbers of draws and of needed scores (conformal.Design). N and K are the number
-	// of calibration examples and the rank of the set's threshold. If each class has its own threshold, N and K
-	// describe the threshold of the label's class.
+	// M and QueryM are numbers of draws. T and QueryT are numbers of scores that must reach the threshold (see
+	// conformal.Design for all four). N and K are the number of calibration examples and the rank of the set's
+	// threshold. If each class has its own threshold, N and K describe the threshold of the label's class.
 	M      int64 `json:"m"`
 	T      int64 `json:"t"`
 	QueryM int64 `json:"query_m"`
@@ -234,8 +235,8 @@ func (s Set) validate() error {
 	return s.Conditions.validate()
 }
 
-// checkCounts returns an error if the counts are impossible, if they leave a class undecided, or if they decide for
-// other classes than the field Set.
+// checkCounts returns an error in three cases: a count is impossible, the counts do not decide whether a class belongs
+// to the set, or they decide for a set that differs from the field Set.
 func (s Set) checkCounts() error {
 	p := &conformal.Predictor{Labels: len(s.Counts)}
 	p.QueryM, p.QueryT = s.QueryM, s.QueryT

@@ -180,7 +180,8 @@ func (l *latin1) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The method 'labels' sets the fields 'labels', 'format' and 'labelAt' of d from a batch.
+// The method 'labels' takes the labels from a batch. It sets d.labels, and the fields of d that describe the labels:
+// format, labelAt, note, names and byName.
 func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	var have []string
 	for _, l := range pickledLabels {

@@ -19,7 +19,7 @@ import (
 // classNames holds the names of a model's classes in the model's order.
 type classNames struct {
 	source string // the source of the names, for messages
-	sum    string // SHA-256 of the file, in hex; "" if the names come from the dataset itself
+	sum    string // SHA-256 of the file, in hex; "" if the names are Options.ModelClasses
 	count  int
 	byName map[string]int // class of each name; −1 for a name that several classes share
 }
@@ -216,7 +216,8 @@ func parseJSONNames(text []byte) ([][]string, error) {
 	return classes, nil
 }
 
-// checkDistinct refuses lists that give two classes the same name, because one of these names must be a mistake.
+// checkDistinct refuses lists with fewer than 2 classes. It also refuses lists that give two classes the same first
+// alias, because one of the two must be a mistake. Classes may share their other aliases.
 func checkDistinct(classes [][]string) error {
 	if len(classes) < 2 {
 		return errors.New("fewer than 2 class names")

@@ -4,7 +4,8 @@
 // Open finds the format, checks the whole dataset once and computes its digest. Example reads one example. Values are
 // float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open returns an error for a file that is
 // truncated, that contradicts its header or its labels, or that holds a value that is not finite. The error names the
-// file and the location in the file. If a file changes after Open, Example returns an error, never other data.
+// file and the location in the file. If a file changes after Open, Example returns the unchanged example or an error,
+// never other data.
 package dataset
 
 import (
@@ -46,7 +47,7 @@ type Dataset struct {
 	bytes  bool // the values are bytes divided by 255
 
 	pictures bool // the data are image files of 8 or 16 bits per channel
-	table    bool // the data are a table with columns
+	table    bool // Options.LabelColumn is allowed
 	// labelColumn describes the column of a CSV table that holds the labels. It is empty for other data.
 	labelColumn string
 	columns     []string    // names of the value columns, from the header
@@ -182,7 +183,7 @@ func (d *Dataset) size() int {
 }
 
 // Columns returns a name for each value of an example, in the order of the values. It returns nil unless the data are a
-// table with a header.
+// CSV table with a header.
 func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
 
 // LabelColumn describes the column of a CSV table that holds the labels, such as "the last column (y)". It is empty for
@@ -286,8 +287,9 @@ func (d *Dataset) CheckLabels(classes int) error {
 // Warnings returns lines about choices that the user may not have intended.
 func (d *Dataset) Warnings() []warning.Warning { return slices.Clone(d.warnings) }
 
-// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if no
-// class names determine the labels.
+// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty for
+// data without labels. Both are also empty if Options.ClassNames is empty and Options.ModelClasses does not determine
+// the labels. If ModelClasses determines them, only the SHA-256 is empty.
 func (d *Dataset) ClassNames() (source, sum string) {
 	if d.names == nil {
 		return "", ""
@@ -308,8 +310,8 @@ func (d *Dataset) SortedByLabel() bool {
 	return len(begun) > 1
 }
 
-// Example returns example i, 0 ≤ i < Len. The caller owns the values. Example returns an error if the file has changed
-// since Open computed the digest.
+// Example returns example i, 0 ≤ i < Len. The caller owns the values. If the file has changed since Open computed the
+// digest, Example returns the unchanged example or an error.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
 	if err := d.values(i, e.Values); err != nil {

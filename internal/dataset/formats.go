@@ -212,7 +212,7 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		// Only the JSON file zarr.json shows the format, because any folder may hold other JSON files.
+		// Of the JSON files, only zarr.json shows the format of the data. Any folder may hold other JSON files.
 		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" {
 			continue
 		}

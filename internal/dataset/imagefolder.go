@@ -354,8 +354,8 @@ func readImageLabels(ctx context.Context, path, column string) (imageLabels, err
 	return l, nil
 }
 
-// textCell converts the text of a label to a cell. If a box follows a synset, as in Kaggle's "n03995372 85 1 499 272",
-// the cell holds only the synset.
+// textCell converts the text of a label to a cell. If other text follows a synset (the ID of a class in ImageNet), the
+// cell holds only the synset. For example, a bounding box follows the synset in Kaggle's "n03995372 85 1 499 272".
 func textCell(field string) cell {
 	field = strings.TrimSpace(field)
 	if m := synset.FindStringSubmatch(field); m != nil {

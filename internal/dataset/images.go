@@ -65,8 +65,9 @@ func isImage(name string) (bool, error) {
 	return hasSuffix(lower, imageSuffixes), nil
 }
 
-// assemble makes a dataset of images. It has one channel if all images are grey, otherwise three. Like Pillow's
-// convert("RGB") it repeats grey and drops transparency. Values are divided by 255, or by 65,535 in 16-bit images.
+// assemble makes a dataset of images. The dataset has one channel if all images are grey, otherwise three. Like
+// Pillow's convert("RGB"), a dataset with three channels repeats grey values in all channels and drops transparency.
+// Values are divided by 255, or by 65,535 in 16-bit images.
 //
 // assemble reads the files once, to check their sizes and to compute the digest. Each later request for an image reads
 // the image's file again, and fails if the digest of the file has changed.
@@ -162,7 +163,8 @@ func finalSize(f *encoded, opt Options) (height, width int, err error) {
 	return height, width, err
 }
 
-// inspect reads the image's bytes and sets the fields 'width', 'height', 'grey', 'deep', 'size' and 'digest'.
+// inspect reads the image's bytes and sets the fields 'width', 'height', 'orientation', 'grey', 'deep', 'size' and
+// 'digest'.
 func (f *encoded) inspect() error {
 	r, size, err := f.open()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// The header or Options.LabelColumn determines the column of labels. Without a header and without LabelColumn, the
-// labels are in the first column, provided that this column looks like labels and the last column does not. Open
-// refuses all other tables, because the user would not notice a wrong guess.
+// The header or Options.LabelColumn can determine the column of labels. If neither does, the labels are in the first
+// column, provided that this column looks like labels and the last column does not. Open refuses all other tables,
+// because the user would not notice a wrong guess.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
@@ -181,7 +181,7 @@ func oneHot(header []string) (columns []int) {
 	return columns
 }
 
-// takeLabels sets d.labels and returns the columns that hold no values.
+// takeLabels sets d.labels. It returns the columns that hold no input values: the index and the columns of labels.
 func (t *csvTable) takeLabels(ctx context.Context, d *Dataset) (used []int, err error) {
 	index, err := t.indexColumn()
 	if err != nil {

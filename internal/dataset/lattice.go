@@ -136,7 +136,7 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 //   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0, and the numbers in the file are float32 numbers
 //     or usual spellings of them.
 //
-// Data that consist of zeros and ones are on all three lattices. Lattice takes k/255 for them, because it allows the
+// Data that consist of zeros and ones are on all three lattices. Lattice takes k/255 for them, because k/255 allows the
 // strongest adversary, who may set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	r, err := d.recognise(ctx)

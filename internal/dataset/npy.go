@@ -220,7 +220,7 @@ func (e *arrayExamples) example(i int) ([]byte, error) {
 	return data, nil
 }
 
-// convert turns the elements of an example into values. The argument 'first' is the number of the example's first
+// convert turns the elements of an example into values. The argument 'first' is the index of the example's first
 // element in the array.
 func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
 	elements := dst

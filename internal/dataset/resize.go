@@ -10,8 +10,8 @@ import (
 )
 
 // rscert resizes and crops images of bytes exactly as torchvision resizes and crops Pillow images. The results are
-// bytes again. So the certified point is the image that torchvision gives to the model in training and in tests, and it
-// lies on the lattice of bytes.
+// bytes again. So rscert certifies the model at the image that torchvision gives to the model in training and in tests,
+// and this image lies on the lattice of bytes.
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
@@ -118,8 +118,9 @@ func (d *Dataset) resize(opt Options) error {
 }
 
 // FitChannels converts images of bytes between one and three channels to fit the model. To make three channels from
-// one, it repeats the grey channel, which may also have 16 bits. To make one channel from three, it computes Pillow's L
-// = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
+// one, it repeats the grey channel. It also does this for image files with 16 bits per channel. To make one channel
+// from three, it computes Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the
+// images.
 func (d *Dataset) FitChannels(channels int) bool {
 	if len(d.shape) != 3 {
 		return false
@@ -159,8 +160,8 @@ func (d *Dataset) FitChannels(channels int) bool {
 
 // resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). To
 // shrink an image, resizePlane stretches the filter by the ratio of the old size to the new size. It rounds the weights
-// of the filter to 22 bits. First it resizes the lines, then the columns. After each of these two steps, it rounds to
-// bytes.
+// of the filter to 22 bits. First it resizes the rows to the new width, then the columns to the new height. After each
+// of these two steps, it rounds to bytes.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })
@@ -175,9 +176,10 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 // bicubic filter.
 const weightBits = 32 - 8 - 2
 
-// resample computes the output samples of each line. Each output sample has a tap, which holds the weights of the input
-// samples. The function 'source' maps a line and an input sample of this line to an index of the slice 'in'. The
-// function 'target' maps a line and an output sample of this line to an index of the result.
+// resample computes the output samples of each line. A line is a row or a column of the image. Each output sample has a
+// tap, which holds the weights of the input samples. The function 'source' maps a line and an input sample of this line
+// to an index of the slice 'in'. The function 'target' maps a line and an output sample of this line to an index of the
+// result.
 func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {

@@ -69,8 +69,9 @@ func distanceL1(row []float64) *big.Float {
 	return sum
 }
 
-// TestFloat64ThatIsNoFloat32 reads inputs 1e6 ± 0.03, which have the same float32. The inputs are on no lattice, and
-// each example must have the right Rounding.
+// TestFloat64ThatIsNoFloat32 reads two inputs. Except for one value, the values are 1e6 − 0.03 in the first input and
+// 1e6 + 0.03 in the second. float32 rounds both numbers to 1e6. The inputs are on no lattice, and each example must
+// have the right Rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	const d = 1024
 	rows := [][]float64{make([]float64, d), make([]float64, d)}

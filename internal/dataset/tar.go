@@ -23,8 +23,8 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 
 // openTars reads the archives of a WebDataset. The part of a member's name before the first dot is its key. Members
 // with the same key make an example. The image is a member such as key.jpg. The label is a number or a name. It is
-// either the content of key.cls, or the value of "label" (or "class", "target", "cls") in key.json. The images stay in
-// the archives.
+// either the content of key.cls (or key.label, key.class, key.cls.txt), or the value of "label" (or "labels", "class",
+// "target", "y", "cls") in key.json. The images stay in the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {

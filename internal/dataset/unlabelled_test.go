@@ -56,7 +56,8 @@ func TestUnlabelled(t *testing.T) {
 	}
 }
 
-// TestLatticeAs checks whether data lie on a given lattice, and rounds values to the lattice.
+// TestLatticeAs checks that LatticeAs recognises which data lie on a given lattice. It also checks ParseLattice, and
+// the rounding of values to a lattice (Nearest).
 func TestLatticeAs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.csv")
 	for _, c := range []struct {

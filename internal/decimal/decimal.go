@@ -44,7 +44,7 @@ func Up(r *big.Rat) float64 {
 
 // Sum returns the exact sum of Of(x) over all x in xs.
 func Sum(xs []float64) *big.Rat {
-	sums := map[power]*wide{} // for each power of ten, the sum of the integers that it multiplies
+	sums := map[power]*wide{} // for each power of ten, the sum of the integers that split returned with this power
 	var text [32]byte
 	for _, x := range xs {
 		digits, p := split(strconv.AppendFloat(text[:0], x, 'e', -1, 64))
@@ -66,8 +66,8 @@ type power struct {
 	exponent int
 }
 
-// split splits a number in the form -d.ddde±dd into an integer of at most 17 digits, and the power of ten that
-// multiplies this integer.
+// split splits a number in the form -d.ddde±dd into a non-negative integer of at most 17 digits, and a power of ten
+// with the sign of the number. The product of the two is the number.
 func split(text []byte) (digits uint64, p power) {
 	if p.negative = text[0] == '-'; p.negative {
 		text = text[1:]
@@ -114,8 +114,9 @@ func (w *wide) integer() *big.Int {
 	return n.Add(n.Lsh(n, 64), new(big.Int).SetUint64(w.low))
 }
 
-// MeanDown returns sum/n for n > 0. It rounds down, so that no average is overstated. If the sum is as large as the
-// largest float64, a term stands for +∞. MeanDown then returns the largest float64, which also stands for +∞.
+// MeanDown returns sum/n for n > 0. It rounds down, so that no average is overstated. If Float(sum) is the largest
+// float64, MeanDown assumes that a term stands for +∞. MeanDown then returns the largest float64, which also stands for
+// +∞.
 func MeanDown(sum *big.Rat, n int) float64 {
 	if Float(sum) == math.MaxFloat64 {
 		return math.MaxFloat64

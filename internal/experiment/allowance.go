@@ -4,9 +4,9 @@ import "github.com/rscert/rscert/internal/smoothing"
 
 // Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ in the norm of the law, for any two inputs x and x′
 // with real values (smoothing.Allowance). Here q rounds an input to the lattice. This rounding is part of the
-// classifier. For data on a lattice there is no rounding, so the result is 0.
+// classifier. If the lattice of the noise contains the data, there is no rounding, so the result is 0.
 //
-// For a certificate, rscert subtracts a smaller number from the radius (Example.Quantisation), because a certificate
+// For a certificate, rscert subtracts a smaller number (Example.Quantisation) from the radius, because a certificate
 // belongs to a known clean input x. A statement about an unknown clean input needs the Allowance.
 func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
 

@@ -52,8 +52,9 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 }
 
 // ComparesFirst returns a function that decides whether the sampler reruns samples of an example in other batches and
-// compares the outputs. The function returns true only for the first example of the whole experiment, even if this
-// experiment is only a shard. So a run that is split into shards makes this comparison only once.
+// compares the outputs. The function returns true only for the first example of the run. If the run is split into
+// shards, this is the first example of all shards together. So a run that is split into shards makes this comparison
+// only once.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

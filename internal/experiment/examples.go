@@ -129,7 +129,8 @@ func (e *Experiment) Record() runfolder.Run {
 	return r
 }
 
-// DrawNoisy writes the first example with noise to a PNG file. Values are clipped to [0,1].
+// DrawNoisy adds noise to the first example of the experiment, and writes the noisy image to a PNG file. Values are
+// clipped to [0,1].
 func (e *Experiment) DrawNoisy(path string) error {
 	shape := e.data.Shape()
 	if !Drawable(shape) {

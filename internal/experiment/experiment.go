@@ -40,7 +40,8 @@ func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, 
 const longSilence = 2 * time.Second
 
 // afterSeconds sends a note unless the caller calls 'stop' within longSilence. If the note is being sent at the time of
-// this call, 'stop' waits for the end, because the functions of a Console are not safe for concurrent use.
+// this call, 'stop' waits until the note has been sent. The reason is that the functions of a Console are not safe for
+// concurrent use.
 func (c Console) afterSeconds(note string) (stop func()) {
 	sent := make(chan struct{})
 	timer := time.AfterFunc(longSilence, func() {

@@ -6,7 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The functions in this file compute the model's inputs for attacks, without noise or with the experiment's noise.
+// The functions in this file are for attacks. They read examples, compute the model's inputs without noise or with the
+// experiment's noise, and convert gradients.
 
 // Feed computes the model's input for an example: (x − mean)/std for each value x, in the model's order. It writes the
 // input to the argument 'in'.

@@ -100,7 +100,8 @@ func TestBytesReachTheModel(t *testing.T) {
 	}
 }
 
-// A model that takes bytes accepts other data only if --mean and --std turn them into bytes.
+// A model that takes bytes refuses other data, unless --mean or --std is given. The model's graph then rounds (x −
+// mean)/std and clamps it to 0…255.
 func TestBytesRefused(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {

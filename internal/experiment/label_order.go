@@ -63,8 +63,8 @@ func (r relabelling) better(predicted, labels []int) bool {
 	return now > right && 2*now > len(labels) && tests*binomial.McNemar(lost, gained) < orderLevel
 }
 
-// The method 'finding' returns a Finding with the outcome Suspect. Its text says how many more answers are right under
-// the relabelling.
+// The method 'finding' returns a Finding with the outcome Suspect. Its text says what share of the answers is right
+// without the relabelling, and what share with it.
 func (r relabelling) finding(predicted, labels []int, why param.Text) Finding {
 	right, now := agreement(predicted, labels, r)
 	n := len(labels)

@@ -35,8 +35,9 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 	return why
 }
 
-// startNoise makes a model generate the noise, and checks the noise. Several checks run at the same time, like the
-// batches of the run. The checks therefore also test whether the device's memory suffices.
+// startNoise makes a model generate the noise, and checks the noise. On a device with its own memory, several checks
+// run at the same time, like the batches of the run. The checks therefore also test whether the device's memory
+// suffices.
 func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	if err := m.StartNoise(e.noise.lattice); err != nil {
 		return err
@@ -77,8 +78,8 @@ func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint6
 	return smoothing.CompareNoise(ctx, m, seed, indices, examples)
 }
 
-// checksAtOnce is the maximum number of checks that startNoise runs at the same time. A device runs at most this number
-// of batches simultaneously.
+// checksAtOnce is the maximum number of checks that startNoise runs at the same time. A device with its own memory runs
+// at most this number of batches simultaneously.
 const checksAtOnce = 2
 
 // noiseOn returns the side that makes the noise, host or device.

@@ -24,10 +24,10 @@ func processorTime() time.Duration {
 }
 
 // BenchmarkNoiseOn compares two variants: noise and votes in the model's graph, and noise and votes on the host. Both
-// variants use the same CPU cores. An op is one round. A round runs the host's variant for half a second or more, and
-// then the graph's variant with the same number of samples. The ratio of a round is the processor time of the host's
-// variant, divided by the processor time of the graph's variant. The metric 'ratio' is the median of these ratios over
-// the rounds.
+// variants use the same CPU cores. An op is one round. A round runs the host's variant for half a second of processor
+// time or more, and then the graph's variant with the same number of samples. The ratio of a round is the processor
+// time of the host's variant, divided by the processor time of the graph's variant. The metric 'ratio' is the median of
+// these ratios over the rounds.
 func BenchmarkNoiseOn(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

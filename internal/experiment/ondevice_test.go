@@ -39,7 +39,8 @@ func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	return in
 }
 
-// unpackedDigits writes the repository's digits to files from which single examples can be loaded.
+// unpackedDigits decompresses the repository's MNIST digits, and writes them to files from which rscert can load single
+// examples.
 func unpackedDigits(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -13,9 +13,9 @@ import (
 // Request returns an example with the values of a request. The values are in the order of the data. Request returns an
 // InputError for a value that is not finite. If the lattice of the noise contains the run's data, the argument 'round'
 // says what happens to values off the lattice of the data. If 'round' is false, Request returns an InputError for such
-// values. If 'round' is true, Request moves them to the nearest lattice points as far as mayRound allows it. The
-// example's field 'Quantisation' is then an upper bound on the distance that they move. If values are then still
-// outside the range of the noise, Request returns an InputError.
+// values. If 'round' is true, Request returns the error of mayRound if there is one, and otherwise moves them to the
+// nearest lattice points. The example's field 'Quantisation' is then an upper bound on the distance that they move.
+// Whether values moved or not, Request then returns an InputError if a value is outside the range of the noise.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise
 	for d, x := range values {
@@ -40,8 +40,8 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 
 // mayRound returns an error if Request must not move the values to lattice points. If the argument 'round' is false,
 // Request must move no value. If 'round' is true and the lattice is k/255 or k/65535, Request may move every value:
-// values below 0 move to 0, and values above 1 move to 1. On other lattices, Request may move values only if they are
-// in the range of the data.
+// values below 0 move to 0, and values above 1 move to 1. On other lattices, Request may move values only if all values
+// are in the range of the data.
 func (e *Experiment) mayRound(values []float32, round bool) error {
 	data := e.noise.data
 	if !round {

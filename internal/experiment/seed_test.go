@@ -2,8 +2,8 @@ package experiment
 
 import "testing"
 
-// A fresh seed has 53 bits. In 64 seeds, each of these bits must be 1 at least once. By chance, one test in 10¹⁷ fails.
-// Higher bits must always be 0.
+// A fresh seed has 53 bits. In 64 seeds, each of these bits must be 1 at least once. By chance, fewer than one test in
+// 10¹⁷ fails. Higher bits must always be 0.
 func TestDrawSeedBits(t *testing.T) {
 	var seen uint64
 	for range 64 {

@@ -303,8 +303,8 @@ func TestRightSetups(t *testing.T) {
 	}
 }
 
-// A model of scikit-learn or LightGBM may have been fitted to bytes or to bytes divided by 255. The model's answers
-// must tell which of the two is right.
+// A model of scikit-learn or LightGBM may have been fitted to bytes or to bytes divided by 255. Look must find out from
+// the model's answers which of the two is right. It must be unsure if the answers hardly depend on the scale.
 func TestModelsFittedToBytes(t *testing.T) {
 	linear, trees := exportImages(t, "scikit-learn"), exportImages(t, "lightgbm")
 	// The export of LightGBM has 20 examples. They are too few for the significance tests in Look.

@@ -19,7 +19,8 @@ const (
 // says why.
 func (e *Experiment) rangeMistake() (text param.Text, wrong bool) {
 	if e.Spec.Noise == spec.Float || e.Spec.Scaled() {
-		return text, false // the range of the data is unknown
+		// with noise in floats, the range of the data is unknown; with a scale for each column, there is no common σ
+		return text, false
 	}
 	data, symbol := e.noise.data, e.Spec.Law.Law().Words().Symbol
 	span := float64(data.High) - float64(data.Low)
@@ -48,8 +49,8 @@ func fittedToBytes() param.Text {
 	return param.Textf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
 }
 
-// judgeRange judges from the range of the values whether the values are in the right units. σ and radii are in the same
-// units. Papers about images state σ and radii for values in [0,1].
+// judgeRange judges from the range of the values whether the values are in the right units. σ and radii are in the
+// units of the values. Papers about images state σ and radii for values in [0,1].
 func (e *Experiment) judgeRange(x looked) Finding {
 	low, high := e.valueRange(x)
 	symbol := e.Spec.Law.Law().Words().Symbol

@@ -94,7 +94,7 @@ type Classifier struct {
 	Weights  Weights
 	Contract Contract
 	Adapted  Adaptation
-	Outputs  []TensorInfo // all outputs that the file declares
+	Outputs  []TensorInfo // all outputs of the edited model
 }
 
 // declaredOutput returns the named output as the file declares it.

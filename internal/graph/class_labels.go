@@ -15,7 +15,7 @@ import (
 
 // ClassLabels returns the labels of the model's classes, in the model's order, as text. Models that were exported from
 // scikit-learn or from a library for gradient boosting hold these labels. The result is nil if the graph holds no
-// labels or several lists of labels, or if each class k has the label k.
+// labels, if two outputs have different labels, or if each class k has the label k.
 func (f *File) ClassLabels() []string { return classLabels(f.Model.Graph) }
 
 func classLabels(g *onnxpb.GraphProto) (labels []string) {
@@ -67,8 +67,8 @@ func labelsBehind(g *onnxpb.GraphProto, producers map[string]*onnxpb.NodeProto, 
 	return nil
 }
 
-// nodeLabels returns the class labels in the attributes of a node. Nodes that were exported from scikit-learn have such
-// attributes.
+// nodeLabels returns the class labels in the attributes of a node. Classifier nodes and ZipMap nodes that were exported
+// from scikit-learn have such attributes.
 func nodeLabels(n *onnxpb.NodeProto) (labels []string) {
 	for _, a := range n.Attribute {
 		switch a.GetName() {

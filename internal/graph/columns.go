@@ -13,8 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// oneColumnEach reports whether every input is one column of a table. Each input must have the shape [N] or [N,1] with
-// the same N. skl2onnx exports a data frame in this way.
+// oneColumnEach reports whether the model has two or more inputs and each of them is one column of a table. Each input
+// must have the shape [N], where N is free or 1, or the shape [N,1]. All inputs must have the same N. skl2onnx exports
+// a data frame in this way.
 func oneColumnEach(inputs []TensorInfo) bool {
 	if len(inputs) < 2 {
 		return false
@@ -146,7 +147,8 @@ func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) (
 }
 
 // identifier spells a column's name as skl2onnx and other exporters do. It converts letters to lower case, keeps
-// digits, and replaces each run of other characters with one '_'.
+// digits, and replaces each run of other characters between them with one '_'. It drops other characters at the start
+// and at the end.
 func identifier(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

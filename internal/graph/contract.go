@@ -62,7 +62,8 @@ func readContract(info *Info, output string) (Contract, error) {
 // batchSize returns the value of Contract.Batch. An input of one dimension has no batch dimension. In any other input,
 // the first dimension is the batch dimension if its size is free. Suppose that this size is fixed at n. If the output
 // has two or more dimensions, and its first size is n or free, n is the batch size. If the output's shape is unknown, n
-// counts as the batch size if n is 1 or the input has four dimensions.
+// counts as the batch size if n is 1 or the input has four dimensions. If n is 1 and the output's shape is [1], the
+// batch size is 1. In all other cases the input has no batch dimension.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {

@@ -210,8 +210,8 @@ func agree(a, b []Dim, channels int) bool {
 	return true
 }
 
-// learnsVariance reports whether a diffusion model's output has twice as many channels as its image. The second half of
-// the channels then holds the variance of the diffusion step.
+// learnsVariance reports whether a diffusion model's output has twice as many channels as the image that the model
+// takes. The second half of the channels then holds the variance of the diffusion step.
 func (j *join) learnsVariance(out TensorInfo) bool {
 	return j.Kind.Diffusion() && !out.Unknown && len(out.Shape) >= 3 && j.channels() > 0 && out.Shape[1].Size == 2*j.channels() &&
 		agree(out.Shape, j.input.Shape, 2)
@@ -221,7 +221,7 @@ func (j *join) learnsVariance(out TensorInfo) bool {
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
 // rename adds a prefix to all names of the denoiser. No name in the classifier starts with this prefix. rename also
-// chooses another prefix for the names of new nodes.
+// chooses another prefix for the names of new values.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
 	EachName(classifier, func(name string) string {

@@ -88,7 +88,7 @@ type editor struct {
 	constants map[string]*onnxpb.TensorProto // the graph's constants by name, from initializers and Constant nodes
 	producers map[string]*onnxpb.NodeProto
 	names     int
-	*Builder  // nodes to insert in front of all others
+	*Builder  // nodes to insert in front of all others, except Constant nodes
 }
 
 func newEditor(g *onnxpb.GraphProto) *editor {
@@ -102,8 +102,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// The method 'finish' puts the added nodes in front of the graph's own nodes. It puts the graph's Constant nodes in
-// front of the added nodes, because the added nodes may use these constants.
+// The method 'finish' puts the added nodes in front of the graph's own nodes, except the graph's Constant nodes. It
+// puts the graph's Constant nodes in front of the added nodes, because the added nodes may use these constants.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {

@@ -55,7 +55,7 @@ type Ensemble struct {
 	// member from the member's graph.
 	Outputs OutputKind
 	// Output is the name of the output that holds the scores, in every member and in the ensemble. If Output is empty,
-	// each member must have exactly one output that can hold scores.
+	// chooseOutput must find exactly one output with scores in each member.
 	Output string
 }
 

@@ -1,6 +1,7 @@
 // Package graph reads, checks and edits ONNX models without ONNX Runtime and without cgo. It finds a model's input and
-// the output with the class scores. It proves that the inputs of a batch do not affect each other. It also puts
-// denoisers, noise and votes into the graph.
+// the output with the class scores. It proves that the inputs of a batch do not affect each other. It can also add a
+// denoiser or noise in front of a model, and can add nodes behind the model that turn its scores into votes for classes
+// (see AddVotes).
 package graph
 
 import (
@@ -32,8 +33,8 @@ type File struct {
 
 // SHA256 returns the digest, in hex, of all files that make up the model. For a model in one file, the digest is the
 // file's SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines in the format of
-// sha256sum. The first line is "DIGEST -", with the digest of the model's file. A line "DIGEST NAME" follows for each
-// external file, sorted by name. Each line ends with a newline.
+// sha256sum. The first line is the digest of the model's file, two spaces, and "-". For each external file, sorted by
+// name, a line follows: the file's digest, two spaces, and the file's name. Each line ends with a newline.
 func (f *File) SHA256() string { return f.sha256 }
 
 // Info describes the model from its file alone, without ONNX Runtime.
@@ -52,9 +53,9 @@ func (f *File) Learned() bool {
 }
 
 // ReadModel reads a model's file and the external files that hold its weights, or a model that is part of the program
-// (package builtin). It refuses everything except regular files, because reading a device, a pipe or a folder may never
-// end. It refuses files above ONNX's limit of 2 GiB. It also refuses files that together exceed a third of the memory
-// (see modelCopies).
+// (package builtin). It refuses everything except regular files, because reading a device or a pipe may never end. It
+// refuses a model's file above ONNX's limit of 2 GiB. External files may be larger. It also refuses files that together
+// exceed a third of the available memory (see modelCopies).
 func ReadModel(path string) (*File, error) {
 	if name, ok := builtin.Name(path); ok {
 		return readBuiltin(name)
@@ -98,8 +99,8 @@ const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// Parse parses a model. The argument 'folder' names the folder with the files of external data. The argument is empty
-// if the model has no external data.
+// Parse parses a model. The argument 'folder' names the folder with the files of external data. The argument may be
+// empty if the model has no external data. If it is empty and the model has external data, Parse returns an error.
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error

@@ -59,7 +59,8 @@ type Around struct {
 	classes int     // m, the number of classes
 }
 
-// AroundModel describes the model's graph for inputs of D values, m classes and a free number of rows.
+// AroundModel describes the model's graph. Each row of the input has D values (the argument 'values'), the model has m
+// classes (the argument 'classes'), and the number of rows is free.
 func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	version := Opset(m)
 	switch {

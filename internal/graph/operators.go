@@ -31,7 +31,7 @@ var alwaysRandom = []opKey{
 }
 
 // The map randomInTraining holds the operators that draw random numbers only in training. It maps each operator to the
-// position of its training input. If the training input is absent, the operator runs in inference mode.
+// position of the input that turns training mode on. If a node lacks this input, it runs in inference mode.
 var randomInTraining = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }

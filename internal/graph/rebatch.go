@@ -58,7 +58,7 @@ type rebatching struct {
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
 	shapes  map[string][]int64  // shapes for a batch of n, by name of the value
-	ints    map[string][]int64  // parameters of nodes, by name, if they do not depend on the input
+	ints    map[string][]int64  // integer vectors, by name: constants, and parameters of nodes in the run
 	scales  map[string]float32  // first element of each float vector in the file, by name of the vector
 	needed  []bool              // for each node, whether the output depends on it
 	places  map[string]position // for each value that depends on the input, where its batch dimension is
@@ -67,7 +67,8 @@ type rebatching struct {
 	blocked int // index of the furthest node that the search reached
 }
 
-// Edits maps the index of a node to the edit of this node. With all these edits, the graph accepts batches of any size.
+// Edits maps the index of a node to the edit of this node. FixSizes reports whether the edits replace a Shape or Size
+// node by a constant.
 type Edits map[int]edit
 
 // FixSizes reports whether the edits put constants in place of sizes that the graph reads from its values.

@@ -270,11 +270,11 @@ func sizeBefore(sizes []int64, at position) int64 {
 	return p
 }
 
-// The rule 'reshape' divides the row of values into new dimensions. One of the new dimensions must hold the whole
-// batch. The size of this dimension must be outer·batch·inner, where 'outer' and 'inner' are whole numbers. The indices
-// that ran slower than the batch must still run slower. If several dimensions qualify, the search first tries
-// dimensions that hold the batch alone. It tries the last dimension last, because most operators sum over the last
-// dimension.
+// The rule 'reshape' is for Reshape, which divides the row of values (see rebatch.go) into new dimensions. One of the
+// new dimensions must hold the whole batch. The size of this dimension must be outer·batch·inner, where 'outer' and
+// 'inner' are whole numbers. The indices that ran slower than the batch must still run slower. If several dimensions
+// qualify, the search first tries dimensions that hold the batch alone. It tries the last dimension last, because most
+// operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
@@ -420,8 +420,9 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// The rule 'split' is for operators that work along one axis. The axis is an attribute of the node. If the attribute is
-// missing, the operator's default axis applies, which is usually 0.
+// The rule 'split' is for operators that work along one axis, which must not be the batch dimension. The axis is an
+// attribute of the node. For CumSum, it is the constant in input 1 instead. If the attribute is missing, the axis is
+// the last one for LpNormalization and TopK, and 0 for Split.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	absent := int64(0)

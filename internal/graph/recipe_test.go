@@ -18,7 +18,7 @@ func TestRecipeSHA256(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]*onnxpb.StringStringEntryProto{entry("other", "abc")}, ""},
-		// The standard FIPS 180-4 gives the digest of "abc" as an example.
+		// The standard FIPS 180-2 gives the digest of "abc" as an example.
 		{[]*onnxpb.StringStringEntryProto{entry("other", ""), entry("rscert.recipe", "abc")},
 			"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 	} {

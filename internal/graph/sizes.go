@@ -90,7 +90,7 @@ func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 }
 
 // denseValue describes a sparse tensor in dense form. The project's onnx.proto omits the field with the tensor's
-// dimensions.
+// dimensions, so denseValue decodes this field itself.
 func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	const field = 3
 	v := knownValue{width: widthOf(t.GetValues().GetDataType()), whole: true}
@@ -218,8 +218,8 @@ func storedElements(t *onnxpb.TensorProto) int64 {
 		return int64(len(t.RawData)) * 8 / int64(max(elementBits[onnxpb.TensorProto_DataType(t.GetDataType())], 1))
 	}
 	const most = 2 // two elements of a small type can share a byte
-	// Doubles, uint64s and strings are in fields that the project's onnx.proto omits. Each of these elements takes at
-	// least one byte.
+	// Doubles, uint64s and strings are in fields that the project's onnx.proto omits. For them, the code counts the
+	// bytes of the omitted fields. Each of these elements takes at least one byte.
 	return most * int64(max(len(t.FloatData), len(t.Int32Data), len(t.Int64Data), len(t.ProtoReflect().GetUnknown())))
 }
 

@@ -152,9 +152,9 @@ func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
 
 // These constants limit the number of fields in a model, and the nesting of its messages. A message of two bytes in the
 // file can take 250 bytes of memory when it is parsed, so maxFields messages can take a gigabyte. A packed number of
-// one byte in the file takes eight bytes of memory. So packed numbers can also take a gigabyte, because packedPerUnit
-// bytes of them count as one field. The largest models in use have some 10⁵ nodes, and about ten messages and fields
-// per node.
+// one byte in the file takes eight bytes of memory. Every packedPerUnit bytes of packed numbers count as one field, so
+// packed numbers can also take a gigabyte. The largest models in use have some 10⁵ nodes, and about ten messages and
+// fields per node.
 const (
 	maxFields     = 1 << 22
 	packedPerUnit = 32 // number of packed bytes that count as one field

@@ -23,9 +23,9 @@ func (gaussian) Norm() Norm { return L2 }
 
 // CDF returns Φ(z) = ½ erfc(−z/√2).
 //
-// Go's Erfc is FreeBSD's function erfc, translated into Go. For |x| < 28 the error of Erfc is at most one unit in the
-// last place, and relErr allows for four units. The argument x = −z/√2 has a relative error of 2·unit. erfc magnifies
-// this error by |x·erfc'(x)/erfc(x)| ≤ 2x² + 1 = z² + 1.
+// Go's Erfc is FreeBSD's function erfc, translated into Go. For |x| < 28 the error of Erfc(x) is at most one unit in
+// the last place, and relErr allows for four units. The argument x = −z/√2 has a relative error of at most 2·unit. erfc
+// magnifies this error by |x·erfc'(x)/erfc(x)| ≤ 2x² + 1 = z² + 1.
 func (gaussian) CDF(z float64) (p, relErr float64) {
 	return 0.5 * math.Erfc(-z/math.Sqrt2), (12 + 4*z*z) * unit
 }

@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// Masses returns lower bounds on the masses of the integers up to 9 standard deviations. Each bound is too low by less
-// than 2⁻¹²⁷. Let t = 1/ratio = g/σ, the lattice's step divided by the standard deviation. Then
+// Masses returns lower bounds on the masses of the integers j with |j| ≤ ⌈9·ratio⌉. So the table reaches 9 standard
+// deviations on each side of 0. Each bound is too low by less than 2⁻¹²⁷. Let t = 1/ratio = g/σ, the lattice's step
+// divided by the standard deviation. Then
 //
 //	p_j = Φ((j+½)t) − Φ((j−½)t),  0 ≤ j ≤ ⌈9/t⌉.
 //
@@ -17,14 +18,14 @@ import (
 // The recurrence follows from the recurrence of the Hermite polynomials. The code computes each value of φ from the
 // previous value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
 //
-// Error: by Cramér's inequality |φ⁽ⁿ⁾(x)| ≤ 0.44·√n!. The code uses the K that taylorTerms returns. So the omitted
-// terms are less than 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All computations use integer arithmetic, so all machines
-// get the same result. Each result is rounded to a neighbouring fixed-point number. All following errors are in units
-// of 2⁻²⁵⁶. The code rounds t once. This rounding changes p_j by at most 2¹², because |∂p_j/∂t| ≤ 1/t. r_j is off by at
-// most 2⁹(j+1). φ(jt) is off by at most Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰, because j < 2¹⁶. hx is off by at most 2¹⁸. A step
-// of the recurrence multiplies the errors by at most (hx + h²)/(n+1) < 5.3/(n+1) and adds at most 2¹⁹. All steps
-// together multiply the errors by less than 2⁶. So the sum of at most 24 terms is off by less than 2⁵⁰ units, which is
-// 2⁻²⁰⁶. To get a lower bound, Masses subtracts 2⁻¹³⁹ from each result.
+// Error: by Cramér's inequality |φ⁽ⁿ⁾(x)| ≤ 0.44·√n!. The code sums the terms k = 0, …, K−1, with the K that
+// taylorTerms returns. So the omitted terms are less than 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All computations use
+// integer arithmetic, so all machines get the same result. Each result is rounded to a neighbouring fixed-point number.
+// All following errors are in units of 2⁻²⁵⁶. The code rounds t once. This rounding changes p_j by at most 2¹², because
+// |∂p_j/∂t| ≤ 1/t. r_j is off by at most 2⁹(j+1). φ(jt) is off by at most Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰, because j <
+// 2¹⁶. hx is off by at most 2¹⁸. A step of the recurrence multiplies the errors by at most (hx + h²)/(n+1) < 5.3/(n+1)
+// and adds at most 2¹⁹. All steps together multiply the errors by less than 2⁶. So the sum of at most 24 terms is off
+// by less than 2⁵⁰ units, which is 2⁻²⁰⁶. To get a lower bound, Masses subtracts 2⁻¹³⁹ from each result.
 func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))

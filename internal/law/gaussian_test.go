@@ -44,7 +44,7 @@ func TestNormalQuantileIsBelow(t *testing.T) {
 	}
 }
 
-// The test compares Φ with a 60-term series in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
+// The test compares Φ with a series of 450 terms in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
 func TestNormalCDFErrorBound(t *testing.T) {
 	const prec = 400
 	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798", 10, prec, big.ToNearestEven)

@@ -64,8 +64,9 @@ const laplaceCut = 46
 // integers.
 func (laplace) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
-// Masses returns lower bounds on the masses of the integers up to 46 scales b. Each bound is too low by less than
-// 2⁻¹²⁷. With t = g/b, a = e^{−t/2} and q = e^{−t}, where g is the lattice's step,
+// Masses returns lower bounds on the masses of the integers j with |j| ≤ ⌈46·ratio⌉. So the table reaches 46·b on each
+// side of 0. Each bound is too low by less than 2⁻¹²⁷. With t = g/b, a = e^{−t/2} and q = e^{−t}, where g is the
+// lattice's step,
 //
 //	p_0 = 1 − a,  p_j = sinh(t/2)·e^{−jt} = ½(1−q)·a·q^{j−1}.
 //

@@ -237,8 +237,8 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// The radius theorems of each law are tight. If the regions of the two classes are half spaces, the two classes become
-// equally probable when the input moves by the distance R along a coordinate.
+// The theorem that the method Second returns is tight for each law. If the regions of the two classes are half spaces,
+// the two classes become equally probable when the input moves along a coordinate by R, the radius of this theorem.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {

@@ -8,10 +8,10 @@ import (
 
 // Splitting is the noise of Levine and Feizi 2021, which certifies in the L1 norm without randomness. Let W = 2λ/g,
 // where g is the lattice's step. Uniform noise on [−λ, λ] has W values on the lattice. For each example, the model is
-// evaluated at W inputs. Each coordinate gets each of the W values in one of these inputs. The coordinates are not
-// independent, because fixed offsets determine the order of the values. If a coordinate of the example moves by s
-// steps, min(s, W) of the W inputs change. So a perturbation of s steps in the L1 norm changes at most s of the W
-// evaluations.
+// evaluated at W inputs. Over these W inputs, the noise of each coordinate takes each of the W values exactly once. The
+// coordinates are not independent, because fixed offsets determine the order of the values. If a coordinate of the
+// example moves by s steps, min(s, W) of the W inputs change. So a perturbation of s steps in the L1 norm changes at
+// most s of the W evaluations.
 var Splitting Law = splitting{}
 
 type splitting struct{}

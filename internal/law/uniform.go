@@ -7,8 +7,8 @@ import (
 
 // Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm, because within the
 // distance ρ an event's probability changes by at most ρ/(2λ). At scale 1, F(z) = (1+z)/2 and Q(p) = 2p − 1. The method
-// Second returns a theorem whose margin is twice the margin of the theorem that First returns. Both theorems give the
-// same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
+// Second returns a theorem for the margin 2(p_A − p_B). The method First returns a theorem for the margin p_A − p_B.
+// Both theorems give the same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
 var Uniform Additive = uniform{}
 
 type uniform struct{}
@@ -37,7 +37,8 @@ func (uniform) Density(z float64) float64 {
 func (u uniform) Slope(z, shift float64) float64 { return 2 * u.Density(z+shift) }
 
 // Peak returns L/2 for a margin L < 2, and 1 for L ≥ 2. For L < 2, the difference F(z+L) − r·F(z) is largest at z = −1,
-// where it is F(L−1) = L/2. Above z = −1 it does not grow with z, because r ≥ 1.
+// where it is F(L−1) = L/2. Above z = −1 the difference does not grow with z, because the second argument r of Peak is
+// at least 1.
 func (uniform) Peak(margin, _ float64) float64 { return min(margin/2, 1) }
 
 func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 times the margin") }

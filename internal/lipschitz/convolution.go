@@ -34,9 +34,9 @@ type Convolution struct {
 // t with t·d = q·s + r becomes tap q. Extend the input by zeros to all integer positions. The convolution with zero
 // padding is a part of the convolution on all integer positions. By Parseval's theorem, the convolution on all
 // positions has the norm sup_ω ‖Ŵ(ω)‖₂ with Ŵ(ω) = Σ_q W_q e^{iω·q}. For unit vectors u and v, p(ω) = u*Ŵ(ω)v has the
-// frequencies 0 to Q−1 on an axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. Near its
-// maximum M, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N > 2(Q−1) equidistant points has a point within π/N of
-// ω₀. So each axis contributes one factor cos(π(Q−1)/N):
+// frequencies 0 to Q−1 on an axis with Q taps, so |p|² is a real trigonometric polynomial of degree Q−1. On such an
+// axis, let ω₀ be the point at which |p|² has its maximum M. Near ω₀, |p|² ≥ M·cos((Q−1)(ω−ω₀)) (M. Riesz). A grid of N
+// > 2(Q−1) equidistant points has a point within π/N of ω₀. So each axis contributes one factor cos(π(Q−1)/N):
 //
 //	sup_ω ‖Ŵ(ω)‖₂² ≤ max_grid ‖Ŵ(ω)‖₂² / Π cos(π(Q−1)/N).
 //
@@ -89,7 +89,7 @@ func (c Convolution) polyTaps(axis int) int {
 
 const (
 	gridBudget   = 2e11    // limits the work for the Gram matrices of a grid
-	symbolBudget = 1 << 26 // limits the elements of Ŵ(ω)
+	symbolBudget = 1 << 26 // limits the number of elements of Ŵ(ω)
 )
 
 // grid returns the number of grid points on each axis: 16, 8 or 4 times the degree Q−1 (see Norm), but at least 1. It
@@ -134,7 +134,8 @@ func (c Convolution) symbol(w []float64, grid []int) float64 {
 	return points.largest() * math.Sqrt(factor) * up
 }
 
-// The function 'mirrored' reports whether the point −ω of the grid comes before ω.
+// The function 'mirrored' reports whether the point −ω of the grid comes before the point ω in row-major order. The
+// argument 'at' holds the position of ω on each axis.
 func mirrored(at, grid []int) bool {
 	for a, n := range grid {
 		switch mirror := (n - at[a]) % n; {
@@ -223,14 +224,16 @@ func (c Convolution) transform(w []float64, at, grid []int) (m matrix, err float
 			m.data[o*2*cols+cols+i] = -m.data[(rows+o)*2*cols+i]
 		}
 	}
-	// cos and sin have an error of at most 2⁻⁴⁶ each, and a sum of `taps` products has an error of γ. The real matrix
-	// holds each complex element twice, but its spectral norm equals the spectral norm of the complex matrix. So the
-	// Frobenius norm of the complex errors bounds the norm of the real matrix's error.
+	// cos and sin have an error of at most 2⁻⁴⁶ each. A sum of n = `taps` products has an error of at most γ_n times
+	// the sum of |w| (see SpectralNorm for γ_n). The real matrix holds each complex element twice, but its spectral
+	// norm equals the spectral norm of the complex matrix. So the Frobenius norm of the complex errors bounds the norm
+	// of the real matrix's error.
 	relative := (math.Exp2(-46) + rounding(taps)) * math.Sqrt2
 	return m, matrix{rows, cols, absolute}.frobenius() * relative * up
 }
 
-// phase returns the residue r of a tap, and the cosine and the sine of ω·q (see Norm for r and q).
+// phase returns the residue r of a tap, and the cosine and the sine of ω·q. The second bound in the comment of Norm
+// defines r and q.
 func (c Convolution) phase(tap int, at, grid []int) (residue int, cos, sin float64) {
 	turns := 0.0 // ω·q/2π
 	for a, t := range digits(tap, c.Kernel) {

@@ -132,7 +132,8 @@ func ends(info *graph.Info, output string) (input graph.TensorInfo, name string,
 }
 
 // inputShape returns the shape of the input. The sizes in 'given' replace sizes that the model leaves open. If 'given'
-// is nil, the argument 'batch' replaces an open first size. The result is then nil if another size is open.
+// is nil, the argument 'batch' replaces an open first size. If 'given' is nil and a size other than the first is open,
+// the result is nil.
 func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, error) {
 	if input.Unknown {
 		return given, nil
@@ -302,8 +303,9 @@ func neededFor(g *onnxpb.GraphProto, output string) []bool {
 	return needed
 }
 
-// constantResult returns the value of a node whose inputs are constants. It computes only constants, transposed
-// matrices and integers that describe shapes. For any other result, it returns an empty value.
+// constantResult returns the value of a node whose inputs are constants. It knows only the values of Constant and
+// Identity nodes, transposed matrices and integers that describe shapes. For any other result, it returns an empty
+// value.
 func (n node) constantResult() (value, error) {
 	switch n.GetOpType() {
 	case "Constant":
@@ -447,8 +449,8 @@ func (n node) integer(name string, absent int64) int64 {
 	return absent
 }
 
-// axis returns the attribute 'axis'. A negative axis counts from the end. If the rank is known, axis returns it as a
-// non-negative number.
+// axis returns the attribute 'axis'. A negative axis counts from the end. If the rank is known, the method returns a
+// negative axis as the equivalent non-negative number.
 func (n node) axis(absent int64) int64 {
 	axis := n.integer("axis", absent)
 	if axis < 0 && n.in[0].shape != nil {

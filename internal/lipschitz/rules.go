@@ -463,10 +463,10 @@ func maxPool(n node) (value, error) {
 	return value{shape: n.window(kernel, strides, dilations), bound: n.in[0].bound * math.Sqrt(r) * up}, nil
 }
 
-// averagePool is the rule of AveragePool. On each axis, the matrix of the means has row sums of at most 1 and column
-// sums of at most ⌈k/s⌉/c, where c is the smallest number of positions in a mean. By Schur's test, the norm of this
-// matrix is at most the square root of the product of the two bounds. The norm of the whole operator is the product of
-// the norms for the axes.
+// averagePool is the rule of AveragePool. On an axis with window size k and stride s, the means form a matrix with one
+// row for each window. Its row sums are at most 1. Its column sums are at most ⌈k/s⌉/c, where c is the smallest number
+// by which a mean divides its sum. By Schur's test, the norm of this matrix is at most the square root of the product
+// of the two bounds. The norm of the whole operator is the product of the norms for the axes.
 func averagePool(n node) (value, error) {
 	kernel, strides, dilations, err := n.pool()
 	if err != nil {

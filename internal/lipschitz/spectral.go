@@ -55,7 +55,7 @@ func squarings(n int) int {
 	return int(min(mostSquarings, max(1, flopBudget/math.Pow(float64(n), 3))))
 }
 
-// norm returns an upper bound on the largest singular value after k squarings.
+// norm returns an upper bound on the largest singular value. It computes this bound with k squarings of a Gram matrix.
 func (a matrix) norm(k int) float64 {
 	largest := 0.0
 	for _, x := range a.data {
@@ -82,7 +82,7 @@ func (a matrix) scale(largest float64) (scaled matrix, exponent int) {
 	return scaled, exponent
 }
 
-// gramRadius returns an upper bound on ρ(AᵀA) after k squarings of the Gram matrix.
+// gramRadius returns an upper bound on ρ(AᵀA), which it computes with k squarings of the Gram matrix.
 func (a matrix) gramRadius(k int) float64 {
 	side, inner, product := a.cols, a.rows, blas.Trans
 	if a.rows < a.cols {
@@ -105,7 +105,8 @@ func symmetric(side int, product blas.Transpose, a matrix) matrix {
 	return out
 }
 
-// radius returns an upper bound on the spectral radius of a symmetric matrix after k squarings.
+// radius returns an upper bound on the spectral radius of a symmetric matrix, which it computes with k squarings of
+// this matrix.
 func (a matrix) radius(k int) float64 {
 	if k == 0 {
 		return a.frobenius()

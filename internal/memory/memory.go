@@ -1,5 +1,5 @@
 // Package memory limits the memory for an input. A small file may claim a large size or unpack to a large size. Check
-// returns an error for such an input. Otherwise the system might kill the process for lack of memory.
+// returns an error for such an input. Without this error, the system might kill the process for lack of memory.
 package memory
 
 import (
@@ -40,7 +40,7 @@ func Check(bytes int64) error {
 	return nil
 }
 
-// LimitError means that the input is too large for the available memory.
+// LimitError means that an input needs more memory than Limit allows.
 type LimitError struct {
 	Need, Limit int64 // bytes; a negative Need means an unknown amount above Limit
 }

@@ -158,7 +158,7 @@ func (h *Header) Check(length int64) error {
 }
 
 // Number is a type that Decode can produce. A number that becomes a float is rounded to the float's precision. Only
-// integers of at most 63 bits can become an int64.
+// integers that an int64 can hold may be decoded to int64. Decode does not check this.
 type Number interface{ int64 | float32 | float64 }
 
 // Decode decodes len(dst) elements of type t from the beginning of src.

@@ -306,7 +306,7 @@ func TestNodesOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestCompanyDevices checks that replicas on other devices also run one input per call.
+// TestCompanyDevices loads a model on two devices and checks that the model runs one input per call on each of them.
 func TestCompanyDevices(t *testing.T) {
 	models, err := loadEach(t, "company_brightest", LoadOptions{Device: Device{provider: units([]string{"A", "B"}, failOn(nil))}, Batch: 16})
 	if err != nil {
@@ -505,7 +505,7 @@ func TestProofRandom(t *testing.T) {
 	}
 }
 
-// FuzzProof runs TestProofRandom with graphs from the fuzzer.
+// FuzzProof runs companyOfProof on graphs that the fuzzer's bytes determine.
 func FuzzProof(f *testing.F) {
 	f.Add([]byte("0123456789"))
 	f.Add(bytes.Repeat(binary.BigEndian.AppendUint32(nil, 0x08090a0b), 4))

@@ -407,7 +407,8 @@ func TestDenoisePython(t *testing.T) {
 	} {
 		d := graph.Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
 		if kind.Diffusion() {
-			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // of a linear noise schedule, where √(1−ᾱ) ≈ √ᾱ
+			// timestep and ᾱ of a linear noise schedule; at this timestep √(1−ᾱ) ≈ √ᾱ
+			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928
 		}
 		pair, err := graph.Denoise(c.denoiser, classifier, d)
 		if err != nil {

@@ -74,7 +74,8 @@ func compareMean(t *testing.T, m *Model, samples [][]float32, members ...[][]flo
 	}
 }
 
-// TestEnsemble compares ensembles with the averages of single runs of ONNX Runtime.
+// TestEnsemble compares the scores of ensembles with the mean of the scores that the members give in separate runs of
+// ONNX Runtime.
 func TestEnsemble(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()

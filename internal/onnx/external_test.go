@@ -324,8 +324,9 @@ func TestExternalDigest(t *testing.T) {
 	}
 }
 
-// TestExternalFrozen changes the weights' file after the model was read and after a first session was opened. Sessions
-// must use only the bytes that were hashed. A file in the working directory must not be read either.
+// TestExternalFrozen changes the weights' file after rscert has read the model and opened a first session. Sessions
+// must use only the bytes that were hashed. The file is in the working directory, so the test also fails if a session
+// reads the file from there.
 func TestExternalFrozen(t *testing.T) {
 	r, opt := openRuntime(t), LoadOptions{Device: CPU, Batch: 16}
 	want := scores(t, loadOn(t, r, wide().bytes(t), opt), randomSamples(48)[:16])

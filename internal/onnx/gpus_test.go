@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// DescribeGPUs must return the lines that nvidia-smi prints. It must return an empty list, but not nil, without
-// nvidia-smi.
+// DescribeGPUs must return the lines that nvidia-smi prints. Without nvidia-smi, the list may be empty but must not be
+// nil.
 func TestDescribeGPUs(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no shell scripts")

@@ -381,8 +381,9 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestLoadNaN loads models whose outputs are NaN or infinite for some or all inputs. A sample without scores must vote
-// for no class.
+// TestLoadNaN loads models whose outputs are NaN or infinite for some or all inputs. If an output is NaN or +∞, the
+// sample votes for no class. The output −∞ masks a class (see smoothing.Vote). The loader must still detect the kind of
+// the outputs, run whole batches and give no warning.
 func TestLoadNaN(t *testing.T) {
 	softmax := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 		node("ReduceMin", "x", "min", ints("axes", 1, 2, 3), integer("keepdims", 0)).floats("one", 1).node("Add", "min one", "a").

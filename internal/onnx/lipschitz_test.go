@@ -9,9 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/lipschitz"
 )
 
-// TestLipschitzBoundOfPairs checks that no pair of inputs changes the scores by more than the bound of package
-// lipschitz allows. The inputs of a pair differ by a random vector plus a unit vector. The unit vector is the direction
-// that changed the scores most in the earlier pairs.
+// TestLipschitzBoundOfPairs tests 300 pairs of inputs for each of two models. For no pair may the scores differ by more
+// than the bound of package lipschitz allows. The inputs of a pair differ by a random vector plus a unit vector. The
+// unit vector is the direction in which an earlier pair changed the scores most, relative to the distance between the
+// inputs. The inputs of the first pair differ only by the random vector.
 func TestLipschitzBoundOfPairs(t *testing.T) {
 	for _, path := range []string{"../../testdata/mnist-torch.onnx", "../../testdata/mnist-cnn.onnx"} {
 		file, err := graph.ReadModel(path)

@@ -54,10 +54,11 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 //
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
 // LoadFile proves this from the graph (see rebatch.go in package graph). It also tests on random samples whether each
-// sample gets the same bits in every batch. The model then runs whole batches per call. If the batch's size changes
-// bits of the scores, the model runs in calls of the provider's reference size instead (see provider.go). If the proof
-// or the test fails, the model runs one input per call, and the method Warnings returns a warning about this. But if
-// the file fixes a batch of several samples, and these affect each other, LoadFile refuses the model.
+// sample gets the same bits in every batch of the provider's reference size (see provider.go). If the proof and the
+// test succeed, the model runs a whole batch per call. But if the wanted batch size changes bits of the scores, the
+// model runs in calls of the reference size instead. If the proof or the test fails, the model runs one input per call,
+// and the method Warnings returns a warning about this. But if the file fixes a batch of several samples, and these
+// affect each other, LoadFile refuses the model.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.

@@ -1,6 +1,6 @@
-// Package acceplot draws studies of calibration under attack. Two charts have the radius as the horizontal axis. They
-// show the Brier score and the calibration error that each solver finds. The other charts show the steps of ADMM. The
-// charts correspond to figures 3, 9–11, 15 and 16 of Emde et al. 2025.
+// Package acceplot draws studies of calibration under attack. Two charts have the radius as the horizontal axis. One of
+// them shows the certified Brier score of each input. The other one shows the calibration error that each solver finds.
+// The other charts show the steps of ADMM. The charts correspond to figures 3, 9–11, 15 and 16 of Emde et al. 2025.
 package acceplot
 
 import (
@@ -51,7 +51,7 @@ func (c Curve) OfSeveral() bool { return c == Solvers || c == CBS }
 // OfSteps reports whether the chart shows the steps of ADMM.
 func (c Curve) OfSteps() bool { return c == Lagrangian || c == Constraints || c == Assignment }
 
-// Input holds the results of one input at ascending radii.
+// Input holds the name of one input (a table of bounds) and its results at ascending radii.
 type Input struct {
 	Name    string
 	Results []acce.Result

@@ -76,8 +76,8 @@ func searchRun() acce.SearchRun {
 	return run
 }
 
-// Each chart of the steps must have its panels. The chart of assignments shows step 0, a sixth of the steps, and the
-// last step.
+// Each chart of ADMM's steps must show its panels, and the settings of the run in its title. The chart of assignments
+// must have three panels: at step 0, after a sixth of the steps, and at the last step.
 func TestSteps(t *testing.T) {
 	for curve, words := range map[Curve][]string{
 		Lagrangian:  {"Lagrangian", "ECE", "box", "sphere", "confidence", "one bin", "in reach", "relaxed ECE", "projected ECE", "CCE, exact"},

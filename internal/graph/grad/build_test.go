@@ -147,8 +147,8 @@ type differentiable struct {
 	lossShape    []int64
 }
 
-// differentiate opens a graph that computes the sum Σ w·y and its gradient. The weights w are random, and y is the
-// function's result.
+// differentiate opens a graph that computes the terms w·y and the gradient of their sum. The weights w are random, and
+// y is the function's result.
 func differentiate(ctx context.Context, f *function, y string) (*differentiable, error) {
 	shape := f.shapeOf("x")
 	zeros := []onnx.Tensor{held(f.of, "x", shape, make([]float64, size(shape)))}

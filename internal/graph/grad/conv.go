@@ -27,7 +27,7 @@ func convTranspose(t *tape, n *node) error {
 	}
 	t.give(n, 0, func() string {
 		after := slices.Clone(w.after)
-		for i := range after { // with this padding, the last window ends where the padded result ends
+		for i := range after { // with this padding, the last window ends where the padded gradient ends
 			after[i] = w.strides[i]*(in[i]-1) + w.span[i] - out[i] - w.before[i]
 		}
 		w.after = after

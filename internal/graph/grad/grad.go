@@ -33,9 +33,9 @@ var errUnused = hint.New("the loss has no gradient in the model's input", Advice
 // Append appends nodes that compute the gradient of the loss with respect to the input. If the loss has several
 // elements, their sum is differentiated. Append returns the gradient's name. Every node of the graph must follow the
 // nodes that compute its inputs. The argument 'facts' holds the sizes of the values in a run of this graph. It also
-// holds the values of the inputs that the map Parameters lists. The gradient can be computed only for batches of the
-// same size as in that run. Append goes through the nodes from the loss to the input. At the first node without a known
-// gradient, it stops and returns an error that names the node.
+// holds the values of the node inputs that the map Parameters lists. The gradient can be computed only for batches of
+// the same size as in that run. Append goes through the nodes from the loss to the input. At the first node without a
+// known gradient, it stops and returns an error that names the node.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
@@ -217,7 +217,7 @@ func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 type node struct {
 	*onnxpb.NodeProto
 	d     []string // for each output, the name of the gradient in it; "" if there is none
-	given []int    // the rule called the method 'give' for the inputs with these numbers
+	given []int    // indices of the inputs for which the rule called the method 'give'
 }
 
 // input returns the name of input k, or "" if the node has no such input.

@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Loss is a function of an example's scores and a class. Attacks maximise the loss for the example's label.
+// Loss is a function of an example's scores and of one or two classes (see Pairs). An untargeted attack maximises the
+// loss for the example's label. For targeted attacks, see Objective.Targeted.
 type Loss string
 
 // These are the losses of logits z for the class y.
@@ -52,7 +53,7 @@ func (l Loss) LeastClasses() int {
 // of each example.
 func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 
-// Losses lists all losses.
+// Losses lists the losses that users can choose.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
 	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "the largest logit of a wrong class minus the logit of the label",
 		DLR: "the loss 'difference of logits ratio' of AutoAttack; needs three classes or more"}[l]
@@ -146,7 +147,9 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	if o.Probabilities { // the logarithm of 0 would be infinite
 		z = t.Op("Log", t.Op("Max", z, t.Floats(nil, math.SmallestNonzeroFloat32*(1<<23))))
 	}
-	if copies > 1 { // z becomes ln of the mean softmax; a constant added to z leaves all losses unchanged
+	// z becomes ln of the mean softmax; this can serve as logits, because a constant added to all logits leaves all
+	// losses unchanged
+	if copies > 1 {
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
 		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))
@@ -203,8 +206,8 @@ func (t *tape) targetedDLR(z, own, target string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), mean))
 }
 
-// The method 'marked' adds nodes that select one element of each row of z. The argument 'mark' names truth values of
-// the shape of z. In each row, only the truth value of the selected element is true.
+// The method 'marked' adds nodes that select one element of each row of z. The argument 'mark' names a tensor of truth
+// values that has the same shape as z. In each row, only the truth value of the selected element is true.
 func (t *tape) marked(z, mark string) string {
 	return t.reduce("ReduceSum", t.Op("Where", mark, z, t.Floats(nil, 0)), []int64{1}, false)
 }

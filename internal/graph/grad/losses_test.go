@@ -111,9 +111,9 @@ func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, g
 	return loss, gradient
 }
 
-// TestConfidence compares the confidence in a wrong class, ln max_{j≠y} softmax(z)_j, with its formula. It compares the
-// gradient with the formula w_j − Σ p_k·w_k. Here w_k are the weights of class k, p = softmax(z), and j is the wrong
-// class with the largest logit. The test uses all labels y.
+// TestConfidence compares the loss Confidence with its formula, ln max_{j≠y} softmax(z)_j. It compares the gradient
+// with the formula w_j − Σ p_k·w_k. Here w_k are the weights of class k, p = softmax(z), and j is the wrong class with
+// the largest logit. The test uses all labels y.
 func TestConfidence(t *testing.T) {
 	w := [][]float64{{1, -2, .5, 3}, {.25, 1, -1, 2}}
 	const classes = 4

@@ -53,7 +53,7 @@ func quantisedLayerRule(t *tape, n *node) error {
 	f := &node{NodeProto: &onnxpb.NodeProto{OpType: proto.String(l.function), Name: proto.String(n.GetName()), Attribute: n.Attribute}}
 	for i, k := range l.arguments {
 		along := 0
-		if i == 1 && l.function != "Conv" { // the second matrix has a scale for each column
+		if i == 1 && l.function != "Conv" { // the second matrix may have one scale for each column
 			along = len(t.shape(n.input(k))) - 1
 			if l.function == "Gemm" && n.integer("transB", 0) != 0 {
 				along = 0

@@ -7,8 +7,9 @@ import (
 )
 
 // This file holds the rules of recurrent layers. All states h[t] are outputs of the layer's node, so a few matrix
-// products compute the gates of all steps at once. Only the gradient, which goes backward in time, needs separate nodes
-// for each step. The length of the sequence is a constant, like all sizes.
+// products compute the gates of all steps at once. The gradient goes backward in time and needs separate nodes for each
+// step. The cells of an LSTM also need separate nodes for each step, because the layer's node outputs only the last
+// cell. The length of the sequence is a constant, like all sizes.
 
 // recurrence is one direction of a recurrent layer over T steps, B examples, I inputs and H states.
 type recurrence struct {

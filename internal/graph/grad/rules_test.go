@@ -25,19 +25,19 @@ type ruleCase struct {
 	build     func(f *function) string
 }
 
-// oneNode returns a Go function that adds one node to f. The node's input is the input of f.
+// oneNode returns a Go function that adds one node to its argument, the graph f. The node's input is the input of f.
 func oneNode(kind string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in("x"), attributes...) }
 }
 
-// constantSecond returns a Go function that adds one node to f. The node's inputs are the input of f and a constant, in
-// this order.
+// constantSecond returns a Go function that adds one node to its argument, the graph f. The node's inputs are the input
+// of f and a constant, in this order.
 func constantSecond(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in("x", constant(f)), attributes...) }
 }
 
-// constantFirst returns a Go function that adds one node to f. The node's inputs are a constant and the input of f, in
-// this order.
+// constantFirst returns a Go function that adds one node to its argument, the graph f. The node's inputs are a constant
+// and the input of f, in this order.
 func constantFirst(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in(constant(f), "x"), attributes...) }
 }

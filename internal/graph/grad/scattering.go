@@ -7,8 +7,8 @@ import (
 )
 
 // This file holds the rules of operators that read or write elements at given indices. Before operator set 16, no
-// operator can add updates at given indices. For models of older operator sets, the rules therefore require constant
-// indices.
+// operator can add updates at given indices. For models of older operator sets, the rules of GatherElements and
+// GatherND therefore require constant indices.
 
 // addsAtIndices is the first operator set in which ScatterElements and ScatterND can add.
 const addsAtIndices = 16

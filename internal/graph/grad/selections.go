@@ -184,8 +184,9 @@ func pad(t *tape, n *node) error {
 	return nil
 }
 
-// paddings maps each mode of the operator Pad to a function. The function gets an index i in the padding, and returns
-// the index of the element that is copied to i. The function is nil if the mode copies no elements.
+// paddings maps each mode of the operator Pad to a function. The function gets an index i along the padded axis,
+// counted from the first element of the input, so i can be negative. It returns the index of the element that is copied
+// to i. The function is nil if the mode copies no elements.
 var paddings = map[string]func(i, size int64) int64{
 	"constant": nil,
 	"edge":     func(i, size int64) int64 { return min(max(i, 0), size-1) },

@@ -7,7 +7,8 @@ import (
 )
 
 // The type 'window' describes, for each spatial axis, the windows of a convolution or a pooling operator. Window j
-// begins at element stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
+// begins at element stride·j of the padded input. Relative to this element, the window covers the elements 0, dilation,
+// 2·dilation, …, dilation·(kernel−1).
 type window struct {
 	kernel, strides, dilations []int64
 	span                       []int64 // dilation·(kernel−1) + 1
@@ -56,9 +57,10 @@ func (w window) apart() bool {
 	return true
 }
 
-// The method 'spread' adds nodes that compute the gradient in the input of a convolution with weights
-// [M, C/g, kernel…]. For every element of d [N, M, out…], the products of this element and the weights are added to the
-// gradients in the element's window. All these products and sums together are again a convolution. Its kernel is the
+// The method 'spread' adds nodes that compute the gradient in the input of a convolution with weights [M, C/g,
+// kernel…]. The argument 'd' is the gradient in the convolution's result and has the shape [N, M, out…]. Each element
+// of d belongs to one window of input elements. The nodes add the products of this element and the weights to the
+// gradients in these input elements. All these products and sums together are again a convolution. Its kernel is the
 // original kernel, reversed, with the two channel axes exchanged in each group. If the weights are constant, ONNX
 // Runtime computes this kernel only once, when it opens the graph. The argument 'v' names the convolution's input. The
 // result has the element type of the gradient in v.
@@ -145,9 +147,10 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t].
 //
 // For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
-// the channels. interleave then moves the values from the channels to their pixels. The method insertZeros, which puts
-// zeros between the elements of d, would need s² times as many multiplications. The gradient in the padding is not
-// needed. For each index a there are s elements s·a + r. If all of them are in the padding, the nodes omit this index.
+// the channels. interleave then moves the values from the channels to their pixels. The other way is to put zeros
+// between the elements of d (see insertZeros) and then to apply one convolution. It would need s² times as many
+// multiplications. The gradient in the padding is not needed. For each index a there are s elements s·a + r. If all of
+// them are in the padding, the nodes omit this index.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	m, c := shape[0]/groups, shape[1]

@@ -19,7 +19,7 @@ func TestCut(t *testing.T) {
 			{Kind: Create, Path: "d/part", file: 2},                         // 2
 			{Kind: Write, Path: "d/part", file: 2, data: page('a')},         // 3
 			{Kind: Write, file: 2, offset: pageSize, data: page('b')},       // 4
-			{Kind: Sync, Path: "d/part", file: 2, Begin: 4},                 // 5: began before event 4
+			{Kind: Sync, Path: "d/part", file: 2, Begin: 4},                 // 5: the sync began before event 4
 			{Kind: Write, Path: "d/part", file: 2, data: []byte("xyz")},     // 6
 			{Kind: Rename, Path: "d/part", To: "d/whole", file: 2},          // 7
 			{Kind: SyncFolder, Path: "d", Begin: 8},                         // 8

@@ -19,7 +19,8 @@ type Program struct {
 	Args   []string // without its name
 	Env    []string
 	Output *os.File // for stdout and stderr
-	// Before is called before each change or sync, while the program waits. It may be nil.
+	// Before is called, while the program waits, before each write to a file below root and before each sync of such a
+	// file or of a folder. It may be nil.
 	Before func(Event)
 }
 
@@ -155,7 +156,7 @@ func (t *tracer) stop(thread int) error {
 	call, inside := t.entered[thread]
 	if !inside {
 		if int64(regs.Rax) != -int64(syscall.ENOSYS) {
-			return nil // a new thread starts at the end of the call that created the thread
+			return nil // the first stop of a new thread is the end of the call that created the thread
 		}
 		t.entered[thread], t.begun[thread] = regs, len(t.recording.Events)
 		return t.enter(thread, regs)
@@ -167,7 +168,7 @@ func (t *tracer) stop(thread int) error {
 	return nil
 }
 
-// enter calls Before when a thread is about to change or sync a file.
+// enter calls Before when a thread is about to write to a file below root, or to sync such a file or a folder.
 func (t *tracer) enter(thread int, call syscall.PtraceRegs) error {
 	if t.program.Before == nil {
 		return nil
@@ -371,7 +372,7 @@ func (t *tracer) path(thread, dir int, at uint64) (name string, ok bool, err err
 		h := t.open[dir]
 		switch {
 		case dir == atCWD || h == nil:
-			return "", false, nil // the program gets absolute paths below root, so a relative path is elsewhere
+			return "", false, nil // below root, the program uses absolute paths, so a relative path leads elsewhere
 		default:
 			path = filepath.Join(t.root, h.name, path)
 		}
