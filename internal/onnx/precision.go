@@ -32,4 +32,4 @@ func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), ni
 func (p *Precision) UnmarshalText(text []byte) error { return Precisions.Unmarshal(text, p) }
 
 // unit returns half the distance from 1 to the next larger number of the precision.
-func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11, 0x1p-11}[p] }
+func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-8, 0x1p-11, 0x1p-11}[p] }

@@ -97,7 +97,13 @@ func TestTF32IsAllowed(t *testing.T) {
 	if err := r.checkArithmetic(t.Context(), Device{p, "0"}, F16); err == nil {
 		t.Error("float32 is taken for float16")
 	}
-	if TF32.unit() != F16.unit() {
-		t.Error("TF32 has another precision than float16")
+}
+
+// The significands of the precisions have 24, 8, 11 and 11 bits, with the leading bit.
+func TestUnit(t *testing.T) {
+	for precision, bits := range map[Precision]int{F32: 24, BF16: 8, F16: 11, TF32: 11} {
+		if got, want := precision.unit(), math.Ldexp(1, -bits); got != want {
+			t.Errorf("half a unit in the last place of 1 is %g for %v, want %g", got, precision, want)
+		}
 	}
 }
