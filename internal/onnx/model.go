@@ -15,7 +15,7 @@ import (
 // Model is a classifier that is ready to run. It implements smoothing.Classifier.
 type Model struct {
 	source
-	form      sessionKey // key with which the session was opened
+	form      sessionKey // how the graph of the open session differs from the model's graph
 	noisy     *noisy     // nil if the device makes no noise
 	contract  graph.Contract
 	adapted   graph.Adaptation
@@ -86,8 +86,9 @@ type Independence string
 
 // These are the two possible reasons for the independence.
 const (
-	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
-	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone
+	Proved Independence = "proved" // the graph treats the inputs of a batch one by one
+	// the model has no batch dimension, or the proof or a trial run failed, so every input runs alone
+	OneByOne Independence = "one input a call"
 )
 
 // Input returns the model's input as the file declares it. If the file has one input for each column of a table,
@@ -120,7 +121,9 @@ func (m *Model) Provider() string { return m.device.provider.name }
 // Precision returns the number type in which the device computes. The precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
-// Settings records how a model is run. Of these settings, only the precision affects the scores.
+// Settings records how a model is run. Of these settings, the precision affects the scores, and the options of CUDA may
+// change their last bits (see Tuning). If a device has too little memory for calls of the reference size, the smaller
+// calls may also change the last bits. No other setting affects the scores.
 type Settings struct {
 	Precision Precision         `json:"precision"`
 	Workers   int               `json:"workers"` // number of goroutines, each with one thread
@@ -165,7 +168,8 @@ func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error)
 // channels.
 func (m *Model) Layout() (l graph.Layout, ok bool) { return graph.LayoutOf(m.sample) }
 
-// TakesImages reports whether a sample of the model's input has several rows and columns.
+// TakesImages reports whether a sample of the model's input has three dimensions, of which at least two have sizes
+// other than 1.
 func (m *Model) TakesImages() bool { return len(m.sample) == 3 && len(graph.WithoutOnes(m.sample)) > 1 }
 
 // Close frees the model.

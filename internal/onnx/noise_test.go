@@ -452,9 +452,9 @@ func TestNoiseResults(t *testing.T) {
 	}
 }
 
-// TestNoiseResident counts how often values are bound, because a device with its own memory copies a value each time.
-// The rows' keys and counters must be bound for every call. The lattice points must be bound only if the examples
-// change.
+// TestNoiseResident counts how often values are bound, because a device with its own memory copies a value each time
+// that the value is bound. The rows' keys and counters must be bound for every call. The lattice points must be bound
+// only if the examples change.
 func TestNoiseResident(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 16, Device: CPU})
 	m.tile, m.in[0], m.out[0] = 8, 8, 8 // two calls per batch

@@ -98,7 +98,8 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 }
 
 // TestPreload loads libraries from several folders that the loader does not know. Each library must be loaded after the
-// libraries that it needs. Then the provider must load, although it names no folder.
+// libraries that it needs. Then the provider must load, although its file names no folder in which the loader could
+// search.
 func TestPreload(t *testing.T) {
 	onLinux(t)
 	provider, folders, note := fakeCUDA(t, "9137")
@@ -233,8 +234,8 @@ func TestCUDAOptions(t *testing.T) {
 	}
 }
 
-// Devices must refuse settings that they do not support. The device CUDA must accept the settings that other devices
-// refuse.
+// Devices must refuse settings that they do not support. The device CUDA must accept TF32 and the settings of Tuning,
+// which the CPU and OpenVINO refuse.
 func TestDeviceCheck(t *testing.T) {
 	for _, c := range []struct {
 		device string

@@ -183,8 +183,8 @@ func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]S
 	return speeds, ctx.Err()
 }
 
-// measureProbe returns the number of samples per second in calls of the device's reference size. It does not count the
-// first call, which prepares everything.
+// measureProbe returns the number of samples per second in calls of the device's reference size. Before this
+// measurement, it lets one worker run calls that do not count, because the first call prepares everything.
 func measureProbe(ctx context.Context, d Device, precision Precision, workers int) (float64, error) {
 	g, err := probe(d.provider.reference)
 	if err != nil {

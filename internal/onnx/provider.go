@@ -32,8 +32,9 @@ type provider struct {
 	// The function 'options' adds the provider to a session's options. It returns the provider's options for run.json.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
 	// The field 'reference' is the batch size that defines a model's results. Another batch size is used only if it
-	// gives the same bits. Otherwise a Run is cut into calls of the reference size. On the CPU this size is small, so
-	// that a call has only a few rows more than the user requests. On CUDA it is large enough to keep a GPU busy.
+	// gives the same bits. Otherwise a Run is cut into calls of the reference size. A Run consists of whole calls, so
+	// it may have more samples than the user requests. On the CPU the reference size is small, so that these are only a
+	// few. On CUDA the reference size is large enough to keep a GPU busy.
 	reference int
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
@@ -44,7 +45,7 @@ type provider struct {
 	// If measured is set, rscert chooses the batch size by measuring speeds.
 	measured bool
 	// If strict is set, rscert refuses a model if the provider cannot run all nodes of the model. Otherwise ONNX
-	// Runtime would silently run some nodes on the CPU, in another precision.
+	// Runtime would silently run these nodes on the CPU in float32, even if another precision was requested.
 	strict bool
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool

@@ -27,9 +27,9 @@ var openvinoProvider = provider{
 // appendOpenVINO sets every option that affects the results or the speed.
 //
 // OpenVINO chooses bfloat16 by itself on processors that have it, so this function always sets the precision. The
-// precision is only a hint, which the device may silently ignore. The method checkArithmetic detects such a device.
-// Each worker has one stream and one thread. So the shapes alone determine the order of every sum, as on ONNX Runtime's
-// CPU provider, and no worker waits for another.
+// precision is only a hint, which the device may silently ignore. The method checkArithmetic detects such a device. On
+// the device CPU, each worker has one stream and one thread. So the shapes alone determine the order of every sum, as
+// on ONNX Runtime's CPU provider, and no worker waits for another.
 func appendOpenVINO(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	device := map[string]string{"INFERENCE_PRECISION_HINT": s.precision.String(), "EXECUTION_MODE_HINT": "PERFORMANCE"}
 	if s.precision == F32 {

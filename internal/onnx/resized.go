@@ -66,8 +66,8 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 
 // offerSmaller finds the smaller batches that the model offers, if the options ask for them. Their sizes are 1, 2, 4, …
 // times the reference size. The argument 'scores' holds the scores of the pool's samples at the reference size.
-// offerSmaller leaves out a batch size if its calls would change any bit of these scores. A model that runs one sample
-// per call needs no scores.
+// offerSmaller leaves out a batch size if its calls would change any bit of these scores. For a model that runs one
+// sample per call, the arguments 'scores' and 'pool' may be nil.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
 	if !opt.Smaller || l.device.provider.fixSizes {

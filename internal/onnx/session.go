@@ -25,8 +25,8 @@ type session struct {
 	outputs   []string
 	provider  *provider
 	options   map[string]string // set by the provider
-	loops     bool              // the graph has loops, which may not end
-	weights   graph.Weights     // weights that are used in place
+	loops     bool              // the graph has loops, which might never end
+	weights   graph.Weights     // external weights; the session uses their memory until it is closed
 	abandoned atomic.Bool       // a run did not end, so the session must not be destroyed
 
 	slots chan struct{} // limits the concurrent calls; nil means no limit
@@ -38,10 +38,11 @@ type session struct {
 // A program is a model that is ready to be opened.
 type program struct {
 	model   []byte
-	inputs  []string            // names of the inputs
-	outputs []string            // names of the outputs; the output with the scores comes first
-	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // no memory plan: with a plan, a gradient would take twice the memory
+	inputs  []string // names of the inputs
+	outputs []string // names of the outputs; the output with the scores comes first
+	loops   bool     // the graph has loops, which might never end
+	// switch off ONNX Runtime's memory pattern; with it, a gradient would take twice the memory
+	frugal  bool
 	tensors []graph.Initializer // the model's initializers that have their data in the field 'weights'
 	weights graph.Weights
 }

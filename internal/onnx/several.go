@@ -148,5 +148,5 @@ func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 // Place returns the device on which the model runs, together with the hardware's name.
 func (m *Model) Place() string { return describeDevice(m.device) }
 
-// Hardware returns the name of the GPU that runs the model, or "" without a GPU.
+// Hardware returns the name of the NVIDIA GPU that runs the model, or "" if the model runs on another device.
 func (m *Model) Hardware() string { return m.device.hardware() }

@@ -147,7 +147,8 @@ func TestCheckAgreement(t *testing.T) {
 	changed := testModels["nchw"]()
 	for _, w := range changed.Graph.Initializer {
 		if w.GetName() == "b_gemm" {
-			w.RawData[1] ^= 1 // this changes a bias by 2⁻¹⁵ of its value, and only the first score depends on this bias
+			// this changes a bias by at most 2⁻¹⁵ of its value, and only the first score depends on this bias
+			w.RawData[1] ^= 1
 		}
 	}
 	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})

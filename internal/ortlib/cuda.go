@@ -33,8 +33,9 @@ const cudnnLibrary = "libcudnn.so.9"
 // nvidiaLibrary matches the SONAME of a CUDA or cuDNN library. It does not match the driver's SONAME.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
-// CUDANeeds lists the libraries that the provider's file needs, in loading order. It also returns the optional library
-// nvrtc. cuDNN compiles some kernels with nvrtc.
+// CUDANeeds lists the CUDA and cuDNN libraries that the provider's file needs, in loading order. If the file needs such
+// libraries but does not name cuDNN, CUDANeeds adds cuDNN's main library. It also returns the optional library nvrtc.
+// cuDNN compiles some kernels with nvrtc.
 func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	file, err := elf.Open(provider)
 	if err != nil {

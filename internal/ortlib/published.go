@@ -19,7 +19,7 @@ type Build struct {
 	suffix  string // appended to the version in the cache's folder name
 }
 
-// These are the published builds. Plain serves the CPU and some other devices. Every other build serves one device.
+// These are the published builds. Plain serves the CPU. Every other build serves one device.
 var (
 	Plain    = Build{device: "cpu", version: Version}
 	OpenVINO = Build{device: "openvino", version: "1.24.1", suffix: "-openvino"}
@@ -38,8 +38,8 @@ func (f Build) setupCommand() param.Text {
 }
 
 // The method 'chosen' returns f, unless f is the zero Build. For the zero Build it chooses a build. It chooses the CUDA
-// build only if this build is in the cache and there is a GPU, because the CUDA build is many times larger than the
-// plain build.
+// build only if this build is in the cache and there is a GPU. Otherwise it chooses the plain build, so that nobody has
+// to download the CUDA build, which is many times larger.
 func (f Build) chosen() Build {
 	if f != (Build{}) {
 		return f
@@ -137,5 +137,5 @@ func CUDALibraries() ([]Published, error) {
 	return all, nil
 }
 
-// Check returns nil if the cached build matches its published hashes.
+// Check returns nil if Folder holds all files that Files lists, and each of them matches one of its hashes.
 func (p Published) Check() error { return checkFiles(p.Folder, p.Files) }

@@ -88,7 +88,7 @@ func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
 // Spell returns the text of err with parameter names spelled by s. If err wraps an error that names parameters, Spell
 // keeps the words that err adds around the text of that error.
 func Spell(err error, s Spelling) string {
-	if e, ok := err.(speller); ok { //nolint:errorlint // wrapped errors follow below
+	if e, ok := err.(speller); ok { //nolint:errorlint // the code below handles wrapped errors
 		return e.Spell(s)
 	}
 	text := err.Error()

@@ -24,7 +24,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ErrOther means that a pickle is not a batch of images: it uses another function, type or instruction.
+// ErrOther means that a pickle is not a batch of images as this package knows it. For example, the pickle uses a
+// function, a type or an instruction that this package does not know, or it has too many instructions.
 var ErrOther = errors.New("not the pickle of a batch of images")
 
 type otherError struct{ error }

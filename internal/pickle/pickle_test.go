@@ -236,8 +236,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestInstructionsAreLimited checks that Read refuses a pickle with too many instructions before these instructions
-// take much memory.
+// TestInstructionsAreLimited checks that Read refuses a pickle that has too many instructions. Read must refuse it
+// before the instructions take much memory.
 func TestInstructionsAreLimited(t *testing.T) {
 	const (
 		size = 8 << 20

@@ -105,8 +105,8 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 }
 
 // price returns the cost of a position. The cost has four terms: for crossing the edge of the chart, for covering a
-// line or a label, for being nearer to another line than to the line that the label names, and for the distance between
-// the label and its line.
+// line or a label, for being near to lines other than the one that the label names, and for the distance between the
+// label and its line.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)

@@ -119,7 +119,7 @@ func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte
 
 var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 
-// svgRoot matches the tag of the root.
+// svgRoot matches the start tag of the root element.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
 // describe adds a title and a description in words to an SVG, because an SVG contains letters only as outlines. The

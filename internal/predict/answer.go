@@ -21,7 +21,7 @@ type Answer struct {
 	Samples int64   `json:"samples"` // number of votes used
 	Votes   []int64 `json:"votes"`   // for each class
 	None    int64   `json:"none,omitempty"`
-	// Moved is the distance between the input and the lattice point that replaced it, rounded up.
+	// Moved is the distance, rounded up, between the input and the lattice point that replaced the input.
 	Moved       float64              `json:"moved,omitempty"`
 	Certificate *certify.Certificate `json:"certificate,omitempty"`
 	Set         *conformalfile.Set   `json:"set,omitempty"` // the prediction set
@@ -114,7 +114,8 @@ func WriteCSV(w io.Writer, answers []Answer) error {
 	return c.WriteAll(lines)
 }
 
-// WriteParquet writes answers as a Parquet file with the columns of WriteCSV.
+// WriteParquet writes answers as a Parquet file. The file has the columns of WriteCSV, and always has the column for
+// prediction sets.
 func WriteParquet(w io.Writer, answers []Answer) error {
 	p := parquet.NewGenericWriter[row](w)
 	rows := make([]row, len(answers))

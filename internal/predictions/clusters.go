@@ -13,9 +13,9 @@ import (
 )
 
 // ClusterRows divides the rows of a table into clusters. The rows with the same value in a column are one cluster.
-// Values that are equal as numbers, such as 7 and 007, count as the same value. So do values that differ only in white
-// space and characters without width. A row without a value is an error, because its cluster is unknown. The table must
-// have been read with this column in Options.Texts.
+// Values that are equal as numbers, such as 7 and 007, count as the same value. So do values that differ only in
+// characters without width, or in white space at the beginning or end. A row without a value is an error, because its
+// cluster is unknown. The table must have been read with this column in Options.Texts.
 func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	values, _ := t.Column(column)
 	clusters := mergeClusters(t.GroupRows(column))

@@ -24,8 +24,9 @@ type RowGroup struct {
 // Name returns the column and the value of the group as text, for example "site = 2".
 func (g RowGroup) Name() string { return g.Column + " = " + g.Value.Name() }
 
-// GroupRows divides the rows of a table by the values of the first column, then by the values of the second column, and
-// so on. Every row is in one group of each column.
+// GroupRows divides all rows of a table once for each column: the rows with the same value in the column form a group.
+// The groups of the first column come first, then the groups of the second column, and so on. Every row is in one group
+// of each column.
 func GroupRows(t *table.Table, columns []string) (groups []RowGroup, err error) {
 	for _, column := range columns {
 		found := t.GroupRows(column)
@@ -82,7 +83,7 @@ func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup
 // because a statement about a group holds only if the group is known before the noise is drawn.
 var noisy = []string{"lower", "upper", "correct", "confidence", "certified", "prediction", "predicted", "radius", "margin", "n", "samples"}
 
-// CheckNoisy returns an error if rows must not be grouped by 'column', because the column is in the list 'noisy'.
+// CheckNoisy returns an error if 'column' is in the list 'noisy', because rows must not be grouped by such a column.
 func CheckNoisy(path, column string) error {
 	if slices.Contains(noisy, column) {
 		return hint.Add(param.Errorf("%s: %s %s: the noise can change this column, or it is the radius", path, param.Group, column),

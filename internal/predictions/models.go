@@ -34,7 +34,7 @@ type AttackFiles struct {
 	Files []string
 }
 
-// Attack returns the files of the attack, or nil if the model has none.
+// Attack returns the files of the attack with this name, or nil if the model has no such attack.
 func (m ModelFiles) Attack(name string) *AttackFiles {
 	if k := slices.IndexFunc(m.Attacks, func(a AttackFiles) bool { return a.Name == name }); k >= 0 {
 		return &m.Attacks[k]

@@ -1,5 +1,6 @@
 // Package predictions makes a classifier's predictions from tables with confidences, probabilities or scores, and from
-// the votes of a run. Every error about the content of a file names the file and the line.
+// the votes of a run. An error about a row of a table names the file and the line. For a binary file, which has no
+// lines, it names the row.
 package predictions
 
 import (
@@ -30,7 +31,8 @@ var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_
 // probabilityArrays lists the arrays of an npz archive that hold the probabilities of all classes.
 var probabilityArrays = []string{"probabilities", "probs", "scores"}
 
-// Columns returns the columns that FromTable and Attacked use.
+// Columns returns the columns that FromTable, Attacked, ReadWeights, SelectRadius, SelectCertified and SelectUnfitted
+// use.
 func Columns() table.Options {
 	return table.Options{
 		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "weight_bound",
@@ -63,9 +65,10 @@ func LogitColumns() table.Options {
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
 // 'score' and 'label'. It also takes the column 'weight' if the table has one, and it checks the predictions. The
 // argument 'want' selects the quantity of the predictions, class-1 or top-label. If the table has all four columns
-// 'score', 'label', 'confidence' and 'correct', FromTable takes 'score' and 'label', as the function Scores does,
-// unless 'want' is top-label. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and top-label
-// otherwise. An index that occurs twice is an error.
+// 'score', 'label', 'confidence' and 'correct', but no column with the probabilities of a single class (such as p0),
+// FromTable takes 'score' and 'label', as the function Scores does. If 'want' is top-label, it takes 'confidence' and
+// 'correct' instead. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and top-label otherwise. An
+// index that occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -235,7 +238,8 @@ type Scored struct {
 	Unused []string
 }
 
-// Quantity returns the quantity that the scores are about.
+// Quantity returns the quantity of the scores: class-1 if the score is the probability of class 1, and top-label
+// otherwise.
 func (s Scored) Quantity() calib.Quantity {
 	if s.Names == scorePairs[0] {
 		return calib.ClassOneQuantity
@@ -399,9 +403,8 @@ func ClassScores(t *table.Table) (probability []float64, classes int, label []in
 }
 
 // Logits returns the array 'logits' [N×classes], row-major, and the labels, which are class numbers. A single column,
-// [N] or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A logit of −∞
-// gives its class probability 0. The logit of a row's label must be finite.
-// An index that occurs twice is an error.
+// [N] or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A class with
+// the logit −∞ has probability 0. The logit of a row's label must be finite. An index that occurs twice is an error.
 func Logits(t *table.Table) (logits []float64, classes int, label []int, err error) {
 	if err := checkIndex(t); err != nil {
 		return nil, 0, nil, err

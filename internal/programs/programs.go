@@ -41,8 +41,9 @@ func executable(path string) bool {
 
 // Command returns a command that runs the program with this name, at the path that Find returns. If there is no such
 // program, running the command fails with Find's error. The command runs in the root folder. The search paths in its
-// environment contain no relative folders, so the program starts no other program from the current folder. (With "." on
-// the PATH, the line "#!/usr/bin/env python3" in a script would start a python3 from the current folder.)
+// environment contain no relative folders, so the program starts no other program from the current folder. (Without
+// these two measures, and with "." on the PATH, the line "#!/usr/bin/env python3" in a script would start a python3
+// from the current folder.)
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	path, err := Find(name)
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // path is absolute

@@ -52,7 +52,8 @@ func TestFindSkipsTheCurrentFolder(t *testing.T) {
 	}
 }
 
-// TestEnvironment checks that a program that Command started does not start programs from the current folder.
+// TestEnvironment checks that a command runs in the root folder, that its search paths have no relative folders, and
+// that its environment sets PYTHONSAFEPATH=1 and keeps other variables unchanged.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PATH", ".:/bin::bin:/usr/bin")
 	t.Setenv("PYTHONPATH", ":/opt/python")

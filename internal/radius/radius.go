@@ -1,5 +1,6 @@
-// Package radius reads radii as users write them. Every flag and every requirement with a radius uses it, so that the
-// syntax and the units are the same everywhere.
+// Package radius reads radii as users write them. Every flag with a radius uses this package, so that the syntax and
+// the units are the same everywhere. A requirement (internal/report/gate) uses the package to read a fraction, but not
+// to read a decimal number.
 //
 // A radius is a decimal number of at least 0, such as 0.25 or 1e-3, or a fraction of two decimal numbers, such as
 // 2/255. It is in the units of the data after they are read. Images then have values in [0, 1], so a step of one byte
@@ -23,8 +24,8 @@ import (
 // the fraction is fast.
 var part = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
 
-// Parse reads a radius from a text. For a fraction, it returns the smallest float64 whose decimal is at least the
-// fraction. So a certificate for the result is also a certificate for the fraction.
+// Parse reads a radius from a text. For a fraction, it returns the smallest float64 whose shortest decimal (decimal.Of)
+// is at least the fraction. So a certificate for the result is also a certificate for the fraction.
 func Parse(text string) (float64, error) { return parse(text, decimal.Up) }
 
 // ParseWithin does the same as Parse, but rounds a fraction down. So a perturbation within the result is also within

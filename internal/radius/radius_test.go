@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 }
 
 // Parse must round a fraction up, and ParseWithin must round it down. The two results must be neighbouring float64
-// values. They may be equal only if the decimal of this float64 is exactly the fraction.
+// values. They may be equal only if the shortest decimal of this float64 (decimal.Of) is exactly the fraction.
 func TestFractionsAreSafe(t *testing.T) {
 	rounded := 0
 	for above := range int64(256) {

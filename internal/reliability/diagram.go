@@ -37,7 +37,8 @@ type Diagram struct {
 	Bands      [][2]float64
 	// If Joint is true, the probability that all intervals in Bands hold is at least Level (calib.JointBands).
 	Joint bool
-	// Consistency holds the consistency band of each bin (calib.ConsistencyBands), or nil if the diagram has no bands.
+	// Consistency holds the consistency band of each bin (calib.ConsistencyBands). It is nil if the diagram has no
+	// consistency bands.
 	Consistency [][2]float64
 	Curve       *Curve // nil if there is no curve
 	Size        picture.Size

@@ -41,7 +41,7 @@ type Column struct {
 // TextColumn returns a column of text, aligned left.
 func TextColumn(name string) Column { return Column{Name: name, Decimals: Shortest} }
 
-// ExactColumn returns a column of counts, and of numbers printed in full.
+// ExactColumn returns a column of counts, or of numbers that are printed in full.
 func ExactColumn(name string) Column { return Column{Name: name, Align: Right, Decimals: Shortest} }
 
 // RoundedColumn returns a column of numbers with the given number of decimals.
@@ -54,7 +54,7 @@ type Cell interface {
 	text(c Column) string
 }
 
-// Number is a float64. JSON has no infinity and no NaN; they become null.
+// Number is a float64. In JSON, a Number that is NaN or infinite becomes null.
 type Number float64
 
 // RadiusNumber converts a radius, or an average of radii, to a Number. The radius math.MaxFloat64 stands for +∞, and

@@ -29,7 +29,7 @@ import (
 )
 
 // Answerer answers the inputs of requests with the smoothed classifier of a run. One sampler draws the votes of all
-// requests, and a batch holds samples of several requests. A failed request does not affect other requests.
+// requests, and a batch can hold samples of several requests. A failed request does not affect other requests.
 type Answerer struct {
 	plan       PredictPlan
 	recorded   runfolder.Run
@@ -270,13 +270,14 @@ func (a *Answerer) Samples(q Question) (int64, error) {
 	return each * int64(len(q.Inputs)), nil
 }
 
-// Ask answers a question. The errors of wrong inputs are InputErrors. If ctx ends, Ask returns at once, and the sampler
-// drops the question once the running batches have ended.
+// Ask answers a question. If an input is wrong, the error is an InputError. If ctx ends, Ask returns at once, and the
+// sampler drops the question once the running batches have ended.
 func (a *Answerer) Ask(ctx context.Context, q Question) (Answered, error) {
 	return a.ask(ctx, a.plan, q)
 }
 
-// ask answers a question by the rule and the level of a plan.
+// ask answers a question by the plan p, which gives the rule, the number of votes and the allowed probability of a
+// wrong answer.
 func (a *Answerer) ask(ctx context.Context, p PredictPlan, q Question) (Answered, error) {
 	s := &stay{left: q.Left}
 	s.enter()

@@ -46,7 +46,7 @@ func (q *asked) Key() (seed uint64, n0 int64) {
 	return q.seed, n0
 }
 
-// Restart asks the question again.
+// Restart returns a new experiment for the same input and seed, in its state before its first sample.
 func (q *asked) Restart() (smoothing.Experiment, error) {
 	again := q.answering.startKeyed(q.example, q.seed)
 	return &asked{question: again, ctx: q.ctx, seed: q.seed, finished: q.finished, stay: q.stay}, nil

@@ -110,7 +110,7 @@ type AttackedResult struct {
 	// attack changed.
 	Confidence *float64        `json:"confidence,omitempty"`
 	Altered    []AlteredResult `json:"altered,omitempty"`
-	// Worst describes the input that an attack with attack.KeepAll keeps.
+	// An attack with attack.KeepAll keeps one input for every example. Worst describes this input.
 	Worst *WorstResult `json:"worst,omitempty"`
 }
 
@@ -208,7 +208,7 @@ func (p *AttackPlan) settle() error {
 	return p.Threat.Check()
 }
 
-// checkOut returns an error if the output folder exists already.
+// checkOut returns an error if the output folder exists already, unless the plan continues the attack in this folder.
 func (p *AttackPlan) checkOut() error {
 	if p.Out == "" || p.Resume {
 		return nil

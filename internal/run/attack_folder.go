@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// These are the names of files in an attack's folder. The folder also has the files NAME.npz and NAME.csv for each name
-// NAME of altered inputs.
+// These are the names of files in an attack's folder. For each name NAME of altered inputs, the folder also has a file
+// NAME.npz. After an attack on confidences, it has a file NAME.csv as well.
 const (
 	AttackFile      = runfolder.AttackResultFile
 	AdversarialFile = adversarial + ".npz"
@@ -178,8 +178,8 @@ func foundOf(line runfolder.Attacked) attack.Found {
 	return f
 }
 
-// finish writes the results of an attack whose examples are all in the folder. It writes only results that the folder
-// does not hold yet.
+// finish writes the results of an attack whose examples are all in the folder. If the folder already has the file
+// attack.json, the method only removes inputs.part.
 func (a *attacking) finish(r *Attacked) error {
 	if a.folder == nil {
 		return nil

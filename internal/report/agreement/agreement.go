@@ -91,8 +91,8 @@ type Votes struct {
 	// that change in opposite directions cancel in the counts, so the true number can be far larger.
 	AtLeast int64 `json:"at_least"`
 	// AtMost is an upper bound on the number of samples with different votes. AtMost is set only for a comparison of
-	// scores. AtMost is AtLeast plus the number of samples whose votes are unknown because their largest scores are
-	// tied.
+	// scores. AtMost counts the samples whose votes are known and differ, and also the samples whose vote is unknown in
+	// at least one run because the largest scores are tied.
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`

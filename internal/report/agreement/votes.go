@@ -19,7 +19,7 @@ func sumCounts(pairs []pair) (sum int64) {
 }
 
 // fromCounts returns a lower bound on the number of samples whose votes differ, among the samples that both runs drew.
-// It counts selection and estimation samples together.
+// The bound is the sum of a bound for the selection samples and a bound for the estimation samples.
 func fromCounts(a, b certify.Votes) int64 {
 	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }

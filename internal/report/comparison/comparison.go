@@ -1,8 +1,8 @@
 // Package comparison compares certificates from the same saved votes or scores: by method, by number of samples, by
 // temperature and by kind of margin.
 //
-// A Row collects the certificates of one setting (Add). Summarize summarises all rows at the same radii, and AddGains
-// compares each row with the row of a baseline method.
+// A Row collects the certificates of one method at one setting (Add). Summarize summarises one row at given radii. Give
+// it the same radii for every row. Then AddGains compares each row with the row of a baseline method.
 package comparison
 
 import (
@@ -35,8 +35,8 @@ type Setting struct {
 	Temperature float64 `json:"temperature,omitempty"`
 }
 
-// Row holds the results of one setting. The Summary describes the certificates of the first subsample. It holds no
-// averages over subsamples. Repeats describes all subsamples.
+// Row holds the results of one method at one setting. The Summary describes the certificates of the first subsample. It
+// holds no averages over subsamples. Repeats describes all subsamples.
 type Row struct {
 	Setting
 	certify.Summary

@@ -69,8 +69,9 @@ func (c Curve) panels(rows []*Row) (grid [][]panel) {
 	return grid
 }
 
-// The method 'columns' returns the settings of the columns. Methods for votes have no temperature. They appear in the
-// column of every temperature, and have their own column only if no row has a temperature.
+// The method 'columns' returns the settings of the columns. Methods for votes have no temperature. They appear in every
+// column that has a temperature and, apart from the temperature, the same setting. They have their own column only if
+// there is no such column.
 func (c Curve) columns(rows []*Row) []Setting {
 	var all []Setting
 	for _, r := range rows {
@@ -83,8 +84,8 @@ func (c Curve) columns(rows []*Row) []Setting {
 	})
 }
 
-// The method 'column' returns the setting of the column of panels that shows rows with the setting s. The column's
-// setting is s without the kind of margin and, in the chart SizeCurve, also without the size.
+// The argument s is the setting of a row. The method 'column' returns the setting of the row's own column of panels.
+// The column's setting is s without the kind of margin and, in the chart SizeCurve, also without the size.
 func (c Curve) column(s Setting) Setting {
 	s.MarginKind = ""
 	if c == SizeCurve {

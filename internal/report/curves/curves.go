@@ -1,5 +1,7 @@
-// Package curves draws summaries of runs as charts: certified accuracy and calibration against the radius, histograms
-// of radii, bounds on the probability of the class, reliability diagrams, and the values of requirements by commit.
+// Package curves draws charts. From summaries of runs, it draws certified accuracy and calibration against the radius,
+// histograms of radii, bounds on the probability of the class, and reliability diagrams. It also draws the values of
+// requirements by commit, the Pareto front of models, the size and coverage of prediction sets, and the widths of
+// confidence intervals.
 package curves
 
 import (
@@ -133,7 +135,7 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples, ", runs[0].Examples)
 }
 
-// maxSteps is the largest number of radii at which a chart draws a curve exactly. These radii are 0 and the positive
+// maxSteps is the largest number of radii that a chart uses to draw a curve exactly. These radii are 0 and the positive
 // steps of the curve. A curve with more radii is drawn at maxSteps + 1 equally spaced radii.
 const maxSteps = 300
 
@@ -295,8 +297,8 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 }
 
 // calibrationLines returns two lines of the k-th run: CCE (certified calibration error) and CBS (certified Brier
-// score). The values of these lines hold if every bound holds. For a single run, calibrationLines may also return two
-// lines with values that hold with a stated probability.
+// score). The values of these lines hold if no bound on a confidence is wrong. For a single run, calibrationLines may
+// also return two lines with values that hold with a stated probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64
 	for _, c := range s.Calibration {

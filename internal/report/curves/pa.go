@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// paLine returns the share of examples whose bound on p_A is at least x, as a step function of x. The function begins
-// at x = left.
+// paLine returns the share of examples that are right and whose bound on p_A is at least x, as a step function of x.
+// The function begins at x = left.
 func paLine(s summary.Summary, style int, left float64) picture.Line {
 	l := picture.Line{Name: quote.Line(s.Name), Style: style}
 	share := func(x float64) float64 { return float64(s.PA.Reach(x)) / float64(s.Examples) }

@@ -20,7 +20,8 @@ import (
 const paretoColumns = 2
 
 // drawPareto draws the models as points, CCE against certified accuracy, with one panel for each radius. A line joins
-// the models on the Pareto front. Models of one family, or the runs of one model, have the same colour and mark.
+// the models on the Pareto front. Models of one family have the same colour and mark. If a model has no family, its
+// runs have the same colour and mark.
 func drawPareto(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
 	if o.Models == nil {
 		return nil, errors.New("the models were not compared")

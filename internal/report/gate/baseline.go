@@ -194,16 +194,17 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 }
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
-// in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that is common to
-// both runs cancels. meanChange maps the changes to [0, 1], because the betting interval needs such values. It widens
-// the interval by the rounding error of the mapping.
+// in [−down, up]. A change is the difference between the two runs in one example. It is a difference of radii, or, for
+// the certified accuracy, −1 (lost), 0 or 1 (gained). So variation that is common to both runs cancels. meanChange maps
+// the changes to [0, 1], because the betting interval needs such values. It widens the interval by the rounding error
+// of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer lists the parameters of run.json whose values the function 'differences' does not compare. Most of them do
+// mayDiffer lists the parameters whose values in run.json the function 'differences' does not compare. Most of them do
 // not affect the meaning or the failure probability of the certificates, so a run and its baseline may differ in them.
 var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.

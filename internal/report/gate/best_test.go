@@ -173,7 +173,8 @@ func TestBestPays(t *testing.T) {
 		}
 	}
 	t.Logf("false statements: %d of %d with δ/%d, %d of %d with δ", paying, trials, runs, free, freeTrials)
-	// The number of false statements is at most Bin(60, δ), which exceeds 14 with probability 0.0007.
+	// The requirement is false, so each trial meets it with probability at most δ. The number of trials that meet it
+	// ('paying') is thus stochastically at most Bin(60, δ), which exceeds 14 with probability 0.0007.
 	if paying > 14 {
 		t.Errorf("with δ/%d, the best run fails in %d of %d trials", runs, paying, trials)
 	}

@@ -72,9 +72,9 @@ func fewestDifferences(a float64) (d int64) {
 	return d
 }
 
-// cautions returns a caution if the runs have too few examples. Otherwise it returns a caution that lists the radii at
-// which too few examples differ between the runs, and a caution that lists the radii at which the interval of the
-// change is wider than the change. It leaves out a caution if its list is empty.
+// cautions returns a caution if the runs have too few examples. Otherwise it can return two cautions. The first lists
+// the radii at which some examples differ between the runs, but too few. The second lists the radii at which the change
+// is not 0 and its interval is wider than the change. It leaves out a caution if its list is empty.
 func (c Comparison) cautions() (all []summary.Caution) {
 	a := 1 - c.Level
 	fewest := fewestDifferences(a)

@@ -502,8 +502,8 @@ func TestMayDifferAreParameters(t *testing.T) {
 }
 
 // The paired interval must cover the mean difference with the stated probability, for any dependence between the two
-// runs. If the mean is 0, the p-value must be at most α with probability at most α. The mean in each case is computed
-// by hand.
+// runs. If the mean is 0, a rejection is an interval that excludes 0. Its probability must be at most α. The mean in
+// each case is computed by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {
@@ -562,7 +562,8 @@ func TestDropIsExact(t *testing.T) {
 }
 
 // The interval of the mean change must contain the mean, even if the possible changes are not symmetric about 0. If the
-// change is negative for some examples and positive for none, the interval must be below 0.
+// second run loses 100 of 400 correctly certified examples and gains none, the interval for the accuracy and the
+// interval for the radius must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

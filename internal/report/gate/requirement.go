@@ -1,10 +1,12 @@
 // Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60. It reports outcomes in
-// the forms that CI systems show: lines, JUnit XML, annotations. It takes summaries and returns outcomes. It reads and
-// writes no files.
+// the forms that CI systems show: lines, JUnit XML, annotations, Markdown, and GitLab code quality reports. It takes
+// summaries and returns outcomes. It reads and writes no files.
 //
-// Comparisons are exact. A share enters a comparison as a fraction of two counts. Any other value enters the comparison
-// as the decimal that the JSON of the results shows. The bound enters the comparison as the decimal that the user
-// wrote. So 59 of 100 meets >=0.59.
+// Comparisons are exact. A share (of examples, answers or prediction sets) enters a comparison as a fraction of two
+// counts, and so does the mean size of the prediction sets. The average radius enters as the exact sum of the radii,
+// divided by the number of examples. In this sum, each radius counts as the decimal that JSON holds. Any other value,
+// such as CBS or a bound on the calibration error, enters the comparison as the decimal that the JSON of the results
+// shows. The bound enters the comparison as the decimal that the user wrote. So 59 of 100 meets >=0.59.
 package gate
 
 import (
@@ -40,7 +42,7 @@ type Requirement struct {
 // Syntax is the syntax of a requirement.
 const Syntax = "[best:][certified:]NAME[.NORM][.CLAIM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
 
-// number is a decimal without a sign or an exponent, short enough to compare quickly.
+// number matches a decimal that has no sign and no exponent, and is short enough to compare quickly.
 var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
 
 // UnmarshalText reads a requirement.

@@ -75,7 +75,7 @@ func axe(t *testing.T) string {
 // hostile is text that acts as markup or as a script unless the page escapes it.
 const hostile = `</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'<!-- {{.}} ` + "\u202e\u2028"
 
-// manyExamples returns a page of two runs with some pictures and hostile names. One of the runs has the given number of
+// manyExamples returns a page of two runs with some pictures and hostile names. Each run has the given number of
 // examples.
 func manyExamples(t *testing.T, examples int) Page {
 	t.Helper()
@@ -106,7 +106,8 @@ func manyExamples(t *testing.T, examples int) Page {
 			Accuracy: []gate.AccuracyChange{{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}}
 }
 
-// squares returns one grey picture twice: as the input and as the noisy input. The shade of grey is the index.
+// squares returns one grey picture twice: as the input and as the noisy input. The shade of grey is the index modulo
+// 256.
 func squares(index int) (input, noisy image.Image, err error) {
 	picture := image.NewGray(image.Rect(0, 0, 28, 28))
 	for i := range picture.Pix {

@@ -180,7 +180,7 @@ func (p Page) cautions() (lines []string) {
 	return lines
 }
 
-// assumption is an assumption of the certificates, as a question and its answer.
+// assumption is a question about the certificates or the prediction sets, with its answer.
 type assumption struct{ Question, Answer string }
 
 func (p Page) assumptions() []assumption {
@@ -255,7 +255,8 @@ func (p Page) claims() string {
 	return text
 }
 
-// exceptions lists the runs whose radii are not exact certificates of a sound method.
+// exceptions lists the runs whose radii are not known to be certified for the noise that was run. Either it is unknown
+// whether the method is sound, or the method is not sound, or the arithmetic is not exact.
 func (p Page) exceptions() string {
 	text := ""
 	for _, r := range p.Runs {

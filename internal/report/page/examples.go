@@ -79,7 +79,7 @@ func shownRadius(row summary.Row) string {
 // pictureSize is the largest size of a picture on the screen, in pixels. Larger pictures are scaled down.
 const pictureSize = 64
 
-// pictureGrid is the size of a grid in pixels. Each picture begins at a point of the grid. JPEG averages colours in
+// pictureGrid is the spacing of a grid, in pixels. Each picture begins at a point of the grid. JPEG averages colours in
 // small squares (4:2:0), and with the grid no square contains parts of two pictures.
 const pictureGrid = 16
 
@@ -134,7 +134,8 @@ func (e *examples) size(of image.Rectangle) {
 	}
 }
 
-// shrink replaces square blocks of pixels by their averages until a picture is small enough.
+// If a side of a picture is longer than pictureSize pixels, shrink replaces square blocks of pixels by their averages,
+// so that no side is longer than this.
 func shrink(from image.Image) image.Image {
 	b := from.Bounds()
 	k := (max(b.Dx(), b.Dy()) + pictureSize - 1) / pictureSize

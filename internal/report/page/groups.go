@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// groupTables are the tables of the groups of a run, one for each kind of number.
+// groupTables holds the tables of the groups of one run: the accuracy, the lower bounds for these examples, and the
+// lower bounds for the population. A table of lower bounds is left out if the bounds are unknown.
 type groupTables struct {
 	Run    string
 	Groups int

@@ -237,8 +237,9 @@ func boundCell(c *summary.Calibration, of func(summary.Calibration) (float64, *f
 	return out
 }
 
-// thresholded returns one measure for each confidence threshold: the share of wrong answers among the answers whose
-// confidence is at least the threshold.
+// thresholded returns one measure for each confidence threshold. The measure is an upper bound on the share of wrong
+// answers under attack, among the answers whose confidence is at least the threshold. It holds if no bound on a
+// confidence is wrong.
 func (p Page) thresholded() []measure {
 	taus := map[float64]bool{}
 	for _, r := range p.Runs {

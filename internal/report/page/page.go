@@ -1,6 +1,7 @@
 // Package page turns summaries of runs into one HTML file: tables, curves, a table of all examples with their pictures,
 // the parameters, and a sentence on the meaning of each number. The file needs no network and no other file. A content
-// security policy forbids the use of the network and of other files. It allows only the page's own script.
+// security policy forbids the use of the network and of other files. It allows only the page's own style, script and
+// embedded pictures.
 //
 // All outside text (names of runs, files and classes) passes through html/template, or the script sets it as text.
 package page

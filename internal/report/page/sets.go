@@ -217,7 +217,7 @@ func (p Sets) strata() (all []stratumTable) {
 	return all
 }
 
-// stratum returns the name of a stratum, with the name of its class.
+// stratum returns the name of a stratum. If the strata are classes, the result also has the name of the class.
 func (p Sets) stratum(of, name string) string {
 	var label int
 	if _, err := fmt.Sscan(name, &label); of == "class" && err == nil {

@@ -169,8 +169,9 @@ func sameCell(first, second string, a, b map[string]string) error {
 	return hint.Add(err, "%s", "add a parameter in which they differ to the rows or columns: "+choice.Or(append(differ, "run")))
 }
 
-// Keys returns each row or column of the cells once, in the order of the table. The values of a parameter ascend if all
-// of them are numbers. Otherwise they have the order of the runs.
+// Keys returns the keys of the table's rows or columns, each key once, in the order of the table. The key of a cell is
+// the list of parameter values that the function 'of' returns. The values of a parameter ascend if all of them are
+// numbers. Otherwise they have the order of the runs.
 func Keys(cells []Cell, of func(Cell) []string) [][]string {
 	var keys [][]string
 	for _, c := range cells {

@@ -58,8 +58,9 @@ func (m Measure) certified(r Row) *float64 {
 // smallest value of one measure, which the field By names. Among equal values, the rule prefers the larger certified
 // accuracy, then the first row.
 //
-// Each family has two choices: one minimises CBS, and one minimises CCE. With these two choices, Table 2 follows from
-// the models of Table 4.
+// Each family has two choices: one minimises CBS, and one minimises CCE. With these two choices, the rule gives the row
+// 'AT' of Table 2 from two inputs: the models of Table 4 and the largest certified accuracies in Table 2. In these
+// tables, ACCE (the paper's estimate of the CCE) takes the place of CCE.
 type Choice struct {
 	Family     string   `json:"family,omitempty"`
 	By         Measure  `json:"by"`

@@ -61,8 +61,10 @@ func run(name string, sigma float64, right int, cce, cbs float64) summary.Summar
 }
 
 // A model is a candidate even if its accuracy is below the best accuracy by exactly the tolerance. The comparison uses
-// exact decimals. 0.9 − 0.03 is 0.87, so an accuracy of 87 of 100 is within the tolerance, although 0.9 − 0.03 is above
-// 0.87 in float64. Among equal values, the larger accuracy wins, then the first row.
+// exact decimals. 0.9 − 0.03 is 0.87, so an accuracy of 87 of 100 is within the tolerance. The float64 nearest to 0.03
+// is slightly smaller than 0.03, so 0.9 minus this float64 is above 0.87. If two candidates are equal in the measure,
+// the rule chooses the candidate with the larger accuracy. If their accuracies are equal, too, it chooses the first
+// row.
 func TestTolerance(t *testing.T) {
 	within := 0.03
 	for name, test := range map[string]struct {
@@ -114,9 +116,9 @@ func TestFrontTies(t *testing.T) {
 	}
 }
 
-// Rows are grouped by model, in the order of the models' first runs, and ascending in σ. BestScale keeps the run of
-// each model with the largest accuracy. With BestScale, too, the probability of failure must be divided by the number
-// of all runs.
+// Rows must be grouped by model, and the models must be in the order of their first runs. Within a model, the rows must
+// be in ascending order of σ. For each model, BestScale keeps the run with the largest accuracy. With BestScale, too,
+// the probability of failure must be divided by the number of all runs.
 func TestBestScale(t *testing.T) {
 	runs := []summary.Summary{run("a1", 1, 50, 0.1, 0.1), run("b", 0.5, 70, 0.3, 0.3), run("a0", 0.25, 60, 0.4, 0.4), run("a2", 0.5, 60, 0.2, 0.2)}
 	names := []string{"a", "b", "a", "a"}
@@ -143,7 +145,7 @@ func TestBestScale(t *testing.T) {
 }
 
 // Without names, the content of the file identifies a model. If files with the same name have different content, their
-// models must get different names. A model with a denoiser is another model than the same file without the denoiser.
+// models must get different names. The same file with and without a denoiser counts as two different models.
 func TestModelNames(t *testing.T) {
 	file := func(name, hash string, d *runfolder.Denoiser) summary.Summary {
 		s := run("run", 0.5, 1, 0, 0)
@@ -170,9 +172,8 @@ func certificates(name string) summary.Source {
 	return s
 }
 
-// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here q is
-// the smallest number with this property: the number of wrong certificates of a run exceeds q with probability at most
-// delta/k, and k is the number of runs.
+// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here k is
+// the number of runs, and q is the smallest number with P(Bin(1000, 0.01) > q) ≤ delta/k.
 func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary
@@ -201,7 +202,8 @@ func TestSelectionPays(t *testing.T) {
 	}
 }
 
-// Compare must refuse runs whose results cannot be compared. A run without bounds has a row without CBS and CCE.
+// Compare must refuse runs whose results cannot be compared. It must not refuse a run without bounds if another run has
+// bounds. The row of the run without bounds has no CBS and no CCE.
 func TestRefusals(t *testing.T) {
 	a, b := run("a", 0.5, 90, 0.1, 0.1), run("b", 0.5, 95, 0.1, 0.1)
 	l1, unlabelled, claim, bare := b, b, b, b

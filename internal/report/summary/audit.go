@@ -6,8 +6,8 @@ import (
 )
 
 // Audit is the accuracy under attack that an audit of the run found. This accuracy is an upper bound on the robust
-// accuracy, and the certified accuracy is a lower bound. A verified break is an input whose answer differs from the
-// label, as a test has shown.
+// accuracy, and the certified accuracy is a lower bound. A verified break is an input at which a test has shown that
+// the answer is not the label.
 type Audit struct {
 	Folder         string  `json:"folder"`
 	Examples       int     `json:"examples"` // number of audited examples with a label

@@ -60,8 +60,8 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 
 // threshold returns a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). Take the
 // attack that makes the error largest. Under this attack, Wrong and Right are the numbers of wrong and right answers,
-// and the classifier abstains on all other examples. If at most k bounds are wrong, including bounds for examples
-// without a certified class, the error is at most (Wrong + k)/(Wrong + Right).
+// and the classifier abstains on all other examples. If at most k bounds are wrong, the error is at most (Wrong +
+// k)/(Wrong + Right). Here k also counts the wrong bounds of examples without a certified class.
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
 	t.Error = decimal.Up(t.Rat(0))

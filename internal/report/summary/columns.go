@@ -16,8 +16,9 @@ func (c Conditions) NormTitle() string {
 // RadiusTitle names a radius with its norm, for example "L2 radius".
 func (c Conditions) RadiusTitle() string { return c.NormTitle() + " radius" }
 
-// Columns explains a radius r that is in units of the scales of the columns. A perturbation δ is within r if it is 0 in
-// the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
+// Columns says what a radius r means for each column of the data. The radius r itself is in units of the scales that
+// the noise has in the columns. A perturbation δ is within r if it is 0 in the Frozen columns and the norm of
+// δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
 	// Radius is the radius r. It equals Options.AxesRadius or, if this option is 0, the median certified radius.
 	Radius   float64    `json:"radius"`

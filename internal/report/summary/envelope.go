@@ -12,10 +12,10 @@ type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	Run      string  `json:"run"` // name of the first run with this accuracy
-	// Certified is a lower bound on the certified accuracy of the best run, on these examples. Let k be the number of
-	// runs from which the best one is chosen, including runs that have not begun. With probability 1 − δ, the bound
-	// holds for all radii at once and for any choice among the k runs, because the statement about each run uses δ/k.
-	// Certified is nil if no run has a bound on the number of its wrong certificates.
+	// Certified is the largest of the runs' lower bounds on the certified accuracy of the summarised examples. Let k be
+	// the number of runs from which the best one is chosen, including runs that have not begun. With probability 1 − δ,
+	// the bound holds for all radii at once and for any choice among the k runs, because the statement about each run
+	// uses δ/k. Certified is nil if no run has a bound on the number of its wrong certificates.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
@@ -69,8 +69,8 @@ func certifyPoints(points []EnvelopePoint, runs []Summary, k int) ([]EnvelopePoi
 	return points, nil
 }
 
-// failuresOfChoice returns the number of certificates that may be wrong, if the run is one of k runs and the best of
-// them is chosen. The second result is false if this number is not known.
+// failuresOfChoice returns an upper bound on the number of wrong certificates of the run. The bound allows for the
+// choice of the best of k runs. The second result is false if no such bound is known.
 func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
 	d := s.Dataset
 	switch {

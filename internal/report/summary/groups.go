@@ -25,13 +25,13 @@ type Grouping struct {
 // ByGroup holds the certified accuracy of groups of examples. Let G be the number of groups. A group has two lower
 // bounds at each radius: GroupPoint.Certified and GroupPoint.Population. Each uses δ/G. So, with probability 1 − Delta,
 // GroupPoint.Certified holds for all groups and all radii at once. With the same probability, GroupPoint.Population
-// holds for all groups at one radius. The groups must not depend on the noise.
+// holds for all groups at each single radius, but not for all radii at once. The groups must not depend on the noise.
 type ByGroup struct {
 	Delta  float64 `json:"delta"`
 	Groups []Group `json:"groups"`
-	// Worst holds, for each radius, the smallest accuracy of a group and the smallest bounds of a group. Let the groups
-	// be mixed in any proportions. The accuracy of the mixture is a weighted mean of the groups' accuracies, so it is
-	// at least the smallest accuracy.
+	// Worst holds, for each radius, the smallest accuracy, the smallest Certified and the smallest Population among the
+	// groups. Let the groups be mixed in any proportions. The accuracy of the mixture is a weighted mean of the groups'
+	// accuracies, so it is at least the smallest accuracy.
 	Worst []GroupPoint `json:"worst"`
 }
 
@@ -39,9 +39,10 @@ type ByGroup struct {
 type Group struct {
 	predictions.RowGroup
 	Examples int `json:"examples"`
-	// Failures is the largest number of wrong certificates of the group, with probability 1 − δ/G. It is the 1 − δ/G
-	// quantile of Bin(N, α), where N is the number of sampled examples of the group (groupFailures). Failures is nil
-	// without Summary.Dataset.
+	// Failures is an upper bound on the number of wrong certificates of the group. This bound holds with probability 1
+	// − δ/G. It is the 1 − δ/G quantile of Bin(N, α), where N is the number of sampled examples of the group. If the
+	// rows omit sampled examples, N and G also allow for these examples (groupFailures). Failures is nil without
+	// Summary.Dataset.
 	Failures *int64       `json:"failures,omitempty"`
 	Curve    []GroupPoint `json:"certified_accuracy"` // at the radii of Summary.Curve
 }
@@ -161,10 +162,11 @@ func (s Summary) byGroup() (*ByGroup, error) {
 	return out, nil
 }
 
-// groupFailures returns the largest number of wrong certificates of group k. The number of sampled examples of the
-// group is at most the number of its rows plus the number of all examples that the rows omit. The noise may decide
-// which examples the rows omit. For each column, an omitted example may be in a group that the rows do not show. So
-// groupFailures divides δ by the number of all groups, including these possible groups.
+// groupFailures returns Group.Failures for group k: an upper bound on the number of wrong certificates of the group.
+// The number of sampled examples of the group is at most the number of its rows plus the number of all examples that
+// the rows omit. The noise may decide which examples the rows omit. For each column, an omitted example may be in a
+// group that the rows do not show. So groupFailures divides δ by the number of all groups, including these possible
+// groups.
 func (s Summary) groupFailures(k int) (int64, error) {
 	listed := len(s.grouped.groups[k].Value.Rows)
 	if s.Conditions.Deterministic {
@@ -202,7 +204,8 @@ func (s Summary) groupCertifiedAt(k int, r *big.Rat) int {
 	}, r)
 }
 
-// worstPoints returns, for each radius, the smallest accuracy of a group and the smallest bounds of a group.
+// worstPoints returns, for each radius, the smallest accuracy, the smallest Certified and the smallest Population among
+// the groups.
 func worstPoints(groups []Group) []GroupPoint {
 	worst := append([]GroupPoint(nil), groups[0].Curve...)
 	least := func(a, b *float64) *float64 {

@@ -19,12 +19,12 @@ import (
 )
 
 // Selective bounds the error of the smoothed classifier among the inputs that it answers, under any attack within the
-// radius. The classifier is silent at an input if most samples vote for no class. An attack may silence any answer that
-// is not certified.
+// radius. The classifier is silent at an input if more samples have no answer than vote for any one class. An attack
+// may silence any answer that is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may get a wrong answer under an attack: no certificate says that the
-	// classifier answers the label or is silent within this radius.
+	// Unsafe is the number of examples that may get a wrong answer under an attack. For such an example, no certificate
+	// says that, within this radius, the classifier answers the label or is silent.
 	Unsafe int `json:"unsafe"`
 	// Answered is the number of examples for which a certificate says that the classifier answers the label within this
 	// radius.
@@ -33,7 +33,8 @@ type Selective struct {
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. Error is rounded up.
 	Error float64 `json:"error"`
 	// With probability 1 − Dataset.Delta, Certified is an upper bound on the error for the summarised examples. It
-	// assumes that as many answered examples as Dataset.Failures get a wrong answer. Certified is nil without Dataset.
+	// assumes the worst case, in which Dataset.Failures of the examples counted in Answered get a wrong answer.
+	// Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
 	// Dataset.Delta. Population is nil without Dataset, and for an unfinished run.

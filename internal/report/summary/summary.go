@@ -2,8 +2,9 @@
 // worst calibration under attack, and the conditions. Tables, curves and pages show this Summary, and requirements are
 // checked against it.
 //
-// Read reads the evidence. New summarises the evidence and reads no file. Shares are exact counts, with exact intervals
-// for a sample of examples (Clopper & Pearson 1934). Bounds are rounded to the safe side.
+// Read reads the evidence. New summarises the evidence and reads no file. Each share is an exact count of examples,
+// divided by the number of examples. Each share has an exact interval, for examples drawn independently from a
+// population (Clopper & Pearson 1934). Bounds are rounded to the safe side.
 package summary
 
 import (
@@ -68,11 +69,12 @@ type Summary struct {
 	// Columns says what a radius means in each column's own units, for a run with a scale for each column.
 	Columns *Columns `json:"columns,omitempty"`
 
-	// Sets is not nil if the evidence consists of prediction sets. All fields above are then empty.
+	// Sets is not nil if the evidence consists of prediction sets. All fields above, except Name and Path, are then
+	// empty.
 	Sets *Sets `json:"-"`
 
-	// CalibrationError is not nil if the evidence consists of bounds on the calibration error without attack. All fields
-	// above are then empty.
+	// CalibrationError is not nil if the evidence consists of bounds on the calibration error without attack. All
+	// fields above, except Name and Path, are then empty.
 	CalibrationError *CalibrationError `json:"-"`
 
 	// Cautions says which statements have too few examples or samples.
@@ -127,8 +129,8 @@ type Kind string
 // These constants are the kinds of evidence.
 const (
 	RunKind          Kind = "run"          // a run folder
-	CertificatesKind Kind = "certificates" // a certificates.jsonl from elsewhere
-	LogKind          Kind = "log"          // a log in the columns of Cohen et al. 2019
+	CertificatesKind Kind = "certificates" // certificates in the format of certificates.jsonl, without a run
+	LogKind          Kind = "log"          // a log with the columns of Cohen et al. 2019
 )
 
 // Conditions are the settings behind the numbers. Unknown settings are nil or empty.
@@ -139,7 +141,8 @@ type Conditions struct {
 	// Sound means that each certificate fails with probability at most Alpha. Sound is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
 	// Arithmetic says for which noise the certificates hold. If Arithmetic is 'exact', the certificates hold for the
-	// noise that the run drew. An unknown arithmetic counts as idealised.
+	// noise that the run drew. If the arithmetic is unknown, it counts as 'idealised': the certificates then hold for
+	// real-valued noise, which the computed floats approximate.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      *float64           `json:"alpha,omitempty"` // failure probability of each certificate
@@ -324,7 +327,7 @@ type Reliability struct {
 	Level float64      `json:"level"`
 	ECE   float64      `json:"ece"`
 	Bins  []calib.Bin  `json:"bins"`
-	Bands [][2]float64 `json:"bands"` // band of the accuracy in each bin
+	Bands [][2]float64 `json:"bands"` // interval for the accuracy of each bin (calib.Bands)
 }
 
 // Unknown stands for a class that the evidence does not state.

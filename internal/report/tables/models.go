@@ -85,7 +85,8 @@ func (r Report) modelColumns() []modelColumn {
 }
 
 // choiceOf returns the cell of a row in the column "choice". If the rule chose the row, the cell names the measures
-// that decided the choice. For any other row, the cell is "candidate" or empty.
+// that decided the choice. For any other row, the cell is "candidate" if the row's accuracy is within the tolerance of
+// the rule (row.Within), and empty otherwise.
 func choiceOf(row selection.Row) string {
 	var by []string
 	for _, m := range row.ChosenBy {

@@ -355,7 +355,7 @@ func examples(runs []summary.Summary) string {
 }
 
 // intervals returns a table of the run's accuracies with their confidence intervals, one row per radius. If the summary
-// has a Dataset, the table also has the accuracy that holds with probability 1 − δ.
+// has a Dataset, the table also has a lower bound on the certified accuracy, which holds with probability 1 − δ.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("examples"), percent("accuracy", report.Down),
@@ -453,7 +453,8 @@ func (r Report) calibration(s summary.Summary) section {
 	return out
 }
 
-// errorCell returns a cell with the rate of wrong answers, t.Error. The cell is nil if there are no answers.
+// errorCell returns a cell with t.Error, the largest possible rate of wrong answers if every bound holds. The cell is
+// nil if there are no answers.
 func errorCell(t summary.Thresholded) report.Cell {
 	if t.Answered() == 0 {
 		return nil
