@@ -41,7 +41,8 @@ type AlteredResult struct {
 	Distance   float64 `json:"distance"`
 }
 
-// The constant 'adversarial' names the perturbed inputs of an attack that makes one input for each example.
+// The constant 'adversarial' names the perturbed inputs of every attack except ACE. There is at most one such input for
+// each example.
 const adversarial = "adversarial"
 
 // The constant 'worst' names the inputs that an attack with attack.KeepAll makes for all examples.

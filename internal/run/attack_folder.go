@@ -132,7 +132,7 @@ func (a *attacking) store(found []attack.Found) error {
 	return a.folder.Append(lines, inputs)
 }
 
-// lineOf converts the outcome of an example to a line of the folder. It also returns the values of the perturbed
+// lineOf converts the outcome of an example to a line of attacked.jsonl. It also returns the values of the perturbed
 // inputs, which the line does not hold.
 func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values [][]float32) {
 	line = runfolder.Attacked{Index: f.Index, Label: f.Label, Predicted: f.Clean, ZeroGradients: f.Flat, Attack: string(f.By)}

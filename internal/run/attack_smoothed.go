@@ -154,7 +154,9 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
 	p.Spec.KeepSource, p.Spec.NoiseOn = p.Method == attack.SmoothAdv, spec.NoiseOnHost
-	// Class probabilities are computed in different ways from logits and from other outputs.
+	// KeepOutputs makes it an error if the loader cannot tell whether the outputs are logits or probabilities. In these
+	// two cases, the search must know this, because it computes class probabilities in different ways from logits and
+	// from other outputs.
 	p.Spec.KeepOutputs = p.Spec.KeepSource || p.Keep == attack.KeepAll
 	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures, keep: p.Keep}
 	if err := base.checkOut(); err != nil {

@@ -237,7 +237,8 @@ func countStages(stages []AttackStage, found []attack.Found) {
 	}
 }
 
-// warnings returns a warning for each failed check. The argument 'random' is the number of examples with random scores.
+// warnings returns a warning for each failed check. The argument 'random' is the number of examples whose scores
+// differed between two runs of the model.
 func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Found, random int) (all []attack.Warning) {
 	warn := func(check warning.Code, examples int, format string, args ...any) {
 		all = append(all, attack.Warning{Check: check, Examples: examples, Text: fmt.Sprintf(format, args...)})

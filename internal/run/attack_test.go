@@ -20,8 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// smallModel is a linear classifier with optional operators before and after it. It classifies its examples
-// correctly.
+// smallModel is a linear classifier with optional operators before and after it. It classifies the examples that the
+// method 'write' creates correctly.
 type smallModel struct {
 	classes int
 	before  string  // operator applied to 8·x; its result is divided by 8

@@ -24,8 +24,8 @@ import (
 type VerifiedAttack struct {
 	Examples int `json:"examples"`
 	Inputs   int `json:"inputs"` // number of replayed inputs
-	// Classes says whether the classes were replayed. Classes is false for an attack on the smoothed classifier,
-	// because this classifier's answers depend on noise.
+	// Classes says whether the model classified the inputs again and VerifyAttack compared the classes. Classes is
+	// false for an attack on the smoothed classifier, because this classifier's answers depend on noise.
 	Classes  bool            `json:"classes"`
 	Wrong    []AttackProblem `json:"wrong"` // the first problems
 	Problems int             `json:"problems"`
@@ -47,10 +47,12 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 	}
 }
 
-// VerifyAttack replays a finished attack: the model classifies every example and every stored input again. VerifyAttack
-// compares the classes, and checks each input's norm and box. For an attack on the smoothed classifier it compares no
-// classes. The spec names the device. If the model or the data are no longer at the recorded paths, the spec must also
-// name them. All other settings come from the record in the folder.
+// VerifyAttack replays a finished attack. If the attack was on the model itself, the model classifies every example and
+// every stored input again, and VerifyAttack compares the classes with the recorded classes. VerifyAttack also checks
+// that each stored input is unchanged, is at its recorded distance from the example, is no farther than the attack
+// allows, and lies in the box. If the attack was on a smoothed classifier, VerifyAttack classifies nothing. The spec
+// names the device. If the model or the data are no longer at the recorded paths, the spec must also name them. All
+// other settings come from the record in the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
 	if err != nil {
@@ -121,7 +123,7 @@ func (a attackRecord) threat() (t attack.Threat, err error) {
 	return t, errors.Join(err1, err2, t.Check())
 }
 
-// attackVerifier replays the lines of an attack.
+// attackVerifier replays an attack, one line of attacked.jsonl after another.
 type attackVerifier struct {
 	dir        string
 	e          *experiment.Experiment
@@ -134,7 +136,7 @@ type attackVerifier struct {
 	found      VerifiedAttack
 }
 
-// archive reads the stored inputs with one name.
+// archive reads a file NAME.npz in the attack's folder. The file holds the stored inputs with the name NAME.
 type archive struct {
 	file *zip.ReadCloser
 	x, y *npy.Reader
@@ -265,7 +267,8 @@ func (v *attackVerifier) slack(values, x []float32) float64 {
 	return 0x1p-23 * most * math.Sqrt(float64(len(x)))
 }
 
-// sumOf returns the SHA-256 of values as little-endian float32, in hex. The lines of the folder record this checksum.
+// sumOf returns the SHA-256 of values as little-endian float32, in hex. For each stored input, attacked.jsonl records
+// this checksum.
 func sumOf(values []float32) string {
 	block := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -275,7 +278,8 @@ func sumOf(values []float32) string {
 }
 
 // classify queues the input x and the function 'check'. As soon as the queue fills a batch, the model classifies the
-// queued inputs, and each function is called with the class of its input. If no classes are replayed, it does nothing.
+// queued inputs, and each function is called with the class of its input. If the attack was on a smoothed classifier
+// (the field Classes is false), the method does nothing.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {
 	if !v.found.Classes {
 		return nil

@@ -21,7 +21,8 @@ const (
 	escalationGamma = 1e-6
 )
 
-// contradictions returns the rejected tests that contradict the example's certificate or its bounds on the confidence.
+// contradictions returns the tests that reject and thereby contradict the example's certificate or its bounds on the
+// confidence.
 func (r *rounds) contradictions(c certify.Certificate) (all []AuditTest) {
 	for _, round := range slices.Sorted(maps.Keys(r.results)) {
 		for i, t := range r.tests[round] {
@@ -33,7 +34,7 @@ func (r *rounds) contradictions(c certify.Certificate) (all []AuditTest) {
 	return all
 }
 
-// contradicts reports whether the test, if it is rejected, contradicts the certificate c or a bound on the confidence.
+// contradicts reports whether a rejection by the test contradicts the certificate c or a bound on the confidence.
 func (t AuditTest) contradicts(c certify.Certificate) bool {
 	certified := c.Prediction != certify.Abstained
 	switch t.Kind {

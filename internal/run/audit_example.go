@@ -67,7 +67,7 @@ func (r *rounds) settled(c certify.Certificate, round int) bool {
 	return target(c) < 0 || c.Prediction == certify.Abstained && r.rejects(TestWrong)
 }
 
-// rejects reports whether round 0 has a rejected test of this kind.
+// rejects reports whether a test of this kind rejects in round 0.
 func (r *rounds) rejects(kind TestKind) bool {
 	for i, t := range r.tests[0] {
 		if results := r.results[0]; t.Kind == kind && i < len(results) && results[i].Rejected {
@@ -305,7 +305,8 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
 	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
 	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. Certification has
-	// already lowered the radius by at least four units of rounding.
+	// already lowered the radius, too: it multiplied the radius by 1 − 2⁻⁵⁰ and rounded it down
+	// (certify.Target.Radius).
 	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
 	if !math.IsInf(margin, 0) {
 		r.Margin = &margin

@@ -42,12 +42,15 @@ type AuditPlan struct {
 
 // AuditBudget says how much work an audit spends on an example.
 type AuditBudget struct {
-	Rounds   int   `json:"rounds"`         // number of searches, each with its own random starts
-	Restarts int   `json:"restarts"`       // random starts of a search
-	Steps    int   `json:"steps"`          // steps of each start
-	Samples  int   `json:"samples"`        // number of noisy copies for the gradient of the last step
-	Screen   int64 `json:"screen"`         // maximum number of samples to judge a candidate before verification
-	Verify   int64 `json:"verify_samples"` // maximum number of samples to verify a candidate
+	Rounds   int `json:"rounds"`   // number of searches, each with its own random starts
+	Restarts int `json:"restarts"` // random starts of a search
+	Steps    int `json:"steps"`    // steps of each start
+	Samples  int `json:"samples"`  // number of noisy copies for the gradient of the last step
+	// maximum number of samples to judge a candidate before verification; also for a slack test and for a test of a
+	// confidence
+	Screen int64 `json:"screen"`
+	// maximum number of samples to verify a candidate; also for a test of the answer at the example itself
+	Verify int64 `json:"verify_samples"`
 }
 
 // DefaultAuditBudget is the default budget. With this budget, the search finds changes of the answer at about twice the
@@ -202,8 +205,9 @@ func (a *auditor) readRun() error {
 	return err
 }
 
-// chooseByHash returns the records whose examples have the smallest hashes, in ascending order of the hash. The hash
-// depends only on the data and the example, so no result affects the choice.
+// chooseByHash returns the records of the examples with the smallest hashes, in ascending order of the hash. The plan
+// sets their number (Again.Examples). The hash depends only on the data and the example, so no result affects the
+// choice.
 func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 	hashed := func(r runfolder.Record) []byte {
 		sum := sha256.Sum256(fmt.Appendf(nil, "rscert audit\n%s\n%d", a.run.Data.SHA256, r.Votes.Index))

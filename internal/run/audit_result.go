@@ -48,7 +48,8 @@ type Audited struct {
 // probability of at least 1 − Gamma, all these answers really are wrong.
 func (r *Audited) Broken() []float64 { return r.broken }
 
-// AuditCount compares the number of contradicted certificates with the number that chance explains.
+// AuditCount compares the number of contradicted certificates with the number that chance explains. A contradicted
+// bound on the confidence counts as a contradiction of the example's certificate.
 type AuditCount struct {
 	Count    int   `json:"count"`
 	Examples []int `json:"examples"` // indices of the examples with contradicted certificates
@@ -70,8 +71,8 @@ type AuditCount struct {
 type AuditGap struct {
 	Attacked int `json:"attacked"`
 	Verified int `json:"verified"` // number of examples with a verified change of the answer
-	// The medians are over these examples. An example without a verified change counts as +∞, and an infinite median
-	// becomes null.
+	// The medians are over all attacked examples, with or without a verified change of the answer. In MedianDistance
+	// and MedianRatio, an example without a verified change counts as +∞. An infinite median becomes null.
 	MedianRadius   *float64 `json:"median_radius"`
 	MedianDistance *float64 `json:"median_distance"`
 	MedianRatio    *float64 `json:"median_ratio"` // distance/radius
@@ -91,7 +92,7 @@ type AuditedExample struct {
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`
-	// Contradicted lists the kinds of the tests that contradict the certificate.
+	// Contradicted lists the kinds of the tests that contradict the certificate or a bound on the confidence.
 	Contradicted []TestKind  `json:"contradicted,omitempty"`
 	Escalation   *Escalation `json:"escalation,omitempty"`
 }
@@ -175,8 +176,8 @@ func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runf
 }
 
 // complete reports whether the audit of the example is finished. Each round must have a verified line (AuditLine),
-// unless the example needs no search in this round. If a test contradicts the certificate, the example must also be
-// certified and tested again (Escalation).
+// unless the example needs no search in this round. If a test contradicts the certificate or a bound on the confidence,
+// the example must also be certified and tested again (Escalation).
 func (r *rounds) complete(c certify.Certificate, most int) bool {
 	for round := 0; round <= most; round++ {
 		if !r.settled(c, round) && !r.done(round) {

@@ -463,8 +463,8 @@ func narrow(t *testing.T, dir string) {
 	}
 }
 
-// In an audit with several rounds, the tests of each round must have a smaller level than the tests of the round
-// before. The sum of these levels must not exceed the level of an audit with one round.
+// In an audit with several rounds, the flip tests of each round must have a smaller level than the flip tests of the
+// round before. The sum of these levels must not exceed the level of the flip tests in an audit with one round.
 func TestAuditRounds(t *testing.T) {
 	p := linearRun(t, 12)
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Examples, a.Budget.Rounds = 4, 2 }))

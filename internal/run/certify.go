@@ -36,14 +36,14 @@ type Outcome struct {
 	// The field Compared counts, over all examples, the samples that the run computed again as a check: once alone, and
 	// once in a batch with other inputs. Both times, the outputs were the same as before, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// The bounds on the confidence may use a tangent, which some of the samples choose. TangentSamples is the number of
-	// estimation samples per example that chose the tangent. It is 0 if selection samples chose the tangent, or if the
-	// bounds use no tangent.
+	// The method 'tangent' for bounds on the confidence (certify.ConfidenceTangent) uses a function that it computes
+	// from some of the samples. TangentSamples is the number of estimation samples per example from which it computes
+	// this function. It is 0 if the function is computed from selection samples, or if the bounds do not use the method
+	// 'tangent'.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. SignedBy is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
-	// If another run selected the examples, the field Only describes the choice in words. It is empty for a run of all
-	// examples.
+	// If another run selected the examples, the field Only describes the choice in words. Otherwise it is empty.
 	Only string `json:"only,omitempty"`
 }
 

@@ -503,7 +503,8 @@ func TestResumeChecksRecords(t *testing.T) {
 	}
 }
 
-// With --stop, each example must stop at its own checkpoint.
+// With --stop, at least one example must stop before it has n samples. Each certificate must count the samples of its
+// own example, and the last checkpoint must be n.
 func TestStoppedVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.N = 2000

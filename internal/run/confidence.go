@@ -28,9 +28,10 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// The bounds may use a tangent, which some of the samples choose. TangentSamples is the number of estimation
-	// samples per example that chose the tangent. N includes these samples. TangentSamples is 0 if selection samples
-	// chose the tangent, or if the bounds use no tangent.
+	// The method 'tangent' (certify.ConfidenceTangent) uses a function that it computes from some of the samples.
+	// TangentSamples is the number of estimation samples per example from which it computes this function. N includes
+	// these samples. TangentSamples is 0 if the function is computed from selection samples, or if the bounds do not
+	// use the method 'tangent'.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 

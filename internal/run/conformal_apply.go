@@ -152,7 +152,8 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 // the calibration examples alone. The predictor's own probability of a miss would be valid for a lattice that is chosen
 // from the calibration examples and the clean query (the input without an attack). If the n calibration examples and
 // the query are exchangeable, the two lattices differ with a probability of at most dataset.LatticeChanges/(n+1).
-// chargeLattice adds this probability. If the predictor has several cells, it adds the largest of their probabilities.
+// chargeLattice adds this probability. If the predictor has several cells (conformal.Cell), n counts the calibration
+// examples of a cell, and chargeLattice adds the largest probability over the cells.
 //
 // The bound on the certified size is not valid if attacked inputs are rounded. So chargeLattice then refuses the
 // certified size.
@@ -256,8 +257,9 @@ func (a *applying) disjoint(then, now runfolder.Run) error {
 		"take other data, or fit with %s 0/2 and apply with %s 1/2", param.Shard, param.Shard)
 }
 
-// originals returns the positions of the inputs in the calibration's data file. It knows these positions if the inputs
-// are from this file, or from the folder of an attack on this file. The result 'known' is false for other inputs.
+// originals returns, for each input, the position of its original example in the calibration's data file. It knows
+// these positions if the inputs are from this file, or from the folder of an attack on this file. The result 'known' is
+// false for other inputs.
 func (a *applying) originals(then, now runfolder.Run) (positions []int, known bool) {
 	if then.Data.SHA256 == now.Data.SHA256 {
 		return a.experiment.Positions(), true

@@ -22,8 +22,8 @@ import (
 // ConformalFit says how to fit a conformal predictor.
 type ConformalFit struct {
 	// Spec is the experiment that samples the calibration examples. Without a sigma, the model runs without noise. If
-	// Saved is set, Law and Sigma are the only fields of Spec that matter. They matter only for a file of scores that
-	// belongs to no run.
+	// Saved is set, Law and Sigma are the only fields of Spec that matter. For a file of scores that belongs to no run,
+	// they state the noise. For a run, they must agree with the run's noise if they are set.
 	Spec  spec.Spec
 	Saved string // run folder or file of scores; empty: sample
 

@@ -72,9 +72,10 @@ func (t *tally) goal(n int64) int64 {
 
 // missing returns a number of further draws that will probably decide every class. Before the first draw, the result is
 // the smallest number of draws that decides a class in both extreme cases: all its scores reach the threshold, or none
-// does. Later, the method computes two numbers for each undecided class. The first number of further draws includes the
-// class if all the further scores reach the threshold. The second number excludes the class if none of them does. The
-// method takes the smaller number for each class, and returns the largest of these.
+// does. Later, the method computes two numbers for each undecided class. The first number is the smallest number of
+// further draws after which the set includes the class if all these draws' scores reach the threshold. The second
+// number is the smallest number of further draws after which the set excludes the class if none of these scores reaches
+// the threshold. The method takes the smaller number for each class, and returns the largest of these.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)

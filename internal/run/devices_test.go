@@ -199,9 +199,9 @@ func TestLostDeviceIsSaid(t *testing.T) {
 // TestKilledOnDevices kills.
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
-// TestKilledOnDevices starts a process with a run on three devices, and kills it with a signal that it cannot catch. It
-// does so twice. It resumes the first run on two devices, and the second run on one. The devices make the noise, also
-// after the kill, because a run with scores keeps this setting (keepResumed).
+// TestKilledOnDevices starts a process with a run on three devices, and kills the process with a signal that no process
+// can catch. It does so twice. It resumes the first run on two devices, and the second run on one. The devices make the
+// noise, also after the kill, because a run with scores keeps this setting (keepResumed).
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {

@@ -22,7 +22,8 @@ type Forecast struct {
 	Threads  int    `json:"threads"`
 	Examples int    `json:"examples"`
 	Samples  int64  `json:"samples"` // maximum number of samples of all examples together
-	// These values are measured on the first examples of the run, which PlanRun samples in the same way as certify.
+	// Measured and SamplesPerSecond come from a measurement on the first examples of the run. PlanRun samples these
+	// examples in the same way as certify, but stops none of them early.
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	StartSeconds     float64 `json:"start_seconds"` // time to read the data and load the model
@@ -60,7 +61,8 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 		}
 		p.FixedSeed = &seed
 	}
-	// Writing the scores takes little time, but the file of scores would have its full size from the start.
+	// The measurement does not write the scores. Writing them takes little time, but the file of scores would have its
+	// full size from the start.
 	p.SaveScores = false
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()
@@ -90,8 +92,8 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 // errMeasured ends the sampling of a measurement.
 var errMeasured = errors.New("measured")
 
-// measure draws samples until measureTime is over or the run is complete. The clock starts at the first batch after
-// warmTime.
+// measure draws samples until measureTime is over or the run is complete. The clock starts after warmTime, or later if
+// no samples have been drawn by then.
 func (r *running) measure(ctx context.Context) (samples int64, perSecond float64, err error) {
 	sampling, end := context.WithCancelCause(ctx)
 	defer end(nil)

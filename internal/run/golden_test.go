@@ -43,8 +43,8 @@ func goldenPlan(change func(*Plan)) Plan {
 }
 
 // TestGolden compares small runs of several kinds with recorded results: votes, certificates and bounds byte for byte,
-// and scores.npz by its SHA-256. A new version of rscert may change the results only if it changes the noise that
-// belongs to a seed. 'go test ./internal/run -update' records the results again. The test skips the comparison if the
+// and scores.npz by its SHA-256. A new version of rscert may change the results only if a seed gives different noise in
+// the new version. 'go test ./internal/run -update' records the results again. The test skips the comparison if the
 // model rounds differently on this machine, for example on another processor.
 func TestGolden(t *testing.T) {
 	const probe = "testdata/golden/model.txt"
@@ -129,7 +129,7 @@ func stopRule(t *testing.T, text string) (r certify.StopRule) {
 	return r
 }
 
-// compareGolden compares a file with its golden file. Either both files exist or neither does.
+// compareGolden compares a file with its golden file. Either both files must exist, or neither.
 func compareGolden(t *testing.T, path, golden string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

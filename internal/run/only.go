@@ -47,8 +47,8 @@ type selecting struct {
 	run  runfolder.Run
 }
 
-// selectExamples fills in p.Only from the certificates of the run p.OnlyOf. The run must be finished, because an
-// example without a certificate has neither failed nor succeeded.
+// selectExamples fills in p.Only from the certificates of the run p.OnlyOf. The run must be finished, because only an
+// example's certificate shows whether the choice includes the example.
 func (p *Plan) selectExamples() (*selecting, error) {
 	of := p.OnlyOf
 	if of.Run == "" {
@@ -96,7 +96,8 @@ func selects(choice spec.Choice, c certify.Certificate) bool {
 }
 
 // check returns an error unless the experiment has the data of the selecting run and, if the noise is random, a new
-// seed. With the old seed, the experiment would repeat the noise that selected its examples.
+// seed. With the seed of the selecting run, or of a run that selected the examples of that run, the experiment would
+// repeat noise that helped to select its examples.
 func (s *selecting) check(e *experiment.Experiment) error {
 	if s == nil {
 		return nil

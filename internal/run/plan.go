@@ -1,5 +1,6 @@
-// Package run carries out runs of certify: it takes a Plan and returns an Outcome. It certifies examples from votes or
-// scores, which come from new samples or from saved files.
+// Package run carries out the commands that work with runs, such as certify, predict and verify. The function Certify
+// takes a Plan and returns an Outcome. The package certifies examples from votes or from scores. Votes and scores come
+// from new samples or from saved files.
 package run
 
 import (

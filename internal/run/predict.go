@@ -73,8 +73,8 @@ type Predicted struct {
 	Answers   []predict.Answer `json:"answers"`
 }
 
-// closeExperiment closes an experiment. Its result is already known, so closeExperiment reports an error only as a
-// warning.
+// closeExperiment closes an experiment. The result of the experiment is already known, so closeExperiment reports an
+// error only as a warning.
 func closeExperiment(e *experiment.Experiment, console experiment.Console) {
 	if err := e.Close(); err != nil {
 		console.Warnf(warning.CloseFailed, "%v", err)
@@ -217,7 +217,7 @@ func certifiesVotes(r runfolder.Run) bool {
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha minus a correction for the finite length of random words
+	level      float64 // Alpha minus a correction, because the random words of the noise have finite length
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 	sets       *applying // computes prediction sets; nil: none
@@ -231,7 +231,8 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		// An answer may take more votes than c.N. The level of 'target' allows for the random words of 'most' votes.
+		// An answer may take more votes than c.N. So the correction of the level of 'target' counts the random words of
+		// the noise for 'most' votes.
 		target := now.Target(c.Alpha)
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {

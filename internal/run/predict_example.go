@@ -100,7 +100,8 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 }
 
 // The sequential rule first draws firstVotes votes. While the votes are too few to decide, it draws at least moreVotes
-// further votes. At an alpha of .001, 13 votes decide a clear input. firstVotes is 16 because 16 votes fill a batch.
+// further votes. If alpha is .001 and all votes are for the same class, the rule decides after 13 votes. firstVotes is
+// 16 because 16 votes fill a batch.
 const (
 	firstVotes = 16
 	moreVotes  = 16

@@ -38,7 +38,8 @@ func TestReadingFloat64IsTakenOff(t *testing.T) {
 			t.Errorf("example %d: %v is taken off, want %v", c.Index, c.Quantisation, want)
 		}
 	}
-	// For multiples of ⅛, and for k/255 with the 17 digits of a float64, the radius must not shrink.
+	// The radius must not shrink if the values are multiples of ⅛, or if they are multiples of 1/255 written with the
+	// 17 digits of a float64.
 	eighths, bytes := make([]float64, imageSize), make([]float64, imageSize)
 	for d := range eighths {
 		eighths[d], bytes[d] = float64(d)/8, float64(5*d)/255

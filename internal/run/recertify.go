@@ -38,14 +38,14 @@ type Recertification struct {
 	saved *savedVotes // shared by several calls of Certify; nil: Certify reads the votes itself
 }
 
-// savedVotes holds the votes of the evidence, and the methods that certify them.
+// savedVotes holds the votes of the evidence, and the certifiers for these votes.
 type savedVotes struct {
 	votes      []certify.Votes
 	certifiers map[certify.VoteParams]*certify.VoteCertifier
 }
 
-// certifier returns the method with the parameters p. It keeps each method for later calls, because a method caches its
-// results, and examples with equal counts have the same result.
+// certifier returns the VoteCertifier with the parameters p. It keeps each VoteCertifier for later calls. A
+// VoteCertifier caches its results, and examples with equal counts have the same result.
 func (s *savedVotes) certifier(p certify.VoteParams) (*certify.VoteCertifier, error) {
 	if c := s.certifiers[p]; c != nil {
 		return c, nil

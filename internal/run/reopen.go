@@ -33,9 +33,9 @@ func specOf(run runfolder.Run) (spec.Spec, error) {
 	}, nil
 }
 
-// reopen returns the spec of a recorded run's classifier for other data. The argument 'given' supplies the paths, the
-// options for reading labels, the seed, the choice of examples, the device, the batch size and the number of threads.
-// If the argument 'round' is true, the classifier rounds inputs to the run's lattice.
+// reopen returns a spec that applies the classifier of a recorded run to other data. The argument 'given' supplies the
+// paths, the options for reading labels, the seed, the choice of examples, the device, the batch size and the number of
+// threads. If the argument 'round' is true, the classifier rounds inputs to the run's lattice.
 func reopen(recorded runfolder.Run, given spec.Spec, round bool) (s spec.Spec, err error) {
 	if s, err = specOf(recorded); err != nil {
 		return s, err

@@ -41,9 +41,9 @@ func ModelOf(folder string) (string, error) {
 	return model, spec.BadInput(err)
 }
 
-// Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The log, not
-// the plan, determines the rule, the levels, and which answers have certificates. Errors in the user's input are
-// InputErrors.
+// Replay computes the answers of a server's audit log again, and compares them with the logged answers. It skips
+// answers whose inputs are not in the data. The log, not the plan, determines the rule, the levels, and which answers
+// have certificates. Errors in the user's input are InputErrors.
 func Replay(ctx context.Context, p PredictPlan, log string, console experiment.Console) (*Replayed, error) {
 	recorded, err := runfolder.Read(p.Run)
 	if err != nil {
@@ -119,7 +119,8 @@ func (a *Answerer) replay(ctx context.Context, r *Replayed, lines []auditlog.Lin
 	return nil
 }
 
-// repeat repeats one answer.
+// repeat computes one logged answer again. It counts the answer in r as repeated, or adds it to r.Different if it
+// differs.
 func (a *Answerer) repeat(ctx context.Context, p PredictPlan, r *Replayed, l auditlog.Line, values []float32) error {
 	key, err := strconv.ParseUint(l.Answer.Key, 16, 64)
 	if err != nil {

@@ -93,9 +93,9 @@ func TestNoisyGradients(t *testing.T) {
 	}
 }
 
-// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. Without the lattice, a move
-// inside the box could have a larger inner product with the gradient. The moves on the lattice must reach at least 95 %
-// of this larger product on average.
+// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. Without the lattice, a move of
+// the same length that keeps all values in [0, 1] could have a larger inner product with the gradient. The moves on the
+// lattice must reach at least 95 % of this larger product on average.
 func TestMoveKeeps(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, .5, nil, nil)
 	const radius = .0625
@@ -168,7 +168,7 @@ func norm2(v []float64) float64 {
 }
 
 // TestAnswer checks the smallest number k of unanimous votes that gives an answer. For m classes and the level α, k is
-// the smallest number with 2^{1−k} ≤ α·(m+1)/m. Samples without an answer count as one more outcome.
+// the smallest number with 2^{1−k} ≤ α·(m+1)/m. Samples that vote for no class count as votes for one more outcome.
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		votes []int
@@ -193,7 +193,8 @@ func TestAnswer(t *testing.T) {
 }
 
 // TestAnswerWrong simulates the votes for three classes, two of which are nearly equally probable. The function
-// 'answer' must hardly ever return a wrong class.
+// 'answer' may return a wrong class in at most 5 % of the simulations, plus about four standard errors. It must return
+// a class in at least 5 % of them.
 func TestAnswerWrong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	wrong, answered := 0, 0

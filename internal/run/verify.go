@@ -27,7 +27,8 @@ import (
 type Verdict struct {
 	Run   string `json:"run"`
 	Valid bool   `json:"valid"` // true if no check failed
-	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
+	// These values describe the run. They come from run.json, except that Method and Sound come from the certificates,
+	// and Examples is counted in the run's files. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
 	Bound      bool               `json:"bound"` // the checksum of every line depends on the run (from format 3 on)
@@ -340,8 +341,9 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions checks certificates that were computed from scores, if the run did not save these scores. Nobody can
-// recompute such certificates, so judgeConditions checks only their conditions.
+// judgeConditions checks certificates that were computed from scores, if the run did not save these scores or if the
+// folder is damaged or incomplete. Verify cannot recompute such certificates, so judgeConditions checks only their
+// conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {

@@ -34,7 +34,8 @@ func headerOf(n law.Norm) string {
 	return normedHeader
 }
 
-// These are the indices of columns. Files with certifiedHeader lack the columns 'certified' and 'alpha'.
+// These are the indices of columns. Files from earlier versions (certifiedHeader) lack the columns 'certified' and
+// 'alpha'.
 const (
 	labelField      = 1
 	predictionField = 2

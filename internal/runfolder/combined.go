@@ -22,7 +22,8 @@ type Combined struct {
 	Composition certify.Composition `json:"composition"`
 	Says        string              `json:"says"` // how the certificates were composed; each certificate has the same text
 	// Quorum is the number of members that must predict a class for the combination to predict it. AtLeast is the
-	// number of members that must certify the class. Quorum and AtLeast are 0 if a router chooses the member.
+	// number of members that must certify a class for the combination to certify it. Quorum and AtLeast are 0 if a
+	// router chooses the member.
 	Quorum  int `json:"quorum,omitempty"`
 	AtLeast int `json:"at_least,omitempty"`
 	// Independent means that the runs have different seeds. If it is false, Alpha is a union bound over the runs.

@@ -541,7 +541,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 }
 
 // ClassTarget returns the Target for certifying the class without bounds on the confidence. If the run also bounds the
-// confidence, the target has only the part of alpha that the run spent on the certificates.
+// confidence and g gives no alpha, the target has only the part of alpha that the run spent on the certificates.
 func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	t, err := e.Target(g)
 	if err == nil && g.Alpha == nil && e.Run != nil && len(e.Run.Parameters.ConfidenceRadii) > 0 {

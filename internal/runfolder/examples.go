@@ -35,8 +35,8 @@ type exampleReader struct {
 }
 
 // readExamples reads the files of the run in dir. A kill or a power cut may have damaged the end of a file;
-// readExamples then reads the file up to the damage. Any other damage is an error. It counts at most 'limit' whole
-// examples. If the function 'visit' is not nil, readExamples calls it with each of them.
+// readExamples then reads the file up to the damage. Any other damage is an error. readExamples counts at most 'limit'
+// whole examples. If the function 'visit' is not nil, readExamples calls it with each of them.
 func (r Run) readExamples(dir string, limit int, visit func(Done) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()
@@ -80,8 +80,8 @@ func (x *exampleReader) close() {
 	}
 }
 
-// read reads votes and certificates to the ends of their files. After the first incomplete example, it only counts
-// lines.
+// read reads votes and certificates to the ends of their files. After 'limit' whole examples, or after the first
+// incomplete example, it only counts lines.
 func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	for going := true; ; {
 		r, paired, err := x.next()

@@ -40,7 +40,7 @@ func record(i int) Record {
 	r := Record{Votes: certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
 		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
-	if i == 0 { // an example without a label and without a certificate has no rows
+	if i == 0 { // example 0 has no label and a negative radius, so it has no rows
 		r.Votes.Label, r.Certificate.Label = certify.UnknownLabel, certify.UnknownLabel
 	}
 	for k := range 4 {
@@ -561,7 +561,8 @@ func TestStrippedChecksums(t *testing.T) {
 	}
 }
 
-// TestOldFormat checks that Resume cuts nothing off the files of format 1, although their lines have no checksums.
+// TestOldFormat checks that Resume rejects a run of format 1 and leaves its files unchanged. Lines of format 1 have no
+// checksums, but Resume must not cut them off.
 func TestOldFormat(t *testing.T) {
 	dir := wholeRun(t)
 	before := contents(t, dir)

@@ -213,8 +213,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestManyLines reads a file of very many short lines. If the lines need more memory than an input may take, the reader
-// must return an error.
+// TestManyLines reads a file of very many short lines. If the lines need more memory than one input file may take
+// (memory.Limit), the reader must return an error.
 func TestManyLines(t *testing.T) {
 	var text bytes.Buffer
 	const lines = 10_000
@@ -240,7 +240,8 @@ func TestManyLines(t *testing.T) {
 	held := heap() - before
 	runtime.KeepAlive(c)
 
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of this limit
+	// memory.Limit, the memory for one input file, is half of this limit
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2))
 	_, err = readAll(path, openVotes)
 	var limit *memory.LimitError
 	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than `).MatchString(err.Error()) {

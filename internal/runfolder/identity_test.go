@@ -155,7 +155,8 @@ func ofFormat2(t *testing.T) (dir string, run Run) {
 	return dir, run
 }
 
-// A run of format 2 must continue in format 2, whose lines do not name their run.
+// Resume must continue a run of format 2 in format 2. In this format, the checksums of the lines do not identify the
+// run.
 func TestResumeFormat2(t *testing.T) {
 	dir, run := ofFormat2(t)
 	want := contents(t, dir)

@@ -82,8 +82,8 @@ func (f JournalForm[T]) lines(dir string, seed checksum.Seed) (content[T], error
 	return c, err
 }
 
-// Create makes the folder dir and writes the document. It returns ErrExists if the folder holds anything except the
-// remains of an interrupted start.
+// Create makes the folder dir and writes the document. It returns ErrExists if the folder holds anything except what an
+// interrupted Create may leave: the lock file and temporary files.
 func (f JournalForm[T]) Create(dir string, document any) (*Journal[T], error) {
 	text, err := encode(document, "  ")
 	if err != nil {
@@ -155,7 +155,8 @@ func (f JournalForm[T]) open(dir string, seed checksum.Seed) (*Journal[T], error
 	return &Journal[T]{root: root, lock: locked.lock, seed: seed}, nil
 }
 
-// unused returns ErrExists if dir contains more than the remains of an interrupted start.
+// unused returns ErrExists if dir contains anything except the lock file and temporary files, which an interrupted
+// Create may leave.
 func (f JournalForm[T]) unused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -72,9 +72,9 @@ func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 type damage struct {
 	line int
 	err  error
-	// tail means that no intact line follows, or that the line contains zeros. A power cut leaves zeros in blocks of a
-	// file that were not written yet. For damage from a kill or a power cut during an append, tail is always true. For
-	// damage from an edit or a failing disk, tail may be false.
+	// tail means that no intact line follows, or that the damaged line contains NUL bytes (0x00). A power cut leaves
+	// NUL bytes in blocks of a file that were not written yet. For damage from a kill or a power cut during an append,
+	// tail is always true. For damage from an edit or a failing disk, tail may be false.
 	tail bool
 }
 
@@ -82,11 +82,11 @@ type damage struct {
 type fileFormat[T any] struct {
 	// keys lists the keys that each line must have. Without this list, the value of a missing key would be 0.
 	keys []string
-	// sealed means that every line must have a checksum. If it is false, readers check only the checksums that are
-	// present.
+	// sealed means that every line must have a checksum. If it is false, a line needs a checksum only if an earlier
+	// line has one. Readers check every checksum that is present.
 	sealed bool
 	// seed is the value from which every checksum starts. If the field 'alone' is true, the file is read without its
-	// run, and the seed is not known. Readers then recover it from the first line and its checksum.
+	// run, and the seed is not known. Readers then compute the seed from the first line that has a checksum.
 	seed  checksum.Seed
 	alone bool
 	// The field 'own' is true if the file is in the folder of its run. Runs append lines to such a file, so its last
@@ -108,7 +108,7 @@ func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	return func(l line) (v T, held int, err error) {
 		f.findSeed(l)
 		v, checked, err := f.decode(l)
-		// If one line of a file has a checksum, all lines of the file must have a checksum.
+		// If one line has a checksum, all lines after it must have a checksum.
 		f.sealed = f.sealed || (checked && err == nil)
 		if f.size == nil || err != nil {
 			return v, len(l.text), err

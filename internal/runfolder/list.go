@@ -95,7 +95,7 @@ func describeRun(dir string) Listed {
 	return l
 }
 
-// countCorrect counts the examples with a correct certificate.
+// countCorrect counts the examples whose certified class is the label.
 func countCorrect(path string) (correct int, err error) {
 	evidence, err := Find(path)
 	if err != nil {

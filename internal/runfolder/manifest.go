@@ -63,7 +63,7 @@ func describeFiles(ctx context.Context, root *os.Root) (m manifest, err error) {
 	return m, nil
 }
 
-// describeFile reads a file of a run folder.
+// describeFile returns the name, the size and the SHA-256 of a file of a run folder.
 func describeFile(ctx context.Context, root *os.Root, name string) (e manifestEntry, err error) {
 	f, err := openRegular(root, name)
 	if err != nil {
@@ -165,7 +165,7 @@ func decodeManifest(data []byte) (m manifest, err error) {
 }
 
 // differences lists three kinds of files: files that changed since the manifest was written, missing files, and files
-// of a run that the manifest does not name.
+// in the folder that a run may write but that the manifest does not name.
 func (m manifest) differences(ctx context.Context, root *os.Root) (faults []string, err error) {
 	named := map[string]bool{}
 	for _, want := range m.Files {

@@ -320,7 +320,7 @@ func (m merging) joinScores() error {
 	if err != nil {
 		return err
 	}
-	places := make([][]int, len(m.parts)) // for each part, the indices that its examples have in the merged run
+	places := make([][]int, len(m.parts)) // for each part, the places of its examples in the order of the merged run
 	for place, t := range m.turns {
 		places[t.part] = append(places[t.part], place)
 	}

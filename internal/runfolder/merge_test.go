@@ -520,7 +520,7 @@ func TestMergeDamage(t *testing.T) {
 }
 
 // TestMergeInterrupted interrupts a merge at every step: once by a cancelled context, and once by a simulated kill,
-// which leaves the files of the merge. An interrupted merge must leave no folder with the run's name, and another merge
+// which leaves the files of the merge. An interrupted merge must leave no folder at the path 'out', and another merge
 // must complete the work.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)

@@ -45,8 +45,8 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the run's certification target at alpha. For noise on a lattice, the target's level is alpha minus a
-// correction, because the random words of the noise have finite length.
+// Target returns the run's certification target at alpha. For noise on a lattice, the target's level is alpha times a
+// factor below 1 (see smoothing.Deflate), because the random words of the noise have finite length.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
@@ -82,9 +82,9 @@ func (r Run) Inputs() int64 {
 	return d
 }
 
-// Space returns the space of the run's inputs. It sets Span for images with integer values, and for values that the
-// classifier clamps. For other data, Span is 0. A table of zeros and ones is also on the lattice of bytes, but only by
-// chance, so its Span is 0 too.
+// Space returns the space of the run's inputs. It sets Span, the largest possible change of one value, for images with
+// integer values, and for values that the classifier clamps. For other data, Span is 0. The zeros and ones of a table
+// are also bytes k/255, with k = 0 and k = 255, but only by chance. So Span is 0 for them, too.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {

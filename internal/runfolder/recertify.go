@@ -111,8 +111,9 @@ func EqualCertificates(a, b certify.Certificate) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// Contradicts returns an error if a certificate claims more than its evidence supports. If the certificate claims less,
-// the result 'lower' is true. An earlier version of rscert with a looser bound may have written such a certificate.
+// Contradicts returns an error if a certificate claims more than the certificate computed from its evidence, or if the
+// two certificates differ in another condition, for example in the class. If the certificate claims less, the result
+// 'lower' is true. An earlier version of rscert with a looser bound may have written such a certificate.
 func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	computed = computed.AsStated(claimed)
 	if EqualCertificates(claimed, computed) {
@@ -140,7 +141,8 @@ func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 	return true, nil
 }
 
-// Records collects the records from EachRecord. It returns an error if they exceed the memory limit for an input.
+// Records collects the records from EachRecord. It returns an error if the records need more memory than one input file
+// may take (memory.Limit).
 func (e *Evidence) Records(ctx context.Context) (records []Record, err error) {
 	left := memory.Limit()
 	err = e.EachRecord(ctx, func(r Record) error {
@@ -162,7 +164,8 @@ func (r Record) size() int64 {
 // EachRecord calls the function 'visit', in order, for each example of the run that has both votes and a certificate. A
 // running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
 // every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this for runs
-// in format 1, which do not record the conditions of a certificate. An error names the example.
+// in format 1, which do not record the conditions of a certificate. If the votes of an example do not prove its
+// certificate, the error names the example.
 func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
 	check := func(Record) error { return nil }
 	if e.Run.sealed() {

@@ -38,8 +38,8 @@ func (r Run) openVotes(path string) (*valueReader[votesLine], error) {
 	return votes, nil
 }
 
-// checkVotes checks that votes belong to the run's next example. Votes of format 1 may lack fields that this format
-// did not record.
+// checkVotes checks that votes belong to the run's next example. Votes of format 1 may lack fields, so for them
+// checkVotes compares only the fields Scaled and Stop with the run.
 func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	p := r.Parameters
 	if v.Scaled != p.Scaled() {
@@ -121,7 +121,8 @@ func (f *Folder) recover() error {
 	if found.padded != nil {
 		return damaged(found.padded)
 	}
-	if found.header == certifiedHeader { // the current version writes other columns, so the run starts again
+	// the current version writes other columns, so the run samples all examples again
+	if found.header == certifiedHeader {
 		found.whole, found.ends = 0, sizes{}
 	}
 	if f.run.Parameters.SaveScores {

@@ -228,7 +228,8 @@ type Runtime struct {
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the same order as the indices in the field Device.
 	GPUs []string `json:"gpus,omitempty"`
-	// Resumed lists the changes to other kinds of GPUs and to other libraries of the same version of ONNX Runtime.
+	// Resumed lists each change of a resumed run to GPUs of other kinds, or to another library of the same version of
+	// ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says whether the host or the device made noise and counted votes at the start of the run. This choice
 	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn only if both
@@ -556,7 +557,7 @@ func show(v any) string {
 	return "not given"
 }
 
-// ErrExists means that Create found files in the folder.
+// ErrExists means that the folder for new results already holds files, or that a file is in its place.
 var ErrExists = errors.New("exists already")
 
 // write writes run.json into dir, completely or not at all.

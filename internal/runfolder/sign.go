@@ -152,7 +152,7 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 
 // VerifySignature checks that the key signed the run in dir. It checks the manifest's signature. It checks that the
 // files in the manifest are unchanged, and that the manifest names every result in the folder. VerifySignature returns
-// an error only if it could not read a file.
+// an error only if it could not read the folder or a file, or if the context is done.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

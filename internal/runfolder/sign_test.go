@@ -51,8 +51,8 @@ func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	return dir
 }
 
-// verifySigned calls VerifySignature and returns the faults that it finds. It fails the test unless a run without
-// faults is verified and has a comment, and a run with faults is unverified and has no comment.
+// verifySigned calls VerifySignature and returns the faults that it finds. A run without faults must be verified and
+// have a comment. A run with faults must be unverified and have no comment. Otherwise verifySigned fails the test.
 func verifySigned(t *testing.T, dir string, key signature.PublicKey) []string {
 	t.Helper()
 	s, err := VerifySignature(t.Context(), dir, key)

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// openAtOnce is the maximum number of shards whose files stay open, and locked, during a merge. A thousand shards would
-// need more descriptors than a process may have (ulimit -n). The files of further shards are open only while they are
-// being read.
+// openAtOnce is the maximum number of shards whose files stay open, and whose folders stay locked, during a merge. A
+// thousand shards would need more descriptors than a process may have (ulimit -n). The files of further shards are open
+// only while they are being read.
 const openAtOnce = 64
 
 // sparing reads a file from its start to its end. If the field 'keep' is false, it closes the file between reads.

@@ -438,9 +438,9 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// When the samples of a run are certified again, the target must have the conditions of the run. If the user gives a
-// condition, it must replace the condition of the run. If the run's noise is on a lattice, the target's level must
-// follow from the given alpha.
+// When the samples of a run are certified again, the target must have the conditions of the run. A condition that the
+// user gives must replace the condition of the run. The exception is σ: a given σ must equal the run's σ. If the run's
+// noise is on a lattice, the target's level must follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -544,8 +544,8 @@ func TestResumeEarlierBounds(t *testing.T) {
 	}
 }
 
-// The bounds of a run must state the number of examples and the number of missing examples. All certificates must be
-// sound.
+// The bounds of a run must state the number of examples and the number of missing examples. If a certificate is not
+// sound, the method Bounds must return an error.
 func TestBoundsOfARun(t *testing.T) {
 	begin := func(change func(*Run), records ...Record) *Evidence {
 		t.Helper()
@@ -680,7 +680,7 @@ func TestCheckVotes(t *testing.T) {
 	}
 }
 
-// A run.json with contradictory entries must be rejected, even if its checksum is valid.
+// A run.json with values that no run can have must be rejected, even if its checksum is valid.
 func TestRunsThatAreNone(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"examples": func(r *Run) { r.Data.Examples = 0 }, "selected": func(r *Run) { r.Data.Selected = 0 }, "classes": func(r *Run) { r.Model.Classes = 1 },
@@ -755,7 +755,7 @@ func TestConditionsOfScores(t *testing.T) {
 	}
 }
 
-// Create and Resume must refuse every Run whose run.json Read would refuse.
+// If Read would refuse the run.json of a Run, Create and Resume must refuse this Run, too.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },

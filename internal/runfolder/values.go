@@ -116,7 +116,7 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 	r.last = l.end
 }
 
-// asWritten returns an error if the file has blank lines, or lines that begin or end with blanks. Readers skip these
+// asWritten returns an error if an intact line begins or ends with blanks, or follows a blank line. Readers skip these
 // blanks and blank lines, but rscert never writes them. A resumed run must refuse the file: the run does not rewrite
 // lines, but its finished files must have the same bytes as the files of an uninterrupted run.
 func (r *valueReader[T]) asWritten() error {

@@ -7,7 +7,7 @@
 //	scores   float32 [N, n, m]  probabilities, estimation samples
 //
 // N is the number of examples, n0 and n are the numbers of samples of an example, and m is the number of classes. Such
-// files are far larger than memory, so Writer and Reader hold only a few rows.
+// a file can be far larger than the memory, so a Writer or a Reader holds only a few rows of it at a time.
 package scorefile
 
 import (
@@ -140,7 +140,7 @@ func directory(members []member, crcs []uint32, at int64) []byte {
 		b = le.AppendUint32(b, 0x02014b50)
 		b = le.AppendUint16(b, zipVersion64)
 		b = m.appendCommon(b, crcs[i], 28)
-		b = append(b, make([]byte, 10)...) // no comment, disk 0, attributes
+		b = append(b, make([]byte, 10)...) // length of the comment, disk number and attributes, all 0
 		b = le.AppendUint32(b, 0xffffffff)
 		b = append(b, m.name...)
 		b = le.AppendUint16(b, 1)

@@ -37,8 +37,9 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples from index 'from' on. Each example's position in the file is its index. The function writes
-// the last example first. The argument 'piece' is the maximum number of samples for each call of the Writer.
+// write writes the elements of the slice 'examples' from examples[from] on. The position of examples[i] in the file is
+// i. The function writes the last example first. The argument 'piece' is the maximum number of samples for each call of
+// the Writer.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)

@@ -152,8 +152,8 @@ func (w *Writer) WriteExample(i, index, label int) error {
 	return nil
 }
 
-// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. The argument
-// 'first' is the number of the first of these samples.
+// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. These k
+// samples have the numbers first, …, first+k−1 among the example's selection samples, counted from 0.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }

@@ -77,7 +77,8 @@ func (f *Folder) Remove() error {
 	return err
 }
 
-// random matches the part that Make adds to a prefix. No folder of another program or person has such a name.
+// random matches the part that Make adds to a prefix. In practice, no other program or person chooses such a name by
+// accident.
 var random = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
 // clean removes the folders of killed processes. It leaves folders that it cannot remove.

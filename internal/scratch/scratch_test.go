@@ -77,7 +77,7 @@ func TestKilled(t *testing.T) {
 	check("after its end", 0)
 }
 
-// TestAtOnce makes many folders at the same time. No folder may be removed while its process runs.
+// TestAtOnce makes many folders at the same time. No call of Make may remove a folder that is still in use.
 func TestAtOnce(t *testing.T) {
 	parent := t.TempDir()
 	var g sync.WaitGroup

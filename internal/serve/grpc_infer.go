@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/serve/oip"
 )
 
-// maxParts is the maximum number of parts of a message. The parts are the messages, texts and byte strings within it.
-// Each part takes far more memory than its encoding.
+// maxParts is the maximum number of parts of a message. The parts are the messages, texts and byte strings within it. A
+// short part takes far more memory than its encoding.
 const maxParts = 256
 
 // unmarshal decodes a message.

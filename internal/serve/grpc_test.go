@@ -385,8 +385,8 @@ func TestGRPCQueue(t *testing.T) {
 	}
 }
 
-// TestRunningLimit starts the maximum number of requests. Further requests must be refused, but health and metadata
-// must still be answered.
+// TestRunningLimit starts the maximum number of requests. Further requests must be refused, but the server must still
+// say whether it and its model are ready.
 func TestRunningLimit(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, server := newTest(t, f, func(c *Config) { c.Connections = 3 })
@@ -424,8 +424,8 @@ func TestRunningLimit(t *testing.T) {
 	}
 }
 
-// TestGRPCTimes checks three ways in which a call can end: the answer takes too long, the message takes too long to
-// arrive, and the client's deadline passes.
+// TestGRPCTimes checks five ways in which a call can fail: the answer takes too long, the client's deadline passes, the
+// client cancels the call, the message takes too long to arrive, and the client closes the stream without a message.
 func TestGRPCTimes(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, client := newGRPCTest(t, f, func(c *Config) { c.Timeout, c.ReadTimeout = 50*time.Millisecond, 200*time.Millisecond })

@@ -166,7 +166,7 @@ func (s *Server) whenReady(h httpHandler) httpHandler {
 	}
 }
 
-// ofModel answers 404 if a request names another model.
+// ofModel answers 503 until the model has passed its checks, and 404 if a request names another model.
 func (s *Server) ofModel(h httpHandler) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.checkModel(r.PathValue("name"), r.PathValue("version")); err != nil {

@@ -37,7 +37,8 @@ func (b binaryOutputs) has(name string) bool {
 	return b[""]
 }
 
-// maxObjects limits the number of JSON objects in a request, because each object takes far more memory than its text.
+// maxObjects limits the number of JSON objects in a request, because a short object takes far more memory than its
+// text.
 const maxObjects = 64
 
 // decodeInfer decodes a request: the JSON part and the binary part after it. Of the request's parameters, only

@@ -21,7 +21,8 @@ const inputName = "input"
 // maxID is the maximum number of bytes of a request's id.
 const maxID = 256
 
-// maxInputs is the maximum number of inputs of a request. Because of this limit, products of sizes cannot overflow.
+// maxInputs is the maximum number of inputs of a request. Because of this limit, the number of values or bytes of a
+// tensor cannot overflow an int of 64 bits.
 const maxInputs = 1 << 20
 
 // query is a decoded request.
@@ -223,7 +224,8 @@ func setOutputs(answers []predict.Answer, classes int) ([]output, error) {
 	return []output{{"set", int64s, []int{n, classes}, in}, {"prediction_set", text, []int{n}, lines}}, nil
 }
 
-// conditions returns the parameters of a response: the conditions of its answers.
+// conditions returns the parameters of a response: the conditions under which its answers hold, such as the law of the
+// noise, and the key of the noise.
 func (s *Server) conditions(r run.Answered) map[string]any {
 	about := s.answerer().About()
 	c := map[string]any{

@@ -1,8 +1,8 @@
 // Package serve answers requests over HTTP and gRPC with the smoothed classifier of a run. It follows the Open
 // Inference Protocol v2 (KServe, NVIDIA Triton).
 //
-// The two protocols differ only in how a request is decoded into a query and how its answers are encoded. They share
-// the limits, checks, answers, audit log and metrics.
+// HTTP and gRPC differ only in how a request is decoded into a query and how its answers are encoded. They share the
+// limits, checks, answers, audit log and metrics.
 //
 // All requests share one sampler (run.Answerer). Each request has its own noise. The operating system draws the key of
 // this noise after the input has arrived. Earlier answers therefore reveal nothing about the noise of later answers.
@@ -110,7 +110,8 @@ const (
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
-	bodies := max(allBodies, 2*c.MaxBody) // the values decoded from the bodies take several times as much memory
+	// the values decoded from the bodies can take several times as much memory as the bodies
+	bodies := max(allBodies, 2*c.MaxBody)
 	return &Server{
 		config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token),
 		connections: newConnections(c.Connections + spareConnections),
@@ -127,7 +128,7 @@ type fronts struct {
 	grpc *grpc.Server // nil: no gRPC
 }
 
-// shutdown makes the servers accept no more connections. It waits for the running requests until ctx ends.
+// shutdown makes the servers accept no more connections. It waits for the running requests, at most until ctx ends.
 func (f fronts) shutdown(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -180,9 +181,9 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. It then waits for the running requests, at most for
 // the time c.Drain. The function 'open' opens the classifier. Until 'open' returns, the server answers that it is live
-// but not ready. If ctx ends, even while the function 'open' runs, Serve returns nil. Serve closes the classifier. If
-// the function 'listening' is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server
-// does not serve gRPC.
+// but not ready. If ctx ends, even while the function 'open' runs, Serve returns nil, unless something else fails.
+// Serve closes the classifier. If the function 'listening' is not nil, Serve passes the two addresses to it. The
+// address forGRPC is nil if the server does not serve gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -46,7 +46,8 @@ func (t datatype) decodeBinary(data []byte) []float32 {
 	return values
 }
 
-// decodeJSON returns at most n values of an input from a JSON array, nested or flat. Bytes are divided by 255.
+// decodeJSON returns the values of an input from a JSON array, nested or flat, or an error if there are more than n
+// values. Bytes are divided by 255.
 func (t datatype) decodeJSON(data json.RawMessage, n int) ([]float32, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -1,6 +1,7 @@
 // Package setup fetches the published libraries of ONNX Runtime into the user's cache, where rscert searches for them.
-// Fetch tries each Source in turn: pip, the release, npm. It installs a file only if the file's SHA-256 is pinned in
-// internal/ortlib.
+// Fetch tries each Source in turn: pip, rscert's own download, npm. The own download fetches an archive of ONNX
+// Runtime's release, or a package of a configured registry. Fetch installs a file only if the file's SHA-256 is pinned
+// in internal/ortlib.
 package setup
 
 import (
@@ -39,7 +40,8 @@ type Options struct {
 	URL string
 }
 
-// errNotInstalled means that the source's program is missing, or that the source is not configured.
+// errNotInstalled means that the source's program is missing, that the source is not configured, or that the source
+// does not have the build.
 var errNotInstalled = errors.New("not there")
 
 // Fetch puts a published build into the cache, unless the build is already there. The result 'fetched' reports whether

@@ -24,7 +24,7 @@ const maxLibrary = 1 << 30
 // be in any folder of the archive.
 type unpacking struct {
 	want    map[string][]string // wanted SHA-256s by file name
-	library string              // file name of the main library; in the archive, a version may follow this name
+	library string              // file name of the main library; in the archive, the name may also contain a version
 	dir     string
 	found   map[string]string // paths of the extracted files by name
 	refused string            // last file that had a wanted name but a wrong hash

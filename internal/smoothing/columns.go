@@ -128,9 +128,10 @@ func (t ColumnTables) Eta() (eta float64) {
 	return eta
 }
 
-// ColumnNoise is noise with a scale for each column. In units of the scales, it is noise of scale 1 on the columns that
-// have noise. So a certificate of radius r holds for a perturbation δ under two conditions. On the columns without
-// noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a norm below r.
+// ColumnNoise is noise with a scale for each column. In every column that has noise, this noise has scale 1 if it is
+// measured in units of the column's scale. So a certificate of radius r holds for a perturbation δ under two
+// conditions. On the columns without noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a
+// norm below r.
 type ColumnNoise struct {
 	Tables   ColumnTables
 	norm     law.Norm

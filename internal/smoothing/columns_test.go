@@ -106,8 +106,9 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 
 // For a linear classifier, the certified radius is almost tight. The inputs have two columns in different units. At
 // each input, the test computes the exact probability p of the class. The certified radius is Φ⁻¹(p) minus the
-// deduction that Input returns. Perturbations as long as this radius must keep the class in all directions. In the
-// worst direction, the class must change at 1.001 times the sum of the radius and twice the deduction.
+// deduction that Input returns. A perturbation whose length is the certified radius must keep the class in every
+// direction that the test tries. In the worst direction, a perturbation must change the class if its length is 1.001
+// times the sum of the radius and twice the deduction.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -139,9 +140,9 @@ func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	}
 }
 
-// The number that Input subtracts from the radii must cover the largest distance that rounding can add to a
-// perturbation, in units of the scales. The test compares this number with the formula in the comment of Input, and
-// with the largest change of the lattice points over many perturbations.
+// The deduction that Input returns must cover the largest distance that rounding can add to a perturbation, in units of
+// the scales. The test compares the deduction with the formula in the comment of Input. It also checks, for many
+// perturbations, that the lattice points move by at most the length of the perturbation plus the deduction.
 func TestColumnReduction(t *testing.T) {
 	scales := []float64{.5, 0, 12}
 	for _, l := range law.Additives() {

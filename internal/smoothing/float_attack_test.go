@@ -50,10 +50,11 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 }
 
 // With floating-point noise, the votes at two points with distance 0.43σ contradict each other. If class 0 gets all
-// votes at one point, its probability there is at least 0.99. A correct certificate would then imply that class 0 has
-// at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other point. But class 0 gets almost no votes there. With
-// lattice noise on a lattice that contains both points, every noisy input is a lattice point. So the low bits of a
-// noisy input do not reveal which of the two points received the noise.
+// 1,000 votes at one point, its probability there is almost certainly at least 0.99, because 0.99¹⁰⁰⁰ is 4.3e-5. A
+// correct certificate would then imply that class 0 has at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the
+// other point. But class 0 gets almost no votes there. With lattice noise on a lattice that contains both points, every
+// noisy input is a lattice point. So the low bits of a noisy input do not reveal which of the two points received the
+// noise.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()

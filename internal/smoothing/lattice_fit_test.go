@@ -120,7 +120,7 @@ func fitSeries(t *testing.T, f *fit, samples int) {
 	}
 }
 
-// TestLatticeFit makes about 10⁷ draws. TestAuditLatticeFit makes the same tests with 10⁹ draws.
+// TestLatticeFit makes about 2·10⁷ draws. TestAuditLatticeFit makes the same tests with about 3·10⁹ draws.
 func TestLatticeFit(t *testing.T) {
 	n, samples := 5_000_000, 100
 	if testing.Short() {
@@ -133,8 +133,9 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests in fitTable must detect faults. There are four faults: a table for another σ, columns whose own label and
-// alias are exchanged, integers that are too large by one, and draws that use only 30 bits of the word.
+// The tests in fitTable must detect faults. There are four faults: a table for another σ, a table whose columns
+// exchange their own label and their alias (see Table), integers that are too large by one, and draws that use only 30
+// bits of the word.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

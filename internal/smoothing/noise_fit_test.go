@@ -83,7 +83,7 @@ func (f *fit) distribution(x []float32, name string) {
 // kolmogorov returns P(√n·D > x) for large n, where D is the Kolmogorov–Smirnov statistic of n numbers.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
-		return 1 // the value is 1 − 1e-5, but the series converges slowly here
+		return 1 // the value is above 1 − 1e-5, but the series converges slowly here
 	}
 	sum, sign := 0., 2.
 	for k := 1.; k < 30; k++ {
@@ -94,7 +94,8 @@ func kolmogorov(x float64) float64 {
 }
 
 // The method 'uncorrelated' tests the hypothesis that x[i] and y[i] are independent. It uses the products xy,
-// (x²−1)(y²−1), x(y²−1) and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
+// (x²−1)(y²−1), x(y²−1) and (x²−1)y. If the numbers are independent and follow N(0, 1), these products have mean 0 and
+// variances 1, 4, 2 and 2.
 func (f *fit) uncorrelated(x, y []float32, name string) {
 	var xy, qq, xq, qy float64
 	for i := range x {

@@ -36,7 +36,7 @@ type Rows struct {
 	Start   []uint64  // [Batch()]
 }
 
-// NewRows returns the rows of a batch of the given size. The caller must set all rows.
+// NewRows returns the rows of a batch of the given size. The caller must set every row whose results it uses.
 func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
@@ -66,17 +66,18 @@ func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), s.key, uint64(sample)*weyl*s.key
 }
 
-// Clean sets row i to the input without noise. The row gets the key 0, so all coordinates use the same word. The method
-// sets Start to a counter whose word draws J = 0.
+// Clean sets row i to the input without noise. The row gets the key 0. So the numbers y and z in the comment of Rows
+// both equal Start, and all coordinates use the same word. The method sets Start to a number whose word draws the
+// integer 0.
 func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.zeroCounter()
 }
 
-// zeroTries limits the search for a counter whose word draws the integer 0. With a Gaussian table, a word draws 0 with
-// probability at least 10⁻⁴.
+// zeroTries limits the number of candidates that findZero tries. With a Gaussian table, a word draws 0 with probability
+// at least 10⁻⁴.
 const zeroTries = 1 << 24
 
-// findZero returns the smallest counter whose word, with key 0, draws the integer 0.
+// findZero returns the smallest number y for which the word of y and z = y draws the integer 0 (see Stream.Words).
 func (t *Table) findZero() (counter uint64, ok bool) {
 	for c := range uint64(zeroTries) {
 		if t.Integer(squares64(c, c)) == 0 {

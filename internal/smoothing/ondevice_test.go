@@ -65,7 +65,7 @@ func (g *gadget) RunNoisy(ctx context.Context, rows *Rows, votes []int32, output
 }
 
 // The method 'value' computes the value of a coordinate by the formulas in the comments of Rows, Draws and
-// Stream.Words. It uses integers of any size.
+// Stream.Words. It computes with integers of arbitrary precision (math/big).
 func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	n := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
 	modulus := new(big.Int).Lsh(big.NewInt(1), 64)

@@ -128,7 +128,8 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 // compare reruns the sample in row 'row' of the batch, in two calls. In the first call, every row holds this sample. In
 // the second call, only one row holds it, and the number of this row differs from 'row'. The other rows hold very
 // different inputs. Both calls have the smallest batch size that the classifier offers. If this size is 1, there is no
-// second call. All outputs for the sample must have the same bits.
+// second call. All outputs for the sample must have the same bits. If the batch gave votes but no outputs, its vote for
+// the sample must equal the vote of the first call.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.checker.Batch(), w.checker.InputLen(), w.checker.Classes()
 	if w.in == nil {
@@ -222,8 +223,8 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 
 // strangeInput sets dst [D] to strange input number k for x [D]. There are eight strange inputs. They are, in this
 // order, large values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a
-// single large value. The inputs that change the maximum, the minimum and the spread of a batch most come first,
-// because a small batch has room for only a few.
+// single large value. A small batch has room for only a few strange inputs. So the first ones are those that change the
+// maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

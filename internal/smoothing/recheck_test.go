@@ -103,7 +103,8 @@ func TestDependenceIsFoundByComparing(t *testing.T) {
 	}
 }
 
-// The type 'random' is a model that draws random numbers, so no two calls give the same outputs.
+// The type 'random' stands for a model that draws random numbers. In every second call, it changes one bit of the first
+// output, so two successive calls never give the same outputs for the same inputs.
 type random struct{ linear }
 
 func (c *random) Run(ctx context.Context, in, out []float32) error {
@@ -149,7 +150,8 @@ func TestDifferentClass(t *testing.T) {
 }
 
 // The number of compared samples must not depend on batches and workers. The method Compared must return this number,
-// even for an example that reaches several goals in turn. With this seed, several samples of an example are compared.
+// even for an example that reaches several goals in turn. The test searches for a seed with which at least three
+// samples of one example are compared.
 func TestComparedCounts(t *testing.T) {
 	const most = 20000
 	for _, n0 := range []int64{0, most / 2} {
@@ -250,7 +252,7 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 }
 
 // If the device made a sample's noise, the comparison of this sample uses inputs made on the host. The comparison
-// covers the votes and, if the device also returned the outputs, the outputs.
+// covers the outputs if the device returned them, and otherwise the votes.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)

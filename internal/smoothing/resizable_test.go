@@ -74,8 +74,8 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 8, []int64{2, 0, 0}},   // 4 counted samples fill only a batch of 4
 		{3, 1, 96, []int64{2, 35, 0}}, // 3·4 = 12 counted samples do not fill a batch of 32
 		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 counted samples fill a batch of 8; two batches of 4 take the last 6
-		// 8·4 = 32 counted samples fill a batch of 32, which ends 3 examples. Then 5·4 = 20 counted samples fill only
-		// batches of 8.
+		// 8·4 = 32 counted samples fill a batch of 32, which holds all samples of 3 examples and 2 samples of a fourth.
+		// Then 5·4 = 20 counted samples fill only batches of 8.
 		{8, 1, 10, []int64{0, 6, 1}},
 		// 8·4 = 32 counted samples are 8 per worker, so the first batch has 8 rows. The later batches have 4 rows.
 		{8, 4, 10, []int64{18, 1, 0}},

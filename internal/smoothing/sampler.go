@@ -109,7 +109,7 @@ type Sampler struct {
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
 	// turns, batch by batch. The sampler calls Emit directly after Finish, so the results may come in any order. A
 	// server needs an Eager sampler, because its next example may never come. If the Classifier is Resizable, the
-	// sampler takes larger batches while more samples wait.
+	// sampler takes larger batches if more samples wait.
 	Eager bool
 	// SkipClean means that the model does not run on inputs without noise. Votes.Clean is then −1.
 	SkipClean bool
@@ -118,8 +118,8 @@ type Sampler struct {
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
-	// The Sampler calls Lost, if it is not nil, when a device has failed. The arguments are the device, the number of
-	// examples that the other devices redraw, and the error.
+	// The Sampler calls Lost, if it is not nil, when a device has failed and other devices continue. The arguments are
+	// the device, the number of examples that the other devices redraw, and the error.
 	Lost func(device Classifier, examples int, err error)
 }
 

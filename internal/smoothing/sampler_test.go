@@ -410,8 +410,8 @@ func TestNoneIsCounted(t *testing.T) {
 // sample. No coordinate may have the noise of another coordinate. If examples shared noise, their certificates would
 // not be independent. If phases shared noise, the noise that chose a class would also certify this class.
 func TestNoiseIsNeverShared(t *testing.T) {
-	// The step is σ/3640. The probability that any two of 2,000 samples agree in both coordinates by chance is 0.01.
-	// With this seed, no two samples agree in both.
+	// The step is σ/3640. The probability that at least two of 2,000 samples agree in both coordinates by chance is
+	// 0.01. With this seed, no two samples agree in both.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {
@@ -446,7 +446,8 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		// For lattice noise, the expected value of 'same' is 2,000/(2√π·3640) = 0.15.
+		// In a sample of lattice noise, the two coordinates may have the same noise by chance. The expected value of
+		// 'same' is 2,000/(2√π·3640) = 0.15.
 		if len(first) != 4*500 || same > 5 {
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}

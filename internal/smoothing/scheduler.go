@@ -17,18 +17,19 @@ const phases = 2
 // guards all other fields.
 type active struct {
 	Experiment
-	lane     *lane // lane that draws the samples; nil before the first sample
-	failed   *lane // lane whose device failed on samples of the example
-	index    int
-	input    Input
-	seed     uint64
-	n0       int64 // number of selection samples
-	goal     int64
-	drawn    [phases]int64 // number of samples given to workers
-	clean    bool          // a worker has been given the clean input, or the clean input is skipped
-	counted  int64         // number of finished samples of both phases, plus 1 for the clean input
-	tasks    int           // number of running tasks that draw samples of the example or call its Goal
-	dropped  bool          // the experiment was abandoned
+	lane   *lane // lane that draws the samples; nil before the first sample
+	failed *lane // lane whose device failed on samples of the example
+	index  int
+	input  Input
+	seed   uint64
+	n0     int64 // number of selection samples
+	goal   int64
+	drawn  [phases]int64 // number of samples given to workers
+	clean  bool          // a worker has been given the clean input, or the clean input is skipped
+	// number of finished samples of both phases, plus 1 once the clean input is finished or skipped
+	counted  int64
+	tasks    int  // number of running tasks that draw samples of the example or call its Goal
+	dropped  bool // the experiment was abandoned
 	finished bool
 
 	mu       sync.Mutex
@@ -172,7 +173,7 @@ func (c *scheduler) arriveEarly() error {
 }
 
 // dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example as
-// soon as no worker runs a task with samples of this example.
+// soon as no worker runs a task of this example, that is, a batch with its samples or its decision.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil
@@ -195,7 +196,7 @@ func (c *scheduler) dropAbandoned() error {
 	return c.emit()
 }
 
-// arrive accepts loaded examples if there is room, and reports whether it changed anything.
+// arrive accepts the next loaded example if there is one and there is room. It reports whether it changed anything.
 func (c *scheduler) arrive() (bool, error) {
 	if c.exhausted || len(c.active) >= c.maxActive {
 		return false, nil
@@ -289,9 +290,9 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// room returns the size of a lane's next batch. The argument 'waiting' is the number of samples that wait. An eager
-// sampler divides the samples among the workers. It returns the largest batch size that a worker's share fills. If the
-// share fills no batch, it returns the smallest batch size.
+// room returns the size of a lane's next batch. The argument 'waiting' is the number of samples that wait. If the
+// sampler is eager, the waiting samples are divided among the workers. The method then returns the largest batch size
+// that a worker's share fills. If the share fills no batch, it returns the smallest batch size.
 func (c *scheduler) room(l *lane, waiting int) int {
 	if !c.sampler.Eager {
 		return l.batch

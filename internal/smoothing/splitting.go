@@ -21,7 +21,8 @@ import (
 //
 // Here k_d − ⌊W/2⌋ is the largest integer that is at most i_d and congruent to t + v_d modulo W. If i_d moves by s
 // steps, k_d changes in min(s, W) of the W evaluations. Let a be the smaller and b the larger of the two values of i_d.
-// Then k_d changes in evaluation t if and only if one of the integers a+1, …, b is congruent to t + v_d.
+// Then k_d changes in evaluation t if and only if at least one of the integers a+1, …, b is congruent to t + v_d modulo
+// W.
 //
 // The certificates hold for all offsets. The seed determines the offsets, so that a run can be repeated.
 type Splits struct {
@@ -32,8 +33,8 @@ type Splits struct {
 // splitsExample is an index that no example has. The stream for this index gives the offsets.
 const splitsExample = 1<<56 - 1
 
-// NewSplits returns the offsets for W evaluations of examples with d values: v_d = ⌊w_d·W/2⁶⁴⌋. The words w_d are the
-// words of sample 0 of NewStream(seed, 2⁵⁶−1, Estimation).
+// NewSplits returns the offsets for W = width evaluations of examples with d values. The offset of value j is v_j =
+// ⌊w_j·W/2⁶⁴⌋. The words w_j are the words of sample 0 of NewStream(seed, 2⁵⁶−1, Estimation).
 func NewSplits(seed uint64, width, d int) *Splits {
 	s := &Splits{width, make([]int32, d)}
 	words := make([]uint64, d)

@@ -21,11 +21,11 @@ func (p Phase) String() string {
 // and coordinate. It does not depend on other draws, the order of draws, threads or the machine. The function Words in
 // words.go computes it. Words uses the counter sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
 //
-// If sample and coordinate were two separate bit fields of the counter, the low half of counter·key would be equal in
-// all samples. The first round of the generator would then not mix the sample's number into the word. G is 2⁶⁴ over the
-// golden ratio, so for 0 < |s| < 2³¹, s·G stays more than 2³² away from every multiple of 2⁶⁴. (This bound follows from
-// the theory of best approximations, and the tests check it.) So all counters are distinct for up to 2³¹ samples with
-// up to 2³² coordinates.
+// Suppose that sample and coordinate were two separate bit fields of the counter, with the sample in the upper half.
+// Then, for a given coordinate, the low half of counter·key would be equal in all samples. The first round of the
+// generator would then not mix the sample's number into the word. G is 2⁶⁴ over the golden ratio, so for 0 < |s| < 2³¹,
+// s·G stays more than 2³² away from every multiple of 2⁶⁴. (This bound follows from the theory of best approximations,
+// and the tests check it.) So all counters are distinct for up to 2³¹ samples with up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
 // MaxSamples limits the number of samples of an example in a phase. Up to this limit, all words of these samples have

@@ -90,7 +90,9 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 }
 
 // NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale is taken
-// as an exact real number, and the step is rational. The table depends only on the law, the scale and the step.
+// as an exact real number, and the step is rational. For the uniform law, a ratio scale/step that is almost equal to a
+// multiple of ½ is replaced by this multiple (see Ratios.Round). The table depends only on the law, the scale and the
+// step.
 func NewLawTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {
 		return nil, fmt.Errorf("noise of %s = %v on a lattice of step %s: want numbers above 0", l.Words().Symbol, scale, step.RatString())
@@ -121,7 +123,7 @@ func cells(p Mass, eta uint64) uint64 {
 	return cells
 }
 
-// errMass means that the sum of a distribution's masses is too far below 1, or above 1.
+// errMass means that the sum of a distribution's masses is too far below 1, or is above 1.
 var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to more than 1")
 
 // leastEta returns the smallest eta, in units of 2⁻⁹², for which the cells sum to at least 2⁶⁴.

@@ -46,7 +46,7 @@ type worker struct {
 	Sampler
 	in    []float32 // allocated on first use
 	rows  *Rows     // allocated on first use
-	out   []float32 // outputs of a batch; needed for an Observer or if the host makes the noise
+	out   []float32 // outputs of a batch; needed if there is an Observer or a Voter, or if the host makes the noise
 	votes []int32   // votes of a batch
 
 	scored  bool       // true if the field 'out' holds the outputs of the last batch

@@ -86,7 +86,7 @@ func (c Conditions) turns(examples int) []int {
 }
 
 // spread returns the index of one selected candidate. The argument 'turns' is the number of selected candidates, and
-// 'turn' is the number of this candidate among them, counted from 0. The function divides all candidates into
+// 'turn' is the position of this candidate among them, counted from 0. The function divides all candidates into
 // consecutive parts, one for each selected candidate. Part number 'turn' begins at ⌊turn·candidates/turns⌋. A hash of
 // 'turn' selects one candidate of this part, always the same one. Selection in equal steps, without a hash, could
 // follow a pattern in the order of the files and select, for example, the first image of every class.

@@ -20,7 +20,7 @@ func BadInput(err error) error {
 	return InputError{err}
 }
 
-// BadInputf formats an InputError as param.Errorf does.
+// BadInputf returns an InputError. It formats the message as param.Errorf does.
 func BadInputf(format string, args ...any) error {
 	return BadInput(param.Errorf(format, args...))
 }

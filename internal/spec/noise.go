@@ -28,7 +28,7 @@ func (k NoiseKind) String() string { return string(k) }
 // MarshalText writes the name.
 func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
-// UnmarshalText parses "lattice" or "float".
+// UnmarshalText parses "lattice", "float" or the empty text.
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
 // NoiseOn says where noise is made and votes are counted. NoiseOn does not affect the votes, and for most models it

@@ -17,7 +17,7 @@ type Choice string
 // These are the choices.
 const (
 	Abstained Choice = "abstained" // the other run made no prediction
-	Failed    Choice = "failed"    // the other run did not certify the true class, at any radius
+	Failed    Choice = "failed"    // the other run did not certify the true class, not even at radius 0
 )
 
 // Choices lists all choices.

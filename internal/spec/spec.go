@@ -42,7 +42,7 @@ type Spec struct {
 	KeepSource bool
 
 	// FixedSeed is the seed of the noise, for example to repeat the noise of another run. If FixedSeed is nil, the
-	// system draws a random seed.
+	// function experiment.Open draws a random seed from the operating system.
 	FixedSeed *uint64
 	// FixedSelect says which examples are used if Max limits their number. If FixedSelect is nil, the function
 	// experiment.Open chooses the rule from the order of the data.

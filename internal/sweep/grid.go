@@ -122,8 +122,8 @@ func plain(text string) string {
 	return strings.Trim(safe, "-")
 }
 
-// distinct reports whether no name is empty and no two names are equal. It ignores the case of letters, as some file
-// systems do.
+// distinct reports whether all names differ from each other and none is empty. It ignores the case of letters, as some
+// file systems do.
 func distinct(names []string) bool {
 	seen := map[string]bool{}
 	for _, name := range names {

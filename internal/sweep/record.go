@@ -131,7 +131,7 @@ func (r Record) join(dir string, resume bool) error {
 var errBegun = errors.New("another process has begun a sweep")
 
 // begin writes the record into a folder that is empty or missing. If two processes begin at the same time, one of them
-// gets errBegun.
+// gets errBegun. On a file system that cannot make links, both may write the record instead.
 func (r Record) begin(dir string) error {
 	if err := checkEmpty(dir); err != nil {
 		return err
@@ -148,7 +148,8 @@ func (r Record) begin(dir string) error {
 		return err
 	}
 	temporary := filepath.Join(dir, durable.Temporary+rand.Text())
-	defer func() { _ = os.Remove(temporary) }() // after os.Link, the file keeps its other name, File
+	// this removes only the temporary name; after os.Link, the file also has the name in the constant File
+	defer func() { _ = os.Remove(temporary) }()
 	if err := durable.WriteFile(temporary, text); err != nil {
 		return err
 	}
@@ -201,8 +202,8 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
-// same returns an error unless both records describe the same sweep. The versions of rscert may differ, because each
-// run of the sweep compares the versions when it is resumed.
+// same returns an error unless both records describe the same sweep. same does not compare the versions of rscert,
+// because each run of the sweep compares them when the run is resumed.
 func (r Record) same(dir string, now Record) error {
 	var differs error
 	switch {

@@ -70,8 +70,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Read must refuse a record that was changed, a record in a newer format, and a record with the name of a point that
-// leads out of the folder.
+// Read must refuse a record that was changed, a record in a newer format, and a record in which the name of a point
+// leads out of the folder, such as ../run.
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) {

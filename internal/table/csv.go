@@ -48,7 +48,8 @@ func (r *csvRows) readHeader(line []byte) error {
 	return r.require("no column %q in the header (%s)", names)
 }
 
-// separator returns the comma, semicolon or tab that occurs first in the header.
+// separator looks in the header for a comma, then for a semicolon, then for a tab. It returns the first of them that it
+// finds. If it finds none, it returns a comma.
 func separator(header []byte) byte {
 	for _, c := range []byte{',', ';', '\t'} {
 		if bytes.IndexByte(header, c) >= 0 {

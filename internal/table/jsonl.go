@@ -13,7 +13,7 @@ import (
 )
 
 // jsonRows adds lines to the table as rows. Each line holds one JSON object. The first line determines which of the
-// wanted columns the file has. Every other line must have the same columns.
+// wanted columns the file has. Every other line must have the same wanted columns.
 type jsonRows struct{ *reader }
 
 func (r *jsonRows) add(line []byte) error {
@@ -112,9 +112,9 @@ func jsonError(err error) error {
 	return errors.New(quote.Name(strings.TrimPrefix(err.Error(), "json: ")))
 }
 
-// flatObject recognises a JSON object in which every key is plain and every value is a number or a boolean. It returns
-// the text inside the braces. The lines of big files usually hold such objects, and flatObject and nextPair parse them
-// fast. The package encoding/json parses all other lines.
+// flatObject recognises a JSON object in which every key is printable ASCII without escapes, and every value is a
+// number or a boolean. It returns the text inside the braces. The lines of big files usually hold such objects, and
+// flatObject and nextPair parse them fast. The package encoding/json parses all other lines.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false

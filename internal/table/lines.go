@@ -83,8 +83,8 @@ func (t *Table) check(state checksum.State) error {
 
 const acceptEdited = `deleting "` + checksum.Column + `" from every line, header included, accepts the edited file`
 
-// lineMap maps rows to lines. It has one entry for each place where lines without a row (header, blank lines) come
-// before a row.
+// lineMap maps rows to lines. It has one entry for the first row. It has another entry for each row that is not on the
+// line directly after the previous row, for example after a blank line.
 type lineMap struct {
 	rows, shifts []int // from row rows[k] on, line = row + shifts[k]
 }

@@ -114,7 +114,8 @@ func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	return start + 1<<15*packed
 }
 
-// checkPage refuses a page whose header states more bytes than the file or the memory has, or more values than rows.
+// checkPage refuses a page whose header states more packed bytes than the column chunk has left, or more values than
+// the row group has rows. It also refuses an unpacked length that the codec cannot reach, or that exceeds memory.Limit.
 func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64) error {
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if size < 0 || size > mostUnpacked(codec, packed) {
@@ -166,7 +167,9 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	case meta.Snappy: // the block begins with its unpacked length, and the library never exceeds this length
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
-	case meta.Lz4Raw: // for a damaged block, the library would grow its buffer for ever
+	// for a damaged block, the Parquet library would grow its buffer for ever, so this case calls the package lz4
+	// itself
+	case meta.Lz4Raw:
 		data, err := io.ReadAll(in)
 		if err != nil {
 			return 0, err

@@ -27,8 +27,9 @@ func TestMostUnpacked(t *testing.T) {
 	}
 }
 
-// TestUnpackedLength checks, for every codec, that whole pages unpack to their original length, and that damaged or
-// longer pages are refused.
+// TestUnpackedLength tests every codec. For a whole page, unpackedLength must return the original length. For a page
+// that is longer than the argument 'most', it must return a length above 'most' or an error. For half of a page, it
+// must return an error, except with Snappy, where it reads only the length at the start of the page.
 func TestUnpackedLength(t *testing.T) {
 	plain := bytes.Repeat([]byte("0123456789abcdef"), 1000)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

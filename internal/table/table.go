@@ -1,7 +1,7 @@
 // Package table reads columns of numbers from tables: CSV with a header (columns in any order; comma, semicolon or
 // tab), JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read finds the format by the
 // content, so standard input works like a file. Read matches a column by its exact name. In CSV and Parquet, it also
-// matches a column by its name in lower case, if no other column has that name.
+// matches a column whose name in lower case is the wanted name, if no other column has exactly the wanted name.
 //
 // Read keeps the wanted columns, which take 8 bytes per value. On request, it also keeps the other columns, as text.
 // While it reads an npz archive or a Parquet file, it also holds the whole file in memory. All this together takes at

@@ -3,8 +3,8 @@
 //
 //	go run ./scripts/shape internal,cmd cmd
 //
-// Command shape skips tests and generated files, with two exceptions: it counts Example functions in tests, and it
-// counts phrases in all comments.
+// Command shape skips generated files and tests, with these exceptions: in tests, it counts Example functions, phrases
+// in comments, and lines with a comment. It tells gocyclo and gocognit to skip tests, but not generated files.
 package main
 
 import (

@@ -100,8 +100,9 @@ func probit(p float64) float64 {
 	return normal.Quantile(p)
 }
 
-// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3), once for each of the two starts. Both
-// learning rates are 0.001, and the penalty ρ grows by 0.4 % at each step.
+// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3) twice: for a start from the clean
+// confidences, and for a start from the confidences with the largest Brier score. Both learning rates are 0.001, and
+// the penalty ρ grows by 0.4 % at each step.
 func oneSetting() []admm.Params {
 	var out []admm.Params
 	for _, start := range []admm.Start{admm.FromClean, admm.FromBrier} {

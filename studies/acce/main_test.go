@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// countBelow must count the values that are smaller after rounding to four decimals. It must return "–" if it compares
-// a solver with itself.
+// countBelow must count the instances in which the solver's value is smaller than the other solver's value, after both
+// are rounded to four decimals. It must return "–" if it compares a solver with itself.
 func TestBelow(t *testing.T) {
 	all := []found{
 		{clean: 0.1, brier: 0.2, dece: 0.20004},

@@ -14,16 +14,17 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A curve is one panel of the figure. It holds the results of all solvers for each radius.
+// A curve is one panel of the figure. It holds the results for each radius, from all solvers except 'ADMM, one
+// setting'.
 type curve struct {
 	title string
 	radii []float64
 	found []found
 }
 
-// model runs all solvers at all radii, for bounds files and for a simulated classifier. The slice 'args' holds pairs:
-// the name of a bounds file, and the σ of its run. The function draws the results by radius in the style of the paper's
-// Figure 3.
+// model runs all solvers except 'ADMM, one setting' at all radii, for bounds files and for a simulated classifier. The
+// slice 'args' holds pairs: the name of a bounds file, and the σ of its run. The function draws the results by radius
+// in the style of the paper's Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return fmt.Errorf("want pairs of a bounds.csv and its σ")
@@ -86,7 +87,7 @@ func model(args []string, file string) error {
 	return drawCurves(append(curves, simulated), file)
 }
 
-// drawCurves makes a figure with two panels in a row.
+// drawCurves makes a figure with one panel for each curve, and with two panels in each row.
 func drawCurves(curves []curve, file string) error {
 	var panels [][]*plot.Plot
 	for i, c := range curves {

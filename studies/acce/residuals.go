@@ -14,9 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and 10. It uses one
-// instance of 2,000 predictions. One panel shows the one-size-fits-all setting, and the other panel shows a setting of
-// the grid.
+// residuals draws ADMM's mean deviation from each constraint at every 25th step, as in the paper's Figures 9 and 10.
+// Below these panels, it draws ADMM's calibration error at the same steps. It uses one instance of 2,000 predictions.
+// The left panels show the one-size-fits-all setting, and the right panels show a setting of the grid.
 func residuals(file string) error {
 	const n, every = 2000, 25
 	r := rand.New(rand.NewPCG(2025, 0))

@@ -40,8 +40,9 @@ const (
 	eceBins   = 15
 )
 
-// A function is a calibration function η(s) for uniform scores s. With the bandwidth h, every function satisfies |η′| ≤
-// tanh(1/h)/2h = 32 and |η″| ≤ tanh²(1/h)/2h² = 2048.
+// A function is a calibration function η(s) for uniform scores s. Every function in the list 'functions' satisfies |η′|
+// ≤ tanh(1/h)/(2h) = 32 and |η″| ≤ tanh²(1/h)/(2h²) = 2048, where h is the constant 'bandwidth'. These are the bounds
+// that a perturbation of the scores with the bandwidth h ensures.
 type function struct {
 	name string
 	eta  func(s float64) float64

@@ -72,7 +72,7 @@ func main() {
 // step is a block of a page that this program runs.
 type step struct {
 	heading string   // heading above the block
-	needs   []string // if one of these files is missing, the block is skipped; relative to out/papers/PAGE
+	needs   []string // paths relative to out/papers/PAGE; if one of these files is missing, the block is skipped
 	script  string   // the block, without its indent
 	part    string   // name in the mark "made"; empty if the page does not show the output
 }

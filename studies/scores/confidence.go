@@ -12,9 +12,9 @@ func printMarked(name, table string) {
 	fmt.Printf("<!-- made: %s -->\n\n%s\n<!-- end: %s -->\n\n", name, table, name)
 }
 
-// splitRadius is the radius of the table that splitHeader begins. The table gives the widths of confidence intervals at
-// this radius, for runs without selection samples. It has a column for each value of k in splitSamples. The method
-// 'tangent' determines its tangent from the first k samples.
+// splitRadius is the radius of one table: splitHeader returns its header, and splitRow returns its rows. The table
+// gives the widths of confidence intervals at this radius, for runs without selection samples. It has a column for each
+// value of k in splitSamples. The method 'tangent' determines its tangent from the first k samples.
 const splitRadius = 0.25
 
 var splitSamples = []int{1, 5, 10, 50, 100}
@@ -27,8 +27,9 @@ func splitHeader() string {
 	return line + " taken |\n|" + strings.Repeat(" ---: |", len(splitSamples)+3) + "\n"
 }
 
-// splitRow returns a row of the table that splitHeader begins: the row for n samples. The map 'widths' holds the
-// interval width of the method 'tangent' for each k. The entry for k = 0 is the width of the method 'standard'.
+// splitRow returns the table row for n samples. The function splitHeader returns the header of this table. The map
+// 'widths' holds the interval width of the method 'tangent' for each k. The entry for k = 0 is the width of the method
+// 'standard'.
 func splitRow(n int, widths map[int]float64) string {
 	line := fmt.Sprintf("| %d | %.4f |", n, widths[0])
 	for _, k := range splitSamples {

@@ -434,8 +434,8 @@ func (s study) meanWidths() error {
 }
 
 // lowerMean returns a lower bound, at level 1 − alpha, on the mean of the distribution of the samples. It passes the
-// samples to a certifier as the scores of the first of two classes. For the first margin, the certifier computes just
-// this lower bound.
+// samples to a certifier as the scores of the first of two classes. To certify the first margin, the certifier computes
+// exactly this lower bound.
 func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label, Margin: certify.FirstMargin}, Bound: b,

@@ -372,9 +372,11 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	return nil
 }
 
-// martingale checks each stream repeatedly. It stops the stream when the mixture likelihood is at least 1/α times the
-// likelihood at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior. If the label has x of n
-// votes, the mixture equals B(x+½, n−x+½)/B(½, ½).
+// martingale checks each stream repeatedly. At each check, it compares two likelihoods of the votes so far. One is the
+// likelihood at p = Φ(R/σ), where p is the probability of a vote for the label. The other is a mixture of likelihoods.
+// The function stops the stream when the mixture is at least 1/α times the likelihood at p = Φ(R/σ). The mixture
+// averages the likelihood over p with a Beta(½, ½) prior. If the label has x of n votes, the mixture equals B(x+½,
+// n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))

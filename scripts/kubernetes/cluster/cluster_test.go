@@ -138,7 +138,7 @@ func TestIndexedJobRuns(t *testing.T) {
 	}
 }
 
-// Wrong input must fail every shard immediately, and no pod may restart.
+// If the input is wrong, every shard must fail immediately, and no pod may restart.
 func TestWrongInputIsNotTriedAgain(t *testing.T) {
 	rscert, bin := needs(t)
 	p, work := startControlPlane(t, bin), volume(t)

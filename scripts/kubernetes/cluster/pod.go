@@ -170,8 +170,8 @@ func (p *lastingPod) volume(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("volume %s is of a kind that the tests do not know", name)
 }
 
-// probe sends the requests that the container's probes describe, and reports whether the container is ready. It returns
-// when the container fails its startup probe or its liveness probe, or when the context ends.
+// probe sends the requests that the container's probes describe, and reports to the API server whether the container is
+// ready. It returns when the container fails its startup probe or its liveness probe, or when the context ends.
 func (p *lastingPod) probe(ctx context.Context) error {
 	c := p.pod.Spec.Containers[0]
 	succeeds := func(once bool) func(bool) (bool, error) {
@@ -247,7 +247,8 @@ func (p *lastingPod) ask(ctx context.Context, probe *core.Probe) bool {
 	return response.StatusCode >= 200 && response.StatusCode < 400
 }
 
-// show reports the status of a running pod, if the pod has become ready or is no longer ready.
+// show reports the status of a running pod to the API server: at the first call, and later if 'ready' has changed since
+// the last report.
 func (p *lastingPod) show(ctx context.Context, ready bool) error {
 	if p.shown != nil && *p.shown == ready {
 		return nil
@@ -270,8 +271,9 @@ func (p *lastingPod) show(ctx context.Context, ready bool) error {
 	})
 }
 
-// stop ends the container of a pod that was deleted: it waits as the preStop hook says, sends SIGTERM, and sends SIGKILL
-// after the grace period. Then it removes the pod from the API.
+// stop ends the container of a pod that was deleted: it waits as long as the preStop hook says, and sends SIGTERM. If
+// the container still runs at the end of the grace period, stop sends SIGKILL. When the container has ended, stop
+// removes the pod from the API.
 func (p *lastingPod) stop(ctx context.Context, grace time.Duration) error {
 	kill := time.After(grace)
 	if hook := p.pod.Spec.Containers[0].Lifecycle; hook != nil && hook.PreStop != nil && hook.PreStop.Sleep != nil {

@@ -104,7 +104,7 @@ func imageCache(t *testing.T, rscert string) string {
 
 // The test applies serve.yaml, waits for the Deployment, finds its pod by the Service, and sends requests to this pod.
 // Then it restarts the Deployment while clients send further requests. The old pod must answer the request that is
-// running at SIGTERM, and no request may fail.
+// running at SIGTERM. No request to the Service may fail.
 func TestDeploymentServes(t *testing.T) {
 	rscert, bin := needs(t)
 	if os.Geteuid() != 0 {
