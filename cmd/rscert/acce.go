@@ -82,8 +82,8 @@ values in the paper as defaults. The paper does not state the learning rate, the
 schedule and the momentum of 'dece', so rscert chooses their defaults. Some of the flags
 --admm-… take lists. ADMM runs once for every combination of the values in these lists:
 by default 16 times, or 8 times if the file has no column 'confidence'. --trace writes
-the calibration error at every tenth step of both searches; --trace-every sets another
-interval. For ADMM, --trace also writes the distances of the variables from the
+the calibration error at every tenth step of 'admm' and 'dece'; --trace-every sets
+another interval. For ADMM, --trace also writes the distances of the variables from the
 constraints.
 
 With --adaptive, the command also computes a lower and an upper bound on the largest
@@ -185,7 +185,7 @@ several σ.
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", acceplot.UnderAttack, acceplot.Curves, "`name` of the figure: "+acceplot.Curves.String())
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files")
-	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; default: depends on the number of radii")
+	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; default: depends on the figure and the number of its panels")
 	f.BoolVar(&o.same, "same-examples", false, "at every radius, use the same examples: those that are certified at all radii")
 	divideFlags(cmd, &o.groups, "also compute CBS and CCE for each group")
 	gateFlags(cmd, &o.gate)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/graph/grad"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -36,21 +37,23 @@ func newAttack(s streams) *cobra.Command {
 		Short: "Find small perturbations that a classifier gets wrong",
 		Long: `For each example x, this command looks for a perturbed input x' with ‖x'−x‖ ≤ E that the
 model gets wrong. E is the value of --eps. The command prints the accuracy of the model
-under attack. This accuracy is an upper bound on the robust accuracy, because another attack
-may find more such inputs. With --smoothed or --run, the command attacks the smoothed
-classifier instead of the model. For the smoothed classifier, the norm is l2, and the
-perturbed inputs stay on the lattice, the grid of values that the data use
-(docs/attacks.md). --keep all needs --smoothed or --run. With --keep all, the search has
+under attack. This accuracy is an upper bound on the robust accuracy, because another
+attack may find more such inputs. With --smoothed or --run, the command attacks the
+smoothed classifier instead of the model. For the smoothed classifier, the norm is l2.
+If the data use a grid of values (a lattice) that is not too fine for the scale of the
+noise, the perturbed inputs stay on this grid (docs/attacks.md). With '--noise float',
+they may leave it. --keep all needs --smoothed or --run. With --keep all, the search has
 another aim: for every example, it looks for the input with ‖x'−x‖ ≤ E at which the
 label has the smallest probability under noise. The command writes this input even if
 the answer does not change. 'rscert conformal apply' computes the prediction sets of the
 written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed input
-stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. To
-confirm every success, rscert runs the perturbed input through the original model, not
-through the graph that computes the gradients. Results do not depend on --batch or
---threads.
+stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. For
+inputs on a lattice, it is the lattice points that satisfy it exactly, and the stored
+numbers are these points rounded to float32. To confirm every success, rscert runs the
+perturbed input through the original model, not through the graph that computes the
+gradients. Results do not depend on --batch or --threads.
 
 The methods:
 
@@ -77,10 +80,12 @@ With a single method, these flags have the following defaults:
   --step-size  2.5·eps/steps for pgd; eps/6 (linf) or eps/20 (l2) for pgd-conf; 10 for ace
 
 For an attack that aims at several classes, --restarts is the number of starts for each
-class. Every start is random, with one exception: for fab, and for each class of fab-t,
-the first start is the example itself. In addition, pgd-conf always starts once at the
-example itself. --step-size is the length of each step of pgd or of the first step of
-pgd-conf, in the units of the data. For ace, --step-size is the initial learning rate.
+class. Every start that --restarts counts is random, except the first start of fab and
+of an attack on the smoothed classifier, and the first start of fab-t for each class.
+These first starts are the example itself. The attack pgd-conf makes one more start, at
+the example itself; --restarts does not count this start. --step-size is the length of
+each step of pgd or of the first step of pgd-conf, in the units of the data. For ace,
+--step-size is the initial learning rate.
 
 The method 'ace' and the methods whose names end in -conf or -conf-t attack the
 confidence. The method 'ace' tests calibration. The other attacks on the confidence are
@@ -176,7 +181,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	// The usual usage text speaks of the noisy input, but an attack on the model adds no noise.
 	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel"
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
-	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares; default: drawn by the operating system and recorded in the result")
+	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, and of the noise of the smoothed classifier; default: drawn by the operating system and recorded in the result")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
 	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps (default: 'spread' for data sorted by class, otherwise 'first'): "+spec.Selections.Described())
@@ -184,6 +189,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	group(cmd, "Examples")
 	var tf32 bool
 	addDeviceFlags(cmd, e, &tf32)
+	f.Lookup("device").Usage = "device that runs the model: " + strings.ReplaceAll(onnx.Devices(), ",…", "") + "; an attack runs on one device, and 'cuda' means the first working GPU"
 	f.Lookup("noise-on").Hidden = true // an attack on the model adds no noise
 	group(cmd, "How it is run")
 	return func() error {

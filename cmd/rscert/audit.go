@@ -27,15 +27,16 @@ func newAudit(s streams) *cobra.Command {
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. The certified radius is a lower bound on the size of the
 smallest perturbation that changes the answer. Every perturbation that changes the
-answer gives an upper bound. The command prints both bounds. For each radius, it also
-prints bounds on the robust accuracy, which follow from the certificates and the
-perturbations.
+answer gives an upper bound. The command prints both bounds. For radius 0 and up to
+eight larger radii, it also prints bounds on the robust accuracy, which follow from the
+certificates and the perturbations.
 
 The command chooses examples by a hash of the data, not by the results. For each example
-it searches for perturbed inputs on the lattice, the grid of values on which the run
-adds its noise, and writes them to the audit's folder. After that, it draws a new seed,
-and verifies these inputs with fresh noise from this seed. With a probability of at
-least 1 − gamma, every verified statement of the audit is true.
+it searches for perturbed inputs, and writes them to the audit's folder. If the data use
+a grid of values (a lattice) that is not too fine for the scale of the noise, the inputs
+are on this grid. After that, it draws a new seed, and verifies these inputs with fresh
+noise from this seed. With a probability of at least 1 − gamma, every verified statement
+of the audit is true.
 
 With --rounds, the command searches several times for each example. For each example,
 the probability that any test of a changed answer errs is limited to a fixed part of
@@ -83,7 +84,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	group(cmd, "Model and data")
 	integerVar(f, &p.Examples, "examples", 128, "number of examples to attack; a hash of the data chooses them")
 	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts")
-	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of random starts in each search")
+	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of starts in each search; the first start is the example itself, the others are random")
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")
 	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for the first check of a perturbed input; --verify-samples is for the second check")

@@ -48,17 +48,18 @@ func newCE(s streams) *cobra.Command {
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
 above and from below. Each sound bound holds with probability at least 1 − delta, for
-any distribution of the scores. The lower bound needs no assumption. Each upper bound
-needs one of these assumptions:
+any distribution of the scores. All bounds are sound, except those that this text or the
+output calls not sound. The lower bound needs no assumption. Each upper bound needs one
+of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
   --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h
 
-A monotone function has total variation at most 1. No test can verify the first two
-assumptions, but data can refute them. So the command also bounds the total variation
-from below. If this bound is above V, the exit code is 1. The command computes no such
-bound for rows with weights or for perturbed scores.
+If P(y=1|s) is monotone, its total variation is at most 1. No test can verify the first
+two assumptions, but data can refute them. So the command also bounds the total
+variation from below. If this bound is above V, the exit code is 1. The command computes
+no such bound for rows with weights or for perturbed scores.
 
 The third assumption puts no condition on P(y=1|s) for the original scores. Its bounds
 are about the perturbed scores, so also perturb the scores when you use the classifier.
@@ -72,9 +73,12 @@ for 'variation' together with a column named 'weight'.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes binned-tv for --monotone or --variation, and
-binned-lipschitz for perturbed scores. It also prints an estimate of the error, which
-has no guarantee. Finally it bounds the error on this dataset, that is, the mean of |s −
-P(y=1|s)| over the scores in the file.
+binned-lipschitz for perturbed scores. With every method, it also prints an estimate of
+the error, which has no guarantee. Finally, for the methods whose names begin with
+'binned-', except binned-tv-weighted, it bounds the error on this dataset from above.
+This error is the mean of |s − P(y=1|s)| over the scores in the file, or, with --cluster
+or weights, over the scores of the kept rows. For inexact weights, the command gives no
+such bound.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
 command divides delta among all bounds on the error and the curve, so that all of them
@@ -106,25 +110,28 @@ calibration error (E|s − P(y=1|s)|^q)^(1/q). The L_q error is at least CE and 
 CE^(1/q). --score-margin M also bounds the mean divergence KL(P(y=1|s)‖s), in nats. The
 bound on the divergence assumes that every score of the population lies between M and 1
 − M. Under this assumption, the divergence is at least 2·CE² and at most
-CE·ln(1/M)/(1−M). If scores can come near 0 or 1, nothing bounds the divergence from
-above. The bounds of both flags hold whenever the bounds on CE hold.
+CE·ln(1/M)/(1−M). If scores can come arbitrarily near 0 or 1, CE gives no upper bound on
+the divergence. The bounds of both flags hold whenever the bounds on CE hold.
 
 --sizes shows how the bounds depend on the number of rows. For each size, the command
 draws --repeats subsamples of this size, each without replacement. It prints the mean
-and the standard deviation of each bound. It also prints the distance of the mean from
-the binned estimate of the error on all rows. This estimate is a proxy for the unknown
-error; it has no guarantee. The command also prints the slope of log(distance) against
-log(size). The slope leaves out a size if a subsample of this size has a trivial bound
-(1 or 0). It also leaves out a size if the mean upper bound is not above the estimate,
-or the mean lower bound is not below the estimate. Subsamples of one file share rows, so
-they are not independent, and no guarantee covers several subsamples together. --out
-writes the table as CSV, and --plot draws it.
+and the standard deviation of each bound. It also prints the distance of each mean from
+the binned estimate of the error; this estimate uses all rows. This estimate is a proxy
+for the unknown error; it has no guarantee. For each bound, the command also prints the
+slope of log(distance) against log(size). This slope leaves out a size if the bound is
+trivial in a subsample of this size: 1 for an upper bound, or 0 for a lower bound. The
+slope of an upper bound also leaves out a size if the mean bound is not above the
+estimate. The slope of a lower bound also leaves out a size if the mean bound is not
+below the estimate. Subsamples of one file share rows, so they are not independent, and
+no guarantee covers several subsamples together. --out writes the table as CSV, and
+--plot draws it.
 
 --group COLUMN also bounds the error of each group of rows. Each of these bounds uses
-delta divided by the number of groups. The values of the column are numbers or text.
-With several columns, each column makes groups of its own, and the number of groups
-counts the groups of all columns. The largest of the groups' upper bounds holds for
-every mixture of the groups, so it holds even if the shares of the groups change.
+delta divided by the number of groups. The assumption must hold in each group. The
+values of the column are numbers or text. With several columns, each column makes groups
+of its own, and the number of groups counts the groups of all columns. The largest of
+the groups' upper bounds holds for every mixture of the groups, so it holds even if the
+shares of the groups change.
 
 --classes also bounds the error of each class. The file then has the columns p0, p1, …
 and label. The score of class k is pk, and its label is 1 if the row has class k. Each
@@ -203,7 +210,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	f.StringVar(&o.fits, "fits", "", "write the estimates of P(y=1|s) by all methods to this CSV `file`")
 	f.Float64SliceVar(&o.norms.norms, "norms", nil, "also bound the L_q calibration error for these `numbers` q ≥ 1, such as 2")
 	f.Float64Var(&o.norms.margin, "score-margin", 0, "assume that every score of the population is at least this `distance` from 0 and 1, and bound the mean KL divergence")
-	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "bound the error of subsamples with these `numbers` of rows")
+	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "compute the bounds from subsamples with these `numbers` of rows")
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s) to this .svg, .png or .pdf `file`; with --sizes, draw the bounds")

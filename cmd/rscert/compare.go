@@ -29,8 +29,9 @@ func newCompare(s streams) *cobra.Command {
 		Short: "Count the votes that differ between two runs of one experiment",
 		Long: `This command counts the votes that differ between two runs. Both runs must have the same
 model, data, σ, seed and parameters, and so the same noisy inputs. The runs may differ
-only in the device, the precision and the library. Their votes differ where rounding
-changes which of two nearly equal scores is larger. Both runs are valid.
+only in how the scores are computed (such as the device, the precision and the library)
+and in the choice of the examples. Their votes differ where rounding changes which of
+two nearly equal scores is larger. Both runs are valid.
 
 From the vote counts, the command computes a lower bound on the number of votes that
 differ. The true number can be much larger, because opposite changes cancel in the

@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -70,10 +71,11 @@ radius, the certificate and the bounds hold with probability at least 1 − alph
 --method standard or cdf, they hold at all radii at once with probability at least 1 −
 alpha.
 
-bounds.csv has a row for each example and radius. If A is not certified at radius R, the
-row has certified = 0, and its bounds are for the mean score of the label. The column
-'lower' is the lower bound. An example's scores sum to at most 1, so in such a row the
-mean score of every other class is at most 1 − lower.
+bounds.csv has a row for each example and radius, except where A is not certified and
+the label is unknown. If A is not certified at radius R, the row has certified = 0, and
+its bounds are for the mean score of the label. The column 'lower' is the lower bound.
+An example's scores sum to at most 1, so in such a row the mean score of every other
+class is at most 1 − lower.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound on
 the mean score without attack, and z is the mean score under attack. Φ is the
@@ -89,8 +91,8 @@ distribution function of the noise at σ = 1:
             confidence band. To find this function, the method replaces the formula of
             'standard' by tangents to its curve. The selection samples determine the
             tangents. Without selection samples (--class label), the first twentieth of
-            the samples determines the tangents, and the other samples bound the mean of
-            the function
+            the samples (at most 1,024 samples) determines the tangents, and the other
+            samples bound the mean of the function
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
@@ -138,7 +140,7 @@ bound is a value of --bound, as in standard+hoeffding.`,
 	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses unsound methods
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --class-method scores, method that bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
 	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses unsound methods
-	targetFlags(cmd, &p.Target)
+	targetFlags(cmd, &p.Target, "largest probability that, for an example and a radius, the certificate or the bounds are wrong", law.Additives())
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "further temperature, applied to the saved probabilities after the temperature of the run")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")

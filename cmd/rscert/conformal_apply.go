@@ -36,8 +36,10 @@ func newConformalApply(s streams) *cobra.Command {
 input, and stops when the remaining copies cannot change the set. So the set is the same
 as with all copies. The file conformal.json of 'rscert conformal fit' says which
 classifier, which noise and which rule make the sets. The command refuses a model whose
-SHA-256 differs from the SHA-256 in conformal.json. It also refuses inputs that are
-calibration examples.
+SHA-256 differs from the SHA-256 in conformal.json. It also refuses inputs that it
+recognises as calibration examples: examples of the same data file, attacked copies of
+them in a folder that 'rscert attack' wrote, and the calibration's own file of scores.
+It cannot recognise other copies (docs/conformal.md).
 
 The noise is fresh: nobody can know it before the inputs are fixed. This is why the
 guarantee holds under attack. With --seed, the command repeats the noise of an earlier
@@ -55,7 +57,8 @@ number of scores that reach the threshold. The fields rule, radius, miss, guaran
 sound and arithmetic hold the conditions of the guarantee. --out writes .jsonl, .csv or
 .parquet. Without --out, the command prints a table. If 'rscert conformal fit' used a
 file of scores, --data must also be a file of scores. With --certified-size, the command
-draws more noisy copies of each input: as many as the calibration used per example.`,
+draws at least as many noisy copies of each input as the calibration drew of each
+example.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json

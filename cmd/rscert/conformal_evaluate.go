@@ -52,9 +52,10 @@ examples and the inputs are exchangeable. Second, the inputs are not attacked. U
 both assumptions, the number of misses (sets without the label) has a beta-binomial
 distribution. If the sets allow for an attack, or if scores are tied, the number is
 stochastically smaller. The value p is the probability, under the beta-binomial
-distribution, of at least as many misses as were observed. A small p means that the
-inputs differ from the calibration examples, or that they are attacked beyond the
-radius.
+distribution, of at least as many misses as were observed. With the guarantee 'label' or
+'group', the command tests each class or group. Then p is the smallest of these
+probabilities times their number, but at most 1. A small p means that the inputs differ
+from the calibration examples, or that they are attacked beyond the radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.

@@ -117,7 +117,7 @@ The scores:
 		f.IntVar(&free, "raps-free", conformal.DefaultFree, "with --score raps, number of top ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
 			"kind of the guarantee: "+conformal.Guarantees.String())
-		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, largest probability, over the choice of the calibration examples, that the guarantee fails for them")
+		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, allowed probability that the guarantee fails for the calibration examples at hand; this probability is over the choice of the calibration examples")
 		f.StringVar(&o.groups, "groups", "", "with --guarantee group, CSV `file` with a row for each example, in the "+
 			"order of the data")
 		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` with the name of the group, in the file of --groups")

@@ -58,7 +58,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "kind of the model's outputs (a single number per sample is the output for the second of two classes): "+graph.OutputKinds.Described())
-	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "outputs that rscert averages over several models: 'logits' or 'probabilities'; --outputs describes every model")
+	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "outputs that rscert averages over several models: 'logits' or 'probabilities'; --outputs says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if the model takes no images): "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""

@@ -29,8 +29,10 @@ func newLipschitz(s streams) *cobra.Command {
 		Use:   "lipschitz MODEL.onnx",
 		Short: "Bound the Lipschitz constant of a model from its weights",
 		Long: `This command computes an upper bound L on the Lipschitz constant of a model: if two
-inputs have L2 distance r, their outputs have L2 distance at most L·r. Give L to the
-flag --lipschitz of 'rscert radius' or 'rscert certify'.
+inputs have L2 distance r, their outputs have L2 distance at most L·r. The flag
+--lipschitz of 'rscert radius' and 'rscert certify' takes the constant of the class
+probabilities. If the model's outputs are logits, the command prints this constant too.
+The flag needs --margin first.
 
 The bound is the product of the bounds of the layers. For a matrix or a convolution, the
 command bounds the norm by repeated squaring of the Gram matrix (Delattre et al. 2023).

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
 )
@@ -164,6 +165,9 @@ number of rows.`,
 			if o.rejection.models != "" {
 				return runModelMetrics(cmd, s, o)
 			}
+			if cmd.Flags().Changed("tpr") && o.rejection.heldOut == "" && o.rejection.share == nil {
+				return hint.Add(badInputf("--tpr needs held-out predictions"), "--held-out names a file with such predictions, and --holdout 0.1 holds out a tenth of the rows")
+			}
 			o.quantity = given(cmd, "quantity", &quantity)
 			o.probabilities = given(cmd, "probabilities", &of)
 			o.diagram.title = given(cmd, "title", &title)
@@ -179,7 +183,7 @@ number of rows.`,
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with probability at least --level all bins lie in their bands at once")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the betting intervals (of the Brier scores and in --versus), of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")
 	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1); default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,

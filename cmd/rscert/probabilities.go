@@ -11,11 +11,11 @@ type probabilities string
 
 const (
 	voteShares probabilities = "vote-shares" // a probability for each class
-	meanScores probabilities = "mean-scores" // a probability only for the chosen class
+	meanScores probabilities = "mean-scores" // a probability only for the class that the run tried to certify
 )
 
 var probabilityKinds = choice.Of("probabilities", voteShares, meanScores).Describe(func(p probabilities) string {
-	return map[probabilities]string{voteShares: "a probability for every class", meanScores: "a probability only for the chosen class"}[p]
+	return map[probabilities]string{voteShares: "a probability for every class", meanScores: "a probability only for the class that the run tried to certify"}[p]
 })
 
 func (p probabilities) String() string { return string(p) }

@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/comparison"
@@ -128,7 +129,7 @@ and the size is its horizontal axis.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run; without a run, 'margin' for votes and 'betting' for scores")
-	targetFlags(cmd, &o.target)
+	targetFlags(cmd, &o.target, "largest probability that the certificate of an example is wrong", law.Laws)
 	choiceListVar(f, &o.margins, "margin", nil, methods(certify.MarginKinds()), "one or both margins, separated by commas; p_A is the probability of the class, and p_B the largest probability of another class; default: the margin of the run; without a run, '"+certify.SecondMargin.String()+"': "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
@@ -152,13 +153,15 @@ and the size is its horizontal axis.`,
 }
 
 // targetFlags adds flags to the commands 'radius' and 'confidence'. If the input is a run, the run determines the
-// defaults of these flags.
-func targetFlags(cmd *cobra.Command, t *certify.Target) {
+// defaults of these flags. The argument 'alpha' says what --alpha means. Help offers the given laws.
+func targetFlags[L law.Law](cmd *cobra.Command, t *certify.Target, alpha string, laws []L) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted':  "+methods(certify.Classes()).Described())
-	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; for a run, the value of the run replaces the default")
-	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted': "+methods(certify.Classes()).Described())
+	f.Float64Var(&t.Alpha, "alpha", 0.001, alpha+"; for a run, the value of the run replaces the default")
+	f.Float64Var(&t.Sigma, "sigma", 0, "")
 	lawFlag(f, &t.Law)
+	offerLaws(f, laws)
+	f.Lookup("sigma").Usage += "; default: the value of the run"
 }
 
 func runRadius(ctx context.Context, s streams, paths []string, o radiusOptions) error {

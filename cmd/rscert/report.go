@@ -93,11 +93,12 @@ command can check the requirement. A requirement marked 'with groups' needs --gr
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
 requirement tests the bound that holds with probability 1 − delta. With the prefix
 'best:certified:', it is enough that one of K runs meets the requirement; each of these
-runs is then tested at delta/K (docs/gate.md). Two kinds of runs never meet a
-requirement with one of these prefixes: runs whose method is not sound, and runs whose
-certificates ignore rounding (--noise float). Numbers are compared exactly: an accuracy
-of 59 of 100 meets >=0.59. If the input is damaged or lacks the required value, the exit
-code is 2, never 3.
+runs is then tested at delta/K (docs/gate.md). The following never meet a requirement
+with one of these prefixes: runs whose method is not sound, certificates that ignore
+rounding (--noise float, or votes from other programs), logs of other programs, and
+files of certificates that do not state the number of sampled examples. Numbers are
+compared exactly: an accuracy of 59 of 100 meets >=0.59. If the input is damaged or
+lacks the required value, the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
@@ -113,15 +114,16 @@ With --by-model, the command compares models, so that you can choose one. --name
 the model of each run. For each radius the command prints a table with a row for each
 model and σ. A row has the certified accuracy, the average radius, the certified
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
-the row is on the Pareto front. A last table has, for each radius, the rank correlations
-between the certified accuracy, the average radius, the CCE and the CBS of the rows.
-Because you choose among K runs by their results, each run gets delta/K. So the
-statements with probability 1 − delta hold for all K runs together.
+the row is on the Pareto front of certified accuracy and CCE. A last table has, for each
+radius, the rank correlations between the certified accuracy, the average radius, the
+CCE and the CBS of the rows. Because you choose among K runs by their results, each run
+gets delta/K. So the statements with probability 1 − delta hold for all K runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
-of --within is a tolerance. A model is a candidate if its certified accuracy is at least
-the best certified accuracy minus this tolerance. The rule names two models: the
-candidate with the smallest CCE, and the candidate with the smallest CBS.`,
+of --within is a tolerance. The rule is applied at each radius. A model is a candidate
+if its certified accuracy at this radius is at least the best certified accuracy at this
+radius minus the tolerance. At each radius, the rule names two models: the candidate
+with the smallest CCE, and the candidate with the smallest CBS.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json

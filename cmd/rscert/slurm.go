@@ -61,8 +61,9 @@ flags of certify. The repeated command leaves queued tasks in the queue, does no
 finished shards, and submits the other shards.
 
 If a flag of certify has a list of values, the job array makes a sweep: one run, called
-a point, for each value (docs/sweeps.md). The array runs all shards of all points, and
-RUN is the folder of the sweep.`,
+a point, for each value or, with several lists, for each combination of values
+(docs/sweeps.md). The array runs all shards of all points, and RUN is the folder of the
+sweep.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \

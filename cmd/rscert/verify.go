@@ -35,11 +35,13 @@ func newVerify(s streams) *cobra.Command {
 of every line, and it looks for missing, extra and duplicate examples. It checks that
 the entries of run.json agree with each other. If the run drew its noise from a table,
 the command computes this noise table again, and compares its SHA-256, its size and its
-rounding error with run.json. It compares every certificate with its votes. If the
-scores are saved, it also compares the bounds on the confidence with the scores. It
-reports whether the certificates allow for rounding, and whether their method is sound.
-It also reports whether the run tested that its outputs do not depend on the batch. In
-this test, a run repeats some samples in other batches.
+rounding error with run.json. It compares every certificate with its votes. If the run
+certified by scores, it compares every certificate with the saved scores instead;
+without saved scores, it cannot compute the certificates again. If the scores are saved,
+it also compares the bounds on the confidence with the scores. It reports whether the
+certificates allow for rounding, and whether their method is sound. It also reports
+whether the run tested that its outputs do not depend on the batch. In this test, a run
+repeats some samples in other batches.
 
 With --model and --data, the command also samples some examples again: it chooses a few
 examples at random, and runs the model on the same noisy copies of them as the run did.
@@ -49,8 +51,8 @@ old versions of rscert did not notice.
 
 With --key, the run is valid only if it was signed with the matching secret key ('rscert
 certify --sign') and no file has changed after the signature. Checksums detect
-accidental changes. Only a signature detects a change by somebody who also recomputes
-the checksums. You can make keys with 'minisign -G' (docs/verify.md).
+accidental changes. A signature also detects a change by somebody who recomputes the
+checksums. You can make keys with 'minisign -G' (docs/verify.md).
 
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
 run, and 2 if there is no run to check.`,

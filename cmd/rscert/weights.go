@@ -47,8 +47,9 @@ weights above --weight-bound to --weight-bound.
 Nothing bounds the error of the weights. They are right only if the logarithm of the
 density ratio is linear in the features, and if the features explain every relevant
 difference between the populations. So 'rscert ce' marks its bounds for these weights as
-not sound. With '--method binned-tv-weighted --weight-sensitivity G', you state the
-factor G by which the weights may be wrong, and the bounds can be sound.
+not sound. If you give 'rscert ce' the flags '--method binned-tv-weighted
+--weight-sensitivity G' with G > 1, the bounds can be sound: they then assume that every
+true weight lies between weight/G and weight·G.
 
 Each of the two files is CSV, JSON lines, npz or Parquet. The output is CSV. It has the
 columns of SOURCE and three new columns: weight, weight_bound, and weight_estimated,

@@ -176,8 +176,19 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	return r, a.finish(r)
 }
 
+// checkDevice returns an error if the device is a list of GPUs.
+func checkDevice(d onnx.Device) error {
+	if strings.Contains(d.String(), ",") {
+		return hint.Add(param.Errorf("%s %s: an attack runs on one device", param.Device, d), "name one of them")
+	}
+	return nil
+}
+
 // settle checks the plan and sets the fields that depend on the plan's Method.
 func (p *AttackPlan) settle() error {
+	if err := checkDevice(p.Spec.Device); err != nil {
+		return err
+	}
 	p.Spec.Noise = spec.NoNoise
 	// Gradients and confidences depend on whether the model's outputs are logits or probabilities.
 	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence()
@@ -192,8 +203,6 @@ func (p *AttackPlan) settle() error {
 		return param.Errorf("%s %d: want at least 1", param.Bins, p.Bins)
 	case p.Pictures < 0:
 		return param.Errorf("%s %d: want at least 0", param.Pictures, p.Pictures)
-	case strings.Contains(p.Spec.Device.String(), ","):
-		return hint.Add(param.Errorf("%s %s: an attack runs on one device", param.Device, p.Spec.Device), "name one of them")
 	case p.StepSize < 0:
 		return param.Errorf("%s %v: want a number above 0", param.StepSize, p.StepSize)
 	case !slices.Contains(p.Method.Norms(), p.Threat.Norm):

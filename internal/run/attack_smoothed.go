@@ -134,7 +134,7 @@ const verificationSeed = 0x9E3779B97F4A7C15
 
 // settle checks the plan. It returns the AttackPlan that writes this attack's record and folder.
 func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
-	if err := p.Spec.Law.NeedRandom(); err != nil {
+	if err := errors.Join(p.Spec.Law.NeedRandom(), checkDevice(p.Spec.Device)); err != nil {
 		return nil, err
 	}
 	switch {

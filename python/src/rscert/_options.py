@@ -34,8 +34,8 @@ class CertifyOptions(TypedDict, total=False):
     method: method of certification; for votes: margin (default), bonferroni, clopper-pearson, bonferroni-classes,
         moutaouakil (not sound); with ``scores``: betting (default), hoeffding, bernstein, prpl-eb, chernoff, star,
         prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound)
-    class_: class to certify: predicted (the class with the most votes among the n0 selection samples (with scores:
-        the class with the largest mean score)) or label (the true label) (default predicted)
+    class_: class to certify: predicted (the class with the most votes among the n0 selection samples; with scores,
+        the class with the largest mean score) or label (the true label) (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
         (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q
         of the Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
@@ -88,8 +88,8 @@ class CertifyOptions(TypedDict, total=False):
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
     outputs: kind of the model's outputs (a single number per sample is the output for the second of two classes):
         auto (rscert inspects the model), logits or probabilities (default auto)
-    average: outputs that rscert averages over several models: 'logits' or 'probabilities'; ``outputs`` describes
-        every model (default logits)
+    average: outputs that rscert averages over several models: 'logits' or 'probabilities'; ``outputs`` says what
+        every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
     layout: order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if
         the model takes no images): chw (channel, height, width) or hwc (height, width, channel)
@@ -225,8 +225,8 @@ class RadiusOptions(TypedDict, total=False):
 
     method: methods, separated by commas; default: the method of the run; without a run, 'margin' for votes and
         'betting' for scores
-    class_: class to certify; default: the choice of the run, or else 'predicted':  predicted (the class with the most
-        votes among the n0 selection samples (with scores: the class with the largest mean score)) or label (the true
+    class_: class to certify; default: the choice of the run, or else 'predicted': predicted (the class with the most
+        votes among the n0 selection samples; with scores, the class with the largest mean score) or label (the true
         label)
     alpha: largest probability that the certificate of an example is wrong; for a run, the value of the run replaces
         the default (default 0.001)
@@ -282,7 +282,8 @@ class CceOptions(TypedDict, total=False):
     curve: name of the figure: under-attack, solvers, cbs, lagrangian, constraints or assignment (default
         under-attack)
     names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
-    plot_size: size of the figure in centimetres, such as 15x10; default: depends on the number of radii
+    plot_size: size of the figure in centimetres, such as 15x10; default: depends on the figure and the number of its
+        panels
     group: also compute CBS and CCE for each group; rows with the same value in this column form a group; each column
         makes its own groups
     groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
@@ -367,7 +368,8 @@ class MetricsOptions(TypedDict, total=False):
         'group', give its name to ``group``
     cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
         other; the command keeps one random row of each cluster
-    seed: seed of the bootstrap, of the simulated calibration test, of ``cluster`` and of ``holdout`` (default 1)
+    seed: seed of the betting intervals (of the Brier scores and in ``versus``), of the bootstrap, of the simulated
+        calibration test, of ``cluster`` and of ``holdout`` (default 1)
     draws: number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1);
         default: 999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
