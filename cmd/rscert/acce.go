@@ -96,10 +96,11 @@ CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. At each radius separately, with probability 1 − delta, at most k
 of the n bounds for this radius fail. Here k is the 1 − delta quantile of Bin(examples,
 alpha), and 'examples' is the number of all sampled examples. This number includes the
-examples without a certified class, because the same noise decides whether a class is
-certified and whether its bound fails. If at most k bounds fail, the Brier score is at
-most CBS + k/n, and the calibration error is at most CCE + 2k/n. All statements with
-probability 1 − delta, here and below, need independent noise for each example.
+examples without a certified class, because for each example the same noise decides
+whether the class is certified and whether the bound fails. If at most k bounds fail,
+the Brier score is at most CBS + k/n, and the calibration error is at most CCE + 2k/n.
+All statements with probability 1 − delta, here and below, need independent noise for
+each example.
 
 --tau is for a classifier that answers only where its confidence is at least τ. The
 command prints E/(E+C), an upper bound on the share of answers that are wrong under
@@ -115,9 +116,10 @@ its examples, give a file (--groups) with a column named 'index' and the columns
 the allowed probability of failure is delta/G. Here G is the number of groups plus the
 number of sampled examples that are not in the file of the bounds. With several columns
 in --group, each of these examples counts once for each column. Such an example counts
-because it may belong to a group that this file does not show. With the share delta/G
-for each group, the bounds that allow for k failures hold for all groups together. The
-largest of these bounds also holds for every mixture of the groups.
+because it may belong to a group that the file of the bounds does not show. Because each
+group gets only delta/G, the bounds that allow for k failures hold for all groups
+together with probability 1 − delta. The largest of these bounds also holds for every
+mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
 the file. In the bounds that allow for k failures, the share of the k largest weights
@@ -178,8 +180,8 @@ several σ.
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of a classifier that answers only where its confidence is at least τ, for these `thresholds` τ")
-	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ; for each τ, bound the error of a classifier that answers only where its confidence is at least τ")
+	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability, at each radius, that the bounds that allow for k failures are wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of all sampled examples, with or without a certified class; default: the number in the run or the file")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")
@@ -190,7 +192,7 @@ several σ.
 	divideFlags(cmd, &o.groups, "also compute CBS and CCE for each group")
 	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
-	f.StringVar(&o.out, "out", "", "write the worst confidences that the solvers find to this CSV `file`")
+	f.StringVar(&o.out, "out", "", "CSV `file` for the worst confidences that the solvers find")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "Computation")
 	addSearchFlags(cmd, &o.search)

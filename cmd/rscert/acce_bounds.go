@@ -40,7 +40,8 @@ func findBounds(ctx context.Context, path string, s streams) (runfolder.Bounds, 
 }
 
 // warnOfBounds warns of the limitations of bounds. The argument 'ofRun' tells whether the bounds come from a run
-// folder. Only a run folder records how the noise was added.
+// folder. Only a run folder records whether the noise was added in floats, so only a run folder can get the warning
+// about this.
 func warnOfBounds(s streams, path string, ofRun bool, bounds runfolder.Bounds) error {
 	var stop error
 	if bounds.Label {

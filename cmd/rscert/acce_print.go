@@ -39,7 +39,7 @@ func printStudies(s streams, o acceOptions, all []solvedBounds) error {
 	return nil
 }
 
-// printStudy prints the results of one input. After an interruption, some radii of the study have no results.
+// printStudy prints the results of one input. After an interruption, some radii of the study may have no results.
 func printStudy(s streams, o acceOptions, solved solvedBounds) error {
 	results, asked := solved.results, solved.study.Radii()
 	switch {
@@ -208,8 +208,8 @@ func printSubject(w io.Writer, byVotes bool, r acce.Result) {
 	}
 }
 
-// printThresholded prints bounds on the share of wrong answers under attack, if the classifier answers only where its
-// confidence is at least τ. It prints nothing unless --tau or a requirement gives a τ.
+// printThresholded treats the classifier as one that answers only where its confidence is at least τ. It prints bounds
+// on the share of wrong answers under attack. It prints nothing unless --tau or a requirement gives a τ.
 func printThresholded(w io.Writer, results []acce.Result) error {
 	if len(results[0].Thresholded) == 0 {
 		return nil

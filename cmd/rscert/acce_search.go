@@ -30,7 +30,7 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f.Float64SliceVar(&o.admm.RatesZ, "admm-learning-rate-z", paper.RatesZ, "learning `rates` of 'admm' for the confidences")
 	f.Float64SliceVar(&o.admm.RatesA, "admm-learning-rate-a", paper.RatesA, "learning `rates` of 'admm' for the assignment of confidences to bins")
 	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "initial penalty ρ of 'admm'")
-	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "`factors` that multiply the penalty ρ of 'admm' after each step")
+	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "growth `factors` of the penalty ρ: each run of 'admm' multiplies ρ by one of them after each step")
 	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "largest penalty ρ of 'admm'")
 	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "number of steps of 'admm' in each of its runs")
 	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "`confidences` at which 'dece' starts: "+admm.Starts.Described())
@@ -45,7 +45,8 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write only every `k`-th step to the file of --trace")
 }
 
-// mostRandomStarts is the maximum of --dece-random-starts. More starts would take too long.
+// mostRandomStarts is the maximum of --dece-random-starts and the maximum of --dece-gaussian-starts. More starts would
+// take too long.
 const mostRandomStarts = 10_000
 
 // check refuses invalid values. It also refuses a flag of a search (admm or dece) if --solver does not name this

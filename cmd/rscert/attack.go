@@ -42,15 +42,15 @@ attack may find more such inputs. With --smoothed or --run, the command attacks 
 smoothed classifier instead of the model. For the smoothed classifier, the norm is l2.
 If the data use a grid of values (a lattice) that is not too fine for the scale of the
 noise, the perturbed inputs stay on this grid (docs/attacks.md). With '--noise float',
-they may leave it. --keep all needs --smoothed or --run. With --keep all, the search has
-another aim: for every example, it looks for the input with ‖x'−x‖ ≤ E at which the
-label has the smallest probability under noise. The command writes this input even if
-the answer does not change. 'rscert conformal apply' computes the prediction sets of the
-written inputs.
+the perturbed inputs may leave the grid. --keep all needs --smoothed or --run. With
+--keep all, the search has another aim: for every example, it looks for the input with
+‖x'−x‖ ≤ E at which the label has the smallest probability under noise. The command
+writes this input even if the answer does not change. 'rscert conformal apply' computes
+the prediction sets of the written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed input
 stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. For
-inputs on a lattice, it is the lattice points that satisfy it exactly, and the stored
+inputs on a lattice, the lattice points satisfy ‖x'−x‖ ≤ E exactly, and the stored
 numbers are these points rounded to float32. To confirm every success, rscert runs the
 perturbed input through the original model, not through the graph that computes the
 gradients. Results do not depend on --batch or --threads.
@@ -80,12 +80,12 @@ With a single method, these flags have the following defaults:
   --step-size  2.5·eps/steps for pgd; eps/6 (linf) or eps/20 (l2) for pgd-conf; 10 for ace
 
 For an attack that aims at several classes, --restarts is the number of starts for each
-class. Every start that --restarts counts is random, except the first start of fab and
-of an attack on the smoothed classifier, and the first start of fab-t for each class.
-These first starts are the example itself. The attack pgd-conf makes one more start, at
-the example itself; --restarts does not count this start. --step-size is the length of
-each step of pgd or of the first step of pgd-conf, in the units of the data. For ace,
---step-size is the initial learning rate.
+class. Some attacks make their first start at the example itself: fab, fab-t (for each
+class) and the attack on the smoothed classifier. All other starts that --restarts
+counts are random. The attack pgd-conf makes one more start, at the example itself;
+--restarts does not count this start. For pgd, --step-size is the length of each step;
+for pgd-conf, it is the length of the first step. Both are in the units of the data. For
+ace, --step-size is the initial learning rate.
 
 The method 'ace' and the methods whose names end in -conf or -conf-t attack the
 confidence. The method 'ace' tests calibration. The other attacks on the confidence are
@@ -93,7 +93,7 @@ for classifiers that do not answer if the confidence is below a threshold. Attac
 the confidence also attack the examples that the model gets wrong without an attack. For
 attacks on the confidence, the command also prints a table of the accuracy and the
 calibration, without the attack and under the attack. --plot draws the reliability
-diagrams without and under the attack.
+diagrams without the attack and under the attack.
 
 --out makes a folder (docs/attacks.md lists its files). attack.json holds the parameters
 of the attack and the result for each example. adversarial.npz holds the inputs that the
@@ -172,13 +172,13 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "The attack")
 	integerVar(f, &p.Bins, "bins", run.DefaultAttackBins, "number of bins in the calibration errors")
-	f.StringSliceVar(&o.plots, "plot", nil, "draw the reliability diagrams without and under the attack to this .svg, .png or .pdf `file`")
+	f.StringSliceVar(&o.plots, "plot", nil, "`file` (.svg, .png or .pdf) for the reliability diagrams without the attack and under the attack")
 	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of the figure of --plot in centimetres, such as 15x10")
 	group(cmd, "Attacks on confidence")
 	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
-	// The usual usage text speaks of the noisy input, but an attack on the model adds no noise.
+	// The shared usage text speaks of the noisy input, but an attack on the model adds no noise.
 	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel"
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, and of the noise of the smoothed classifier; default: drawn by the operating system and recorded in the result")

@@ -62,8 +62,8 @@ func firstGiven(cmd *cobra.Command, flags []string) string {
 	return ""
 }
 
-// settle completes o.plan, the plan of the attack on the smoothed classifier. The values that both kinds of attack
-// share come from the argument 'base', the plan of an attack on the model.
+// settle completes o.plan, the plan of the attack on the smoothed classifier. The argument 'base' is the plan of an
+// attack on the model. The values that both plans share come from 'base'.
 func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
 	p := &o.plan
 	if name := firstGiven(cmd, modelOnly); name != "" {

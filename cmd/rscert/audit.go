@@ -27,16 +27,16 @@ func newAudit(s streams) *cobra.Command {
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. The certified radius is a lower bound on the size of the
 smallest perturbation that changes the answer. Every perturbation that changes the
-answer gives an upper bound. The command prints both bounds. For radius 0 and up to
-eight larger radii, it also prints bounds on the robust accuracy, which follow from the
-certificates and the perturbations.
+answer gives an upper bound. The command prints both bounds. The certificates and the
+perturbations also give bounds on the robust accuracy. The command prints these bounds
+for radius 0 and for up to eight larger radii.
 
 The command chooses examples by a hash of the data, not by the results. For each example
 it searches for perturbed inputs, and writes them to the audit's folder. If the data use
 a grid of values (a lattice) that is not too fine for the scale of the noise, the inputs
-are on this grid. After that, it draws a new seed, and verifies these inputs with fresh
-noise from this seed. With a probability of at least 1 − gamma, every verified statement
-of the audit is true.
+are on this grid. After the search, the command draws a new seed. It verifies the inputs
+with fresh noise from this seed. With a probability of at least 1 − gamma, every
+verified statement of the audit is true.
 
 With --rounds, the command searches several times for each example. For each example,
 the probability that any test of a changed answer errs is limited to a fixed part of
@@ -54,9 +54,9 @@ The exit code is 3 if there are more contradictions than chance explains. In thi
 the certificates, the run or rscert itself must be wrong. 'rscert verify' may find the
 cause.
 
-The folder, RUN/audit by default, holds audit.json and audit.jsonl. --resume continues
-an audit that was stopped. 'rscert report RUN' draws the bounds on the robust accuracy
-as curves.`,
+The folder of the audit (default: RUN/audit) holds audit.json and audit.jsonl. --resume
+continues an audit that was stopped. 'rscert report RUN' draws the bounds on the robust
+accuracy as curves.`,
 		Example: `  rscert audit run
   rscert audit run --examples 1000 --out audit-1000
   rscert audit run --resume --json
@@ -125,8 +125,8 @@ func runAudit(ctx context.Context, s streams, o auditOptions) error {
 	return err
 }
 
-// writeAudit prints the results of an audit: the gap between certified radii and attacks, the curves of robust
-// accuracy, the calibration under attack, the contradictions, and the verdict.
+// writeAudit prints the results of an audit: medians that compare the certified radii with the distances of the
+// attacks, the curves of robust accuracy, the calibration under attack, the contradictions, and the verdict.
 func writeAudit(w io.Writer, r *run.Audited) error {
 	var b strings.Builder
 	c, g := r.Contradictions, r.Gap

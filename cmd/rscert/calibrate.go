@@ -100,7 +100,7 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	f.Float64Var(&o.fit.L2Bias, "l2-bias", 1e-3, "weight of the penalty on the squared biases, for 'dirichlet' with --penalty odir")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "number of bins of the method 'histogram'")
 	group(cmd, "The map")
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, or with --cluster of the clusters, that the fit leaves out for the metrics")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows that the fit leaves out for the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
 	clusterFlag(f, &o.cluster, "the fit leaves out whole clusters")
 	group(cmd, "Test data")
@@ -217,7 +217,7 @@ type outputReader struct {
 	parse   func(t *table.Table) (calibrator.Data, error)
 }
 
-// classifierOutputs reads probabilities, scores or logits.
+// classifierOutputs returns a reader of probabilities, scores or logits.
 func classifierOutputs() outputReader {
 	return outputReader{predictions.OutputColumns(), predictions.Outputs}
 }

@@ -72,7 +72,7 @@ func warnOfClusterCopies(s streams, path string, d calibrator.Data, clusters *ro
 	}
 	p, err := predictionsOf(calibrator.Identity(d).Apply(d.Values), d)
 	if err != nil {
-		return nil //nolint:nilerr // the fit or the metrics refuse rows from which predictionsOf makes no predictions
+		return nil //nolint:nilerr // if predictionsOf failed, the fit or the metrics will refuse the same rows
 	}
 	return warnOfCopiedPredictions(s, path, p.Only(clusters.keepAll(p.N())))
 }

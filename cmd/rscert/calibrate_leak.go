@@ -11,8 +11,8 @@ import (
 )
 
 // checkHeldOut refuses the test data if all their rows are rows of the fit, and warns if some are. If the two files
-// differ, and chance can explain the equal rows, it does neither. Metrics on rows of the fit are too good, and their
-// intervals and tests are not valid.
+// differ and chance can explain the equal rows, checkHeldOut accepts the test data without a warning. Metrics on rows
+// of the fit are too good, and their intervals and tests are not valid.
 func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 	fit, err1 := os.Stat(c.table.Path)
 	test, err2 := os.Stat(file)
@@ -20,7 +20,7 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 		return badInputf("%s: the map is fitted on this file: the metrics need other rows", displayPath(file))
 	}
 	if c.test.Columns != c.all.Columns || c.test.N() == 0 {
-		return nil // there are no test rows, or sameShape will refuse the number of their columns
+		return nil // either there are no test rows, or sameShape will refuse them because of their number of columns
 	}
 	shared := c.test.SharedWith(c.all)
 	switch {
@@ -35,8 +35,8 @@ func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 	return nil
 }
 
-// warnOfFittedRows warns if the saved map was fitted on some of the rows. It also sets c.refit, so that --out marks all
-// rows as fitted.
+// warnOfFittedRows warns if the saved map was fitted on some rows of the input. It also sets c.refit, so that --out
+// marks all rows as fitted.
 func (c *calibrationTask) warnOfFittedRows(s streams, file string) error {
 	if c.found.Rows == nil || c.all.N() == 0 {
 		return nil
@@ -67,7 +67,7 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 	}
 	p, err := predictionsOf(calibrator.Identity(d).Apply(d.Values), d)
 	if err != nil {
-		return nil //nolint:nilerr // the fit or the metrics refuse rows from which predictionsOf makes no predictions
+		return nil //nolint:nilerr // if predictionsOf failed, the fit or the metrics will refuse the same rows
 	}
 	if !cluster.set { // rows of a cluster may be copies; holdOutClusters looks for copies in different clusters
 		if err := warnOfCopiedPredictions(s, path, p); err != nil {
@@ -90,7 +90,7 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 func warnOfSeparated(s streams, path string, train calibrator.Data) error {
 	p, err := predictionsOf(calibrator.Identity(train).Apply(train.Values), train)
 	if err != nil || !calib.Separated(p) {
-		return nil //nolint:nilerr // the metrics refuse rows from which predictionsOf makes no predictions
+		return nil //nolint:nilerr // if predictionsOf failed, the metrics will refuse the same rows
 	}
 	return s.warnf(warning.LabelsSeparated, "%s: the outputs tell the labels of all %d rows of the fit apart without error: "+
 		"the probabilities of the map are too near 0 and 1 if other rows are less clear", displayPath(path), train.N())

@@ -137,7 +137,8 @@ func writeBeforeAfter(w io.Writer, before, after calibration) error {
 	}
 	for _, m := range before.list() {
 		var value, interval report.Cell
-		if e := then[m.name]; e != nil { // some metrics need both right and wrong answers
+		// after calibration, a metric can be undefined: some metrics need both right and wrong answers
+		if e := then[m.name]; e != nil {
 			value, interval = e.Value, e.interval()
 		}
 		t.AddRow(report.Text(m.name), m.Value, m.interval(), value, interval)

@@ -73,17 +73,18 @@ for 'variation' together with a column named 'weight'.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes binned-tv for --monotone or --variation, and
-binned-lipschitz for perturbed scores. With every method, it also prints an estimate of
-the error, which has no guarantee. Finally, for the methods whose names begin with
-'binned-', except binned-tv-weighted, it bounds the error on this dataset from above.
-This error is the mean of |s − P(y=1|s)| over the scores in the file, or, with --cluster
-or weights, over the scores of the kept rows. For inexact weights, the command gives no
-such bound.
+binned-lipschitz for perturbed scores. Whatever methods you choose, the command also
+prints one estimate of the error. This estimate has no guarantee. Finally, the command
+bounds the error on this dataset from above. It does so for each method whose name
+begins with 'binned-', except binned-tv-weighted. This error is the mean of |s −
+P(y=1|s)| over the scores in the file. With --cluster or weights, it is the mean over
+the scores of the kept rows only. For inexact weights, the command gives no such bound.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
-command divides delta among all bounds on the error and the curve, so that all of them
-hold together. The lower bound on the total variation is not among them. Choose the
-method, the bandwidth, the variation and the seed before you look at the bounds.
+command divides delta among all bounds on the error and on the calibration curve
+(--curve). All of these bounds then hold together. The lower bound on the total
+variation is not among them. Choose the method, the bandwidth, the variation and the
+seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
@@ -200,7 +201,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
 	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: row order, folds, noise, kept rows and subsamples")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds on the error and the curve, so that all of them hold together")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among all bounds on the error and on the calibration curve, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "largest `factor` between a true weight and the weight in the file, for the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
@@ -214,7 +215,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s) to this .svg, .png or .pdf `file`; with --sizes, draw the bounds")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "bound nothing, but estimate how many labels each method needs for an upper bound of this `size`, such as 0.02, if the classifier is calibrated; the file needs only the scores")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "compute no bounds; instead estimate, for a calibrated classifier with these scores, how many labels each method needs for an upper bound of this `size`, such as 0.02; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)
@@ -271,7 +272,8 @@ type ceReport struct {
 	Columns  []string       `json:"columns"`                  // columns or arrays of the scores and labels in use
 	Unused   []string       `json:"unused_columns,omitempty"` // columns of scores and labels that are not used
 
-	lower calib.LowerMethod // the method of the main lower bound, which the map 'Lower' holds under the method's name
+	// the method of the main lower bound; the map 'Lower' holds this bound under the method's name
+	lower calib.LowerMethod
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -337,9 +339,10 @@ func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions)
 	return errors.Join(err, refuted)
 }
 
-// refuted returns an error if the bounds contradict the assumption. This is the case if a sound lower bound is above a
-// sound upper bound (for all rows, a group or a class), or if the lower bound on the total variation of P(y=1|s) is
-// above the assumed total variation. The assumption is then false, unless an event of small probability occurred.
+// refuted returns an error if the bounds contradict the assumption. There are two cases. In the first case, a sound
+// lower bound is above a sound upper bound for the same rows: all rows, a group or a class. In the second case, the
+// lower bound on the total variation of P(y=1|s) is above the assumed total variation. The assumption is then false,
+// unless an event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
 	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
 	for _, parts := range r.parts() {
@@ -378,9 +381,9 @@ func failureChance(lowers map[string]calib.LowerBound, uppers map[string]calib.B
 	return sum
 }
 
-// refute returns an error if a sound lower bound for some rows is above a sound upper bound. The data determine which
-// two bounds the error names. So the error states the argument 'chance', an upper bound on the probability that at
-// least one of the bounds fails.
+// refute compares the bounds for one set of rows. It returns an error if a sound lower bound is above a sound upper
+// bound. The data determine which two bounds the error names. So the error states the argument 'chance', an upper bound
+// on the probability that at least one of the bounds fails.
 func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, uppers map[string]calib.Bound, chance float64) error {
 	var lower calib.LowerBound
 	for _, b := range lowers {

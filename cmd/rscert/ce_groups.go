@@ -50,8 +50,8 @@ type ceClass struct {
 // ceClasses is what --json prints about all classes.
 type ceClasses struct {
 	Classes []*ceClass `json:"classes"`
-	// Worst holds, for each sound method, an upper bound on the largest error of a class. Mean holds upper bounds on the
-	// mean of the errors of all classes.
+	// Worst holds, for each sound method, an upper bound on the error of the worst class. Mean holds upper bounds on
+	// the mean of the errors of all classes.
 	Worst        map[string]float64 `json:"worst"`
 	Mean         map[string]float64 `json:"mean"`
 	WorstAtLeast float64            `json:"worst_at_least"`
@@ -136,8 +136,8 @@ func divideClasses(t *table.Table) (*ceClasses, error) {
 	return c, nil
 }
 
-// parts returns a list with the bounds of all groups, if there are groups, and a list with the bounds of all classes,
-// if there are classes.
+// parts returns up to two lists. One list holds the bounds of all groups, if there are groups. The other list holds the
+// bounds of all classes, if there are classes.
 func (r *ceReport) parts() (all [][]*cePart) {
 	if r.Groups != nil {
 		all = append(all, r.Groups.parts())

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// normOptions are the flags of ce about other measures of miscalibration.
+// normOptions are the flags of ce about L_q calibration errors and the KL divergence.
 type normOptions struct {
 	norms  []float64
 	margin float64 // 0: no bound on the divergence
@@ -39,7 +39,8 @@ func (o normOptions) check(methods []calib.BoundMethod, sample *calib.Sample, pa
 	return nil
 }
 
-// ceNorm holds bounds on another measure of miscalibration. Its maps hold one bound for each sound method.
+// ceNorm holds bounds on an L_q calibration error or on the KL divergence. Its maps hold one bound for each sound
+// method.
 type ceNorm struct {
 	Q           float64            `json:"q,omitempty"`            // of the L_q error; 0 for the divergence
 	ScoreMargin float64            `json:"score_margin,omitempty"` // of the divergence
@@ -47,7 +48,8 @@ type ceNorm struct {
 	Bounds      map[string]float64 `json:"bounds"`
 }
 
-// deriveNorms computes the bounds on the other measures from the sound bounds on the calibration error.
+// deriveNorms computes bounds on the L_q calibration errors and on the KL divergence. It derives them from the sound
+// bounds on the calibration error.
 func (r *ceReport) deriveNorms(o normOptions) error {
 	for _, q := range o.norms {
 		n, err := r.derive(func(lower, upper float64) (low, high float64, err error) {
@@ -71,8 +73,8 @@ func (r *ceReport) deriveNorms(o normOptions) error {
 	return err
 }
 
-// derive applies the function 'of' to each sound bound alone. It calls of(lower, 1) for a lower bound, and of(0, upper)
-// for an upper bound.
+// derive applies the function 'of' to each bound alone, and keeps only the results for the sound bounds. It calls
+// of(lower, 1) for a lower bound, and of(0, upper) for an upper bound.
 func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err error)) (ceNorm, error) {
 	n := ceNorm{Lower: map[string]float64{}, Bounds: map[string]float64{}}
 	for name, b := range r.Lower {
@@ -96,7 +98,7 @@ func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err 
 	return n, nil
 }
 
-// printNorms prints a line for each bound on another measure.
+// printNorms prints a line for each bound on an L_q calibration error or on the KL divergence.
 func (r *ceReport) printNorms(out io.Writer) {
 	all := r.Norms
 	if r.Divergence != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// boundVariation computes a lower bound on the total variation of P(y=1|s). It does so only if a method assumes an
-// upper bound on this variation, so that the data can refute the assumption. For weighted rows and perturbed scores it
-// computes nothing.
+// boundVariation computes a lower bound on the total variation of P(y=1|s). With this lower bound, the data can refute
+// an assumed upper bound on the variation. If no method assumes such an upper bound, boundVariation computes nothing.
+// It also computes nothing for weighted rows or for perturbed scores.
 func (r *ceReport) boundVariation(sample *calib.Sample, methods []calib.BoundMethod) error {
 	if !assume(methods, calib.BoundedVariation) || r.Weights != nil || r.Bandwidth > 0 {
 		return nil

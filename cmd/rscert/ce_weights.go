@@ -92,7 +92,7 @@ func (r *ceReport) weighRows(t *table.Table, score, label []float64, o *ceOption
 	return kept, nil
 }
 
-// selectRows returns the values of some rows.
+// selectRows returns the values of the given rows, in the order of the argument 'rows'.
 func selectRows(value []float64, rows []int) []float64 {
 	out := make([]float64, len(rows))
 	for k, i := range rows {
@@ -101,7 +101,8 @@ func selectRows(value []float64, rows []int) []float64 {
 	return out
 }
 
-// exact reports whether the weights are exact. It is true if there are no weights.
+// exact reports whether the weights are exact: they are not estimates, and --weight-sensitivity is 1. It is true if
+// there are no weights.
 func (w *ceWeights) exact() bool { return w == nil || !w.Estimated && w.Sensitivity == 1 }
 
 // qualify does nothing if the weights are exact. Otherwise, it marks a bound as not sound if the bound needs exact

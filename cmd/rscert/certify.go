@@ -120,7 +120,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		addSamplingFlags(cmd, &o.Certification)
 	})
 	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples of RUN again, with new noise: 'abstained=RUN' takes the examples on which RUN abstained; 'failed=RUN' also takes the examples that RUN answered wrongly; rates over the chosen examples say nothing about the whole dataset (docs/only.md)")
-	f.Var(&o.from, "from", "folder (or `run`.json) of a run to repeat; its parameters apply where no flag gives others; rscert checks that the model and the data have not changed, but does not check a model or data that a flag names")
+	f.Var(&o.from, "from", "folder (or `run`.json) of a run to repeat; the new run takes its parameters from this run, except those that a flag gives; rscert checks that the model and the data have not changed, but not a model or data that a flag names")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "use the parameters of this paper unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)
@@ -166,8 +166,8 @@ func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() erro
 	return nil
 }
 
-// sweep returns the sweep of the grid. It gives the flags the values of each point in turn, and calls the function
-// 'ready' to complete the options of the point.
+// sweep returns the options of a sweep over the grid, with a plan for each point that this process runs. It gives the
+// flags the values of each point in turn, and calls the function 'ready' to complete the options of the point.
 func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() error) (sweepOptions, error) {
 	given := *o
 	all := grid.Points()
@@ -194,15 +194,15 @@ func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() e
 // addSamplingFlags adds the flags for sampling and certificates.
 func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f := cmd.Flags()
-	integerVar(f, &p.N, "n", 100000, "number of samples per example that certify the class; with --stop, the maximum number")
-	integerVar(f, &p.N0, "n0", 100, "number of separate samples per example that select the class to certify")
+	integerVar(f, &p.N, "n", 100000, "number of samples that certify the class, for each example; with --stop, the maximum number")
+	integerVar(f, &p.N0, "n0", 100, "number of separate samples that select the class to certify, for each example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that a certificate is wrong")
 	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s; with --scores: %s",
 		markDefault(names(certify.VoteMethods())), markDefault(names(certify.MeanBounds()))))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "with --margin first, a known Lipschitz constant L of the smoothed probabilities; default: the constant that the noise guarantees")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R; 'precision=F' stops once the radius is at least 1−F times the largest radius still possible")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R; 'precision=F' stops once the radius is at least (1−F) times the largest radius that is still possible")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without --confidence-radii, this flag implies --scores")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --scores, method that bounds the margin between two mean scores: "+methods(certify.Combines()).Described())

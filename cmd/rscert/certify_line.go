@@ -30,8 +30,8 @@ func certifyLine(run runfolder.Run, out string) string {
 	return strings.Join(words, " ")
 }
 
-// flagValues returns the flags that a part of run.json records, such as the part 'parameters'. The keys of the result
-// are the names of the flags.
+// flagValues returns the flags that one part of run.json records. An example of such a part is 'parameters'. The keys
+// of the result are the names of the flags.
 func flagValues(document any) map[string]string {
 	text, err := json.Marshal(document)
 	var fields map[string]json.RawMessage

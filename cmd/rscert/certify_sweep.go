@@ -118,7 +118,8 @@ func (o sweepOptions) inputs() (all []string) {
 }
 
 // start writes the record of the sweep into its folder and returns the seed of all points. With --resume, the folder
-// may already hold a record. Then start writes nothing, but checks that this record describes the same sweep.
+// may already hold a record. In this case the function writes nothing, but checks that this record describes the same
+// sweep.
 func (o sweepOptions) start(s streams) (uint64, error) {
 	then, err := sweep.Read(o.Out)
 	recorded := err == nil && o.Resume

@@ -44,8 +44,8 @@ certify the class.
 The failure probability is an upper bound on the probability that a certificate of the
 result is wrong. With --router, it is the alpha of the router plus the largest alpha of
 the runs. Without --router, it depends on --by, on c, on the number of runs, on their
-alpha and their --class, and on whether all seeds differ (docs/combine.md). With
-different seeds, it is usually smaller.
+alpha and their --class, and on whether all seeds differ (docs/combine.md). If all seeds
+differ, the failure probability is usually smaller than if some seeds are equal.
 
 All runs must certify the same examples, under noise of the same law (such as Gaussian),
 by sound methods. The σ of the runs may differ. A method is sound if a certificate is
@@ -79,7 +79,7 @@ commands that need votes or a model refuse it.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
-	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router, whose class chooses the RUN that answers: class 0 the first RUN, class 1 the second RUN, and so on")
+	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router; the router's class for an input chooses the RUN that answers: class 0 chooses the first RUN, class 1 the second RUN, and so on")
 	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "without --router, answer of the combined classifier: "+certify.Compositions.Described())
 	integerVar(f, &o.plan.AtLeast, "at-least", 0, "without --router, number of runs that must certify a class; choose this number before you see the runs; default: the smallest whole number above half of the runs (with --by agree, all runs)")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")

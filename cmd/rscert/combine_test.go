@@ -112,8 +112,8 @@ func TestCombine(t *testing.T) {
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 
-	// The command 'report' must read the folder like a run, also with --require or --json. Other commands must refuse
-	// the folder.
+	// The command 'report' must read the folder of a combination as it reads a run folder, also with --require or
+	// --json. Other commands must refuse the folder.
 	if got := rscert(exitDone, "report", path("routed"), "--json"); !hasMembers(got, `"method":"combined"`, `"alpha":0.006`, `"selected":4`, `"composition":"router with 2 experts"`) {
 		t.Errorf("report prints\n%s", got)
 	}

@@ -31,7 +31,7 @@ func newCompare(s streams) *cobra.Command {
 model, data, σ, seed and parameters, and so the same noisy inputs. The runs may differ
 only in how the scores are computed (such as the device, the precision and the library)
 and in the choice of the examples. Their votes differ where rounding changes which of
-two nearly equal scores is larger. Both runs are valid.
+two nearly equal scores is larger. Both runs are valid, even if their votes differ.
 
 From the vote counts, the command computes a lower bound on the number of votes that
 differ. The true number can be much larger, because opposite changes cancel in the

@@ -74,8 +74,8 @@ alpha.
 bounds.csv has a row for each example and radius, except where A is not certified and
 the label is unknown. If A is not certified at radius R, the row has certified = 0, and
 its bounds are for the mean score of the label. The column 'lower' is the lower bound.
-An example's scores sum to at most 1, so in such a row the mean score of every other
-class is at most 1 − lower.
+If certified = 0, the mean score of every class other than the label is at most 1 −
+lower, because an example's scores sum to at most 1.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound on
 the mean score without attack, and z is the mean score under attack. Φ is the
@@ -88,11 +88,11 @@ distribution function of the noise at σ = 1:
             al. 2020, Theorem 2). The sum includes a term that is missing in equation 13
             of Emde et al. 2025
   tangent   (default) bounds the mean of a function of the score, and needs no
-            confidence band. To find this function, the method replaces the formula of
-            'standard' by tangents to its curve. The selection samples determine the
-            tangents. Without selection samples (--class label), the first twentieth of
-            the samples (at most 1,024 samples) determines the tangents, and the other
-            samples bound the mean of the function
+            confidence band. The formula of 'standard' describes a curve. To find the
+            function, the method replaces this curve by its tangents. The selection
+            samples determine the tangents. Without selection samples (--class label),
+            the first twentieth of the samples (at most 1,024 samples) determines the
+            tangents, and the other samples bound the mean of the function
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
@@ -140,7 +140,7 @@ bound is a value of --bound, as in standard+hoeffding.`,
 	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses unsound methods
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --class-method scores, method that bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
 	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses unsound methods
-	targetFlags(cmd, &p.Target, "largest probability that, for an example and a radius, the certificate or the bounds are wrong", law.Additives())
+	targetFlags(cmd, &p.Target, "largest probability that the certificate or the bounds are wrong, for one example and one radius", law.Additives())
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "further temperature, applied to the saved probabilities after the temperature of the run")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")

@@ -13,7 +13,8 @@ func newConformal(s streams) *cobra.Command {
 		Use:   "conformal",
 		Short: "Prediction sets that contain the label with a stated probability, also under attack",
 		Long: `A prediction set is a set of classes. It contains the label of an input with probability
-at least 1 − miss (--miss), even if somebody has moved the input within a radius.
+at least 1 − miss (--miss), even if somebody has moved the input by any amount up to a
+given radius.
 
   rscert conformal fit       chooses a threshold from calibration examples
   rscert conformal apply     computes the sets of other inputs

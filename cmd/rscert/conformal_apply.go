@@ -37,9 +37,10 @@ input, and stops when the remaining copies cannot change the set. So the set is 
 as with all copies. The file conformal.json of 'rscert conformal fit' says which
 classifier, which noise and which rule make the sets. The command refuses a model whose
 SHA-256 differs from the SHA-256 in conformal.json. It also refuses inputs that it
-recognises as calibration examples: examples of the same data file, attacked copies of
-them in a folder that 'rscert attack' wrote, and the calibration's own file of scores.
-It cannot recognise other copies (docs/conformal.md).
+recognises as calibration examples. It recognises them if they come from the same data
+file, or from a folder in which 'rscert attack' wrote attacked copies of them. It also
+refuses the file of scores that was used for the calibration. It cannot recognise other
+copies (docs/conformal.md).
 
 The noise is fresh: nobody can know it before the inputs are fixed. This is why the
 guarantee holds under attack. With --seed, the command repeats the noise of an earlier
@@ -85,8 +86,7 @@ example.`,
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "treatment of inputs off the lattice (the grid "+
 			"of input values): 'refuse', or 'round' to the nearest lattice point")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&o.groups, "groups", "", "with the guarantee 'group', CSV `file` with a row for each input, in the "+
-			"order of the data")
+		f.StringVar(&o.groups, "groups", "", "CSV `file` with a row for each input, in the order of the data; needed if the guarantee in conformal.json is 'group'")
 		f.StringVar(&o.group, "group", "", "`column` with the name of the group, in the file of --groups")
 		group(cmd, "Prediction sets")
 	})

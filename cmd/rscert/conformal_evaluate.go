@@ -50,12 +50,13 @@ the label, with a Clopper–Pearson interval.
 The column p is the p-value of a test of two assumptions. First, the calibration
 examples and the inputs are exchangeable. Second, the inputs are not attacked. Under
 both assumptions, the number of misses (sets without the label) has a beta-binomial
-distribution. If the sets allow for an attack, or if scores are tied, the number is
-stochastically smaller. The value p is the probability, under the beta-binomial
-distribution, of at least as many misses as were observed. With the guarantee 'label' or
-'group', the command tests each class or group. Then p is the smallest of these
-probabilities times their number, but at most 1. A small p means that the inputs differ
-from the calibration examples, or that they are attacked beyond the radius.
+distribution. If the sets allow for an attack, or if scores are tied, the number of
+misses is stochastically smaller than this distribution says. The value p is the
+probability that a number with this beta-binomial distribution is at least the observed
+number of misses. With the guarantee 'label' or 'group', the command tests each class or
+group. Then p is the smallest p-value of these tests, multiplied by the number of tests,
+but at most 1. A small p is evidence that the inputs differ from the calibration
+examples, or that they are attacked beyond the radius.
 
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.
@@ -70,8 +71,8 @@ With --require, the exit code is 3 if a requirement is not met. Examples of requ
   conformal-size<=1.2      mean number of classes in a set
 
 Sets that are not sound never meet a requirement on the coverage. If some inputs have no
-label, their coverage is not known. If --require then contains a requirement on the
-coverage, the command ends with exit code 2.`,
+label, the coverage over all inputs is not known. If --require then contains a
+requirement on the coverage, the command ends with exit code 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
@@ -91,14 +92,14 @@ coverage, the command ends with exit code 2.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of each interval")
-	f.BoolVar(&o.strata, "strata", false, "also print the coverage for each size of the sets, each class and each group")
+	f.BoolVar(&o.strata, "strata", false, "also print the coverage for each set size, for each class and for each group")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	group(cmd, "The tables")
 	f.StringVar(&o.html, "html", "", "write one HTML `file` with the tables, the curves and the conditions of the guarantee")
 	f.StringVar(&o.classNames, "class-names", "", "with --html, `file` with the class names, in the format of "+
 		"--class-names of certify")
 	group(cmd, "The page")
-	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve, with one point for each sets file, to this .svg, .png or .pdf `file`")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`; the curve has one point for each sets.jsonl")
 	choiceVar(f, &o.curve, "curve", curves.SetSize, curves.SetCurves, "`name` of the curve: "+curves.SetCurves.Described())
 	o.look.Size = picture.Size{Width: 15, Height: 10}
 	f.TextVar(&o.look.Size, "plot-size", o.look.Size, "`size` of the figure in centimetres, such as 15x10")

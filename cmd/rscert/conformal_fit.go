@@ -50,10 +50,10 @@ func newConformalFit(s streams) *cobra.Command {
 the label at each copy, and chooses a threshold τ. 'rscert conformal apply' includes a
 class in the set of an input if enough scores of this class are at least τ. The set of
 an input contains the label with probability at least 1 − miss. This guarantee holds
-even if an attacker who knows everything except the noise has moved the input within the
-radius. The calibration examples and the inputs must be exchangeable, for example drawn
-at random from one population. No calibration example may be one of the inputs
-(docs/conformal.md).
+even if an attacker has moved the input within the radius. The attacker may know
+everything except the noise. The calibration examples and the inputs must be
+exchangeable, for example drawn at random from one population. No calibration example
+may be one of the inputs (docs/conformal.md).
 
 With --model and --data, the command samples the model. A RUN of 'rscert certify
 --save-scores' can replace --model and --data. This suits long sampling, because a run

@@ -32,7 +32,7 @@ func newLipschitz(s streams) *cobra.Command {
 inputs have L2 distance r, their outputs have L2 distance at most L·r. The flag
 --lipschitz of 'rscert radius' and 'rscert certify' takes the constant of the class
 probabilities. If the model's outputs are logits, the command prints this constant too.
-The flag needs --margin first.
+You can use the flag --lipschitz only together with '--margin first'.
 
 The bound is the product of the bounds of the layers. For a matrix or a convolution, the
 command bounds the norm by repeated squaring of the Gram matrix (Delattre et al. 2023).
@@ -49,9 +49,9 @@ vote jumps where two scores are equal.
 Give the same --std as for 'rscert certify'. The data are divided by these numbers
 before they enter the model, and this changes the constant.
 
-The bound is often far above the true constant. It assumes that every layer stretches
-the change of its input as much as the layer can. Usually no change of the input is
-stretched that much by all layers.
+The bound is often far above the true constant. It assumes that every layer stretches a
+change of its input by the largest factor that is possible for this layer. Usually no
+change of the input is stretched that much by all layers.
 
 For any model, the noise alone gives the smoothed classifier the Lipschitz constant
 1/(σ√π). So only an L below 1/(σ√π) makes certificates better.`,

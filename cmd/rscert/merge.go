@@ -40,10 +40,10 @@ run. Only run.json differs: it lists the hardware of every shard.
 The command refuses to merge if a shard of the run is missing, or if two of the given
 shards share an example. If a shard is unfinished or damaged, the command refuses to
 merge. It prints the 'rscert certify … --resume' line that finishes this shard. If you
-must first delete lines of a file, the command says so. It refuses shards that differ in
-a parameter, the model, the data or the software. With --allow-gaps, it joins the given
-shards even if other shards are missing. If shards are missing, run.json then lists the
-joined shards, and the merged run counts as unfinished.
+must first delete a damaged line of a file and all lines after it, the command says so.
+It refuses shards that differ in a parameter, the model, the data or the software. With
+--allow-gaps, it joins the given shards even if other shards are missing. If shards are
+missing, run.json then lists the joined shards, and the merged run counts as unfinished.
 
 Shards of different sizes can form a whole run. For example, the shard 0/2 has every
 second example, and the shards 1/4 and 3/4 have the others.
@@ -73,7 +73,7 @@ shards.`,
 	f.StringVar(&o.out, "out", "", "`folder` to which rscert writes the joined run")
 	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the given shards even if other shards of the run are missing")
 	o.sign.add(f)
-	f.BoolVar(&o.json, "json", false, "print the shards and counts as JSON")
+	f.BoolVar(&o.json, "json", false, "print the shards and the numbers of examples as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }

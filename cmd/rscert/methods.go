@@ -23,7 +23,7 @@ the formulas and the assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes (--method of certify and radius):", certify.VoteMethods())
-	tabulateRows(t, "Bounds on mean scores (--method of certify --scores and of radius, --bound of confidence):", certify.MeanBounds())
+	tabulateRows(t, "Bounds on mean scores (--method of 'certify --scores' and of 'radius', --bound of 'confidence'):", certify.MeanBounds())
 	tabulateRows(t, "Bounds on the margin between mean scores (--combine):", certify.Combines())
 	tabulateRows(t, "Bounds on the confidence under attack (--method of confidence, --confidence of certify):", certify.ConfidenceMethods())
 	fmt.Fprintln(t, "\nUpper bounds on the calibration error (--method of ce):")

@@ -67,17 +67,17 @@ The columns weight and index are optional. The command leaves out rows with a 1 
 column 'fitted', which 'rscert calibrate --out' writes.
 
 The input can also be a run folder or its votes.jsonl. --probabilities says which
-numbers of a run the command uses as probabilities: the vote shares of all classes, or,
-for each example, only the mean score of one class without attack. This class is the one
-that the run tried to certify. Mean scores need a run folder with bounds on the
-confidence (certify --confidence-radii). For top-label calibration of such a folder,
-mean scores are the default, as in 'rscert acce'. In all other cases, vote shares are
-the default.
+numbers of a run the command uses as probabilities. They are either the vote shares of
+all classes, or the mean scores without attack. There is only one mean score for each
+example: the score of one class. This class is the one that the run tried to certify.
+Mean scores need a run folder with bounds on the confidence (certify
+--confidence-radii). For top-label calibration of such a folder, mean scores are the
+default, as in 'rscert acce'. In all other cases, vote shares are the default.
 
 The input can also be a bounds.csv (from 'rscert certify --confidence-radii' or 'rscert
 confidence') or the --out file of 'rscert acce'. These files have a column 'radius'.
-From such a file, the command uses the rows of one radius that have a certified class.
-If the file has several radii, --radius chooses one.
+From such a file, the command uses only rows of one radius. Of these rows, it leaves out
+those without a certified class. If the file has several radii, --radius chooses one.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 if the score is s. From other columns it computes top-label calibration:
@@ -89,12 +89,13 @@ equal width. AdaECE, AdaRMSCE and the debiased L2 error use bins with equal numb
 examples. The smooth ECE uses no bins.
 
 The intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold
-for any number of examples. The interval of a binned calibration error is for its ideal
-value: the value of its formula with the true probability of each label in place of the
-label. On average the plain ECE is larger than its ideal value. The interval of the NLL
-is a BCa bootstrap interval, which is too short for small or heavy-tailed data. No
-interval here bounds the calibration error without bins, because positive and negative
-errors within a bin can cancel (see 'rscert ce').
+for any number of examples. The interval of a binned calibration error is for the ideal
+value of this error. The ideal value comes from the same formula, but with the true
+probability of each label in place of the label. On average the plain ECE is larger than
+its ideal value. The interval of the NLL is a BCa bootstrap interval, which is too short
+for small or heavy-tailed data. No interval of this command bounds the unbinned
+calibration error (see 'rscert ce'), because positive and negative errors within a bin
+can cancel.
 
 The calibration tests by bets and by simulation have p-values that are valid for any
 number of independent examples. The p-value of Spiegelhalter's test is valid only for
@@ -120,20 +121,20 @@ rows with weights. It also refuses --cluster together with a flag of the list
 The flags of the list 'Thresholds under attack' are for a classifier that answers only
 if its confidence reaches a threshold. The test error is the share of wrong answers
 among the answers that reach the threshold. The robust test error counts the answers
-without attack and under attack. Of the rows with at least one such answer that reaches
-the threshold, it is the share with a wrong answer that reaches the threshold. The
-robust test error needs --attack, or the columns adversarial_confidence and
-adversarial_correct in the input.
+without attack and under attack. Consider the rows in which at least one of these
+answers reaches the threshold. The robust test error is the share of these rows in which
+a wrong answer reaches the threshold. The robust test error needs --attack, or the
+columns adversarial_confidence and adversarial_correct in the input.
 
 Each threshold has two rates. Take the rows whose answer without attack is right. The
 true positive rate is the share of these rows whose answer without attack reaches the
-threshold. An attack on such a row succeeds if it makes the answer wrong. Of the rows
-with a successful attack, the false positive rate is the share with a wrong answer under
-attack that reaches the threshold. For each rate of --tpr, the command takes the largest
-threshold that has at least this true positive rate on held-out predictions. The
-held-out predictions come from the file of --held-out, or they are a random share of the
-input (--holdout). In the second case, the command computes the test errors on the other
-rows.
+threshold. An attack on such a row succeeds if it makes the answer wrong. Now consider
+the rows with a successful attack. The false positive rate is the share of these rows in
+which a wrong answer under attack reaches the threshold. For each rate of --tpr, the
+command takes the largest threshold that has at least this true positive rate on
+held-out predictions. The held-out predictions come from the file of --held-out, or they
+are a random share of the input (--holdout). In the second case, the command computes
+the test errors on the other rows.
 
 --models compares several models and attacks. Each row of its CSV file names a model, an
 attack and a file of predictions. The attack 'clean' means no attack, and the attack

@@ -33,8 +33,8 @@ type rejectionOptions struct {
 // rejectionFlags adds the flags of rejectionOptions to the command 'metrics'.
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
-	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions without attack, from which --tpr takes thresholds")
-	f.Float64Var(share, "holdout", 0, "share of the input's rows to hold out at random (--seed), such as 0.1; use this flag instead of --held-out")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions (without attack); --tpr takes its thresholds from these predictions")
+	f.Float64Var(share, "holdout", 0, "share of the input's rows to hold out at random (--seed), such as 0.1; this flag is the alternative to --held-out")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
 	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, as `shares` such as 0.99,0.98; the held-out predictions give a threshold for each rate")

@@ -58,10 +58,10 @@ probability.
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same
 random number, and the bounds do not hold for such scores. If the dataset has several
-files (shards, batches of requests), give each file a different --first-row or --seed.
-Perturb scores only once. Do it last, after other changes such as 'rscert calibrate'.
-The command refuses scores that are perturbed already, or that come from perturbed
-scores.
+files (shards, batches of requests), give each file its own --seed, or a --first-row
+that continues the row numbers of the previous file. Perturb scores only once. Do it
+last, after other changes such as 'rscert calibrate'. The command refuses scores that
+are perturbed already, or that come from perturbed scores.
 
 The output has the columns score and label (or confidence and correct). It also has the
 columns sech_bandwidth, sech_seed and sech_row, which tell 'rscert ce' how the scores

@@ -48,19 +48,19 @@ lattice (the grid of input values), normalisation, precision and execution provi
 command refuses a model whose SHA-256 differs from the run's. The command draws fresh
 noise. Without --run, give --model and --sigma as for 'rscert certify'.
 
-A second guarantee is for runs whose certificates come from votes, use a sound method
-and hold for the exact numbers that the model receives, as with 'certify --noise
-lattice' (docs/predict.md). Suppose that the run certifies an input, and that somebody
-queries Q inputs on the lattice within the certified radius. Then every answer is the
-certified class or an abstention, except with probability at most α₁ + Q·α₂. Here α₁ is
-the alpha of the run, and α₂ is --alpha. This holds even if each query depends on the
-earlier answers.
+A second guarantee is for runs whose certificates meet three conditions: they come from
+votes, they use a sound method, and they hold for the exact numbers that the model
+receives, as with 'certify --noise lattice' (docs/predict.md). Suppose that the run
+certifies an input. Suppose also that somebody queries Q inputs that are on the lattice
+and within the certified radius of this input. Then every answer is the certified class
+or an abstention, except with probability at most α₁ + Q·α₂. Here α₁ is the alpha of the
+run, and α₂ is --alpha. This holds even if each query depends on the earlier answers.
 
 The rules:
 ` + ruleList() + `
 --certify also certifies the class of each input, with fresh samples. The run gives the
-method, alpha, n0 and n of the certificates. Without --run, the method is margin, and
-the numbers are --alpha, --n0 and --n.
+method, alpha, n0 and n of the certificates. Without --run, the method is 'margin', and
+the flags --alpha, --n0 and --n give alpha, n0 and n.
 
 --out writes the answers as .jsonl, .csv or .parquet. Without --out, the command prints
 a table of the answers. Answers do not depend on --batch or --threads. The same --seed
@@ -89,12 +89,12 @@ repeats the same answers.`,
 	f, p := cmd.Flags(), &o.plan
 	settle = addExperimentFlags(cmd, &p.Spec, func() {
 		offerLaws(f, law.Additives())
-		f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
+		f.StringVar(&p.Run, "run", "", "`folder` of the run; the classifier of this run answers the inputs")
 		f.StringVar(&o.out, "out", "", "write the answers to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
 		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 		f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the command answers a class other than the class of G")
-		integerVar(f, &p.Budget, "budget", 100000, "for --rule sequential, maximum number of votes per input; if these votes do not decide, the command abstains")
+		integerVar(f, &p.Budget, "budget", 100000, "for --rule sequential, maximum number of votes per input; if these votes do not decide the answer, the command abstains")
 		integerVar(f, &o.n, "n", 1000, "for --rule fixed, number of votes per input; without --run, also number of samples for each certificate of --certify")
 		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples")
 		radiusVar(f, &o.certifyRadius, "certify-radius", "like --certify, but stop sampling an input as soon as the samples show whether it is certified at this `radius`")

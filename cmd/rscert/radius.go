@@ -95,7 +95,7 @@ draws n of the example's votes at random, without replacement. Such a subsample 
 good as n fresh votes. To keep the certificates sound, fix n and --seed before you see
 the votes. Without --seed, the operating system draws a seed, and --json records it. If
 you use such a seed, run the command only once. --repeats K draws K subsamples, and the
-table shows the mean ± the standard deviation.
+table shows the mean ± the standard deviation over these K subsamples.
 
 The table has a row for each combination of run, method, size, temperature, margin and
 value of --combine. The method betting+bonferroni in the table is betting with --combine

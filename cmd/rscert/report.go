@@ -71,11 +71,12 @@ If a run was audited ('rscert audit'), the summary also has its accuracy under a
 pictures of the inputs (--data), the parameters, and the meaning of each number.
 
 The summary has two kinds of numbers that take chance into account. The interval of an
-accuracy is about the population from which the examples are drawn (Clopper–Pearson, at
---level). The column "with probability" is about the examples of the run only: it is a
-lower bound on their accuracy that holds with probability 1 − delta. With this
-probability, at most k of the run's N certificates are wrong, so the bound is the
-accuracy minus k/N. The command computes k from delta, alpha and N.
+accuracy is a Clopper–Pearson interval with the confidence level --level. It is about
+the population from which the examples are drawn. The column "with probability" is about
+the examples of the run only: it is a lower bound on their accuracy that holds with
+probability 1 − delta. With this probability, at most k of the run's N certificates are
+wrong, so the bound is the accuracy minus k/N. The command computes k from delta, alpha
+and N.
 
 With --group, the report also has the certified accuracy of each group of examples. With
 '--group label', the groups are the true classes. The groups can also come from the file
@@ -93,31 +94,34 @@ command can check the requirement. A requirement marked 'with groups' needs --gr
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
 requirement tests the bound that holds with probability 1 − delta. With the prefix
 'best:certified:', it is enough that one of K runs meets the requirement; each of these
-runs is then tested at delta/K (docs/gate.md). The following never meet a requirement
-with one of these prefixes: runs whose method is not sound, certificates that ignore
-rounding (--noise float, or votes from other programs), logs of other programs, and
-files of certificates that do not state the number of sampled examples. Numbers are
-compared exactly: an accuracy of 59 of 100 meets >=0.59. If the input is damaged or
-lacks the required value, the exit code is 2, never 3.
+runs is then tested at delta/K (docs/gate.md). Some inputs never meet a requirement with
+one of these prefixes: runs whose method is not sound, certificates that ignore rounding
+(--noise float, or votes from other programs), and logs of other programs. A file of
+certificates never meets such a requirement either if the file does not state the number
+of sampled examples. Numbers are compared exactly: an accuracy of 59 of 100 meets
+>=0.59. If the input is damaged or lacks the required value, the exit code is 2, never
+3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
 
 --rows and --cols print one table of all runs instead of the usual tables of the runs.
-The table has a row for each value of the parameters of --rows, and a column for each
-value of the parameters of --cols. Without --rows, it has one row. A parameter is a name
-in run.json (such as sigma, n or seed), or one of the words model, data and run. --value
-is the quantity in the cells, with a name from the list of requirements
-(certified-accuracy@0.5).
+The table has a row for each combination of values of the parameters in --rows, and a
+column for each combination of values of the parameters in --cols. Without --rows, it
+has one row. A parameter is a name in run.json (such as sigma, n or seed), or one of the
+words model, data and run. --value names the quantity in the cells. Write this name as
+in the list of requirements above, but without the limit, such as
+certified-accuracy@0.5.
 
 With --by-model, the command compares models, so that you can choose one. --names gives
 the model of each run. For each radius the command prints a table with a row for each
 model and σ. A row has the certified accuracy, the average radius, the certified
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
-the row is on the Pareto front of certified accuracy and CCE. A last table has, for each
-radius, the rank correlations between the certified accuracy, the average radius, the
-CCE and the CBS of the rows. Because you choose among K runs by their results, each run
-gets delta/K. So the statements with probability 1 − delta hold for all K runs together.
+the row is on the Pareto front of certified accuracy and CCE. A last table has rank
+correlations for each radius. They are between the certified accuracy, the average
+radius, the CCE and the CBS of the rows. Because you choose among K runs by their
+results, each run gets delta/K. So the statements with probability 1 − delta hold for
+all K runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. The rule is applied at each radius. A model is a candidate
@@ -190,7 +194,7 @@ with the smallest CCE, and the candidate with the smallest CBS.`,
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `difference` by which the certified accuracy may fall below the baseline's at any radius, such as 0.01; if it falls further at a radius, the exit code is 3")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest allowed `difference` (such as 0.01) by which the certified accuracy may fall below the baseline's; if it falls further at any radius, the exit code is 3")
 	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd

@@ -46,8 +46,8 @@ func newServe(s streams) *cobra.Command {
 run. G returns the class that the model answers most often under noise. For each input
 the server draws votes, which are the model's answers to noisy copies of the input. The
 server stops drawing votes for an input when the votes decide the answer, or after
---budget votes. With '--rule fixed', it always draws --n votes. Its answer is a class,
-or it abstains. 'rscert predict' answers the inputs of a dataset in the same way,
+--budget votes. With '--rule fixed', it always draws --n votes. The server answers a
+class or abstains. 'rscert predict' answers the inputs of a dataset in the same way,
 without a server.
 
 The server speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton over HTTP,
@@ -70,11 +70,11 @@ least 0.5, which can take fewer samples. For an image, append ?certify=true or
 The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
 and ModelInfer of the service inference.GRPCInferenceService.
 
-Each request gets fresh noise. The operating system draws the key of the noise after the
-input has arrived. --log writes one line for each answer, with the key, the answer and a
-hash of the input. 'rscert predict --replay' computes the logged answers again from the
-inputs and compares them with the log. At SIGTERM the server finishes the requests that
-are running (docs/serve.md).`,
+Each request gets fresh noise. The server computes this noise from a random key. The
+operating system draws the key after the input has arrived. --log writes one line for
+each answer, with the key, the answer and a hash of the input. 'rscert predict --replay'
+computes the logged answers again from the inputs, and compares the new answers with the
+log. At SIGTERM the server finishes the requests that are running (docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
   rscert serve --run run --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --token-file token
@@ -97,7 +97,7 @@ are running (docs/serve.md).`,
 func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f, p, c := cmd.Flags(), &o.plan, &o.config
 	f.SortFlags = false
-	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
+	f.StringVar(&p.Run, "run", "", "`folder` of the run; the classifier of this run answers the requests")
 	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if the file has moved since the run")
 	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file has moved since the run")
 	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
@@ -105,9 +105,9 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the server answers a class other than the class of G")
-	integerVar(f, &p.Budget, "budget", 10000, "with --rule sequential, maximum number of votes per input; the server abstains if they do not decide")
+	integerVar(f, &p.Budget, "budget", 10000, "with --rule sequential, maximum number of votes per input; if these votes do not decide the answer, the server abstains")
 	integerVar(f, &o.n, "n", 1000, "with --rule fixed, number of votes per input")
-	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input, from the `file` conformal.json of 'rscert conformal fit'")
+	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input; the `file` is the conformal.json of 'rscert conformal fit'")
 	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs off the run's lattice (the grid of input values): 'refuse' them, or 'round' them to the nearest lattice point")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")

@@ -28,10 +28,10 @@ func newSetup(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Fetch ONNX Runtime into the cache",
-		Long: `This command fetches the ONNX Runtime library for a device into the user's cache,
-where rscert finds it, and prints its path. The SHA-256 of the library must equal a
-value that is built into rscert. The command fetches nothing if the library is already
-there.
+		Long: `This command fetches the ONNX Runtime library for a device into the user's cache. rscert
+finds the library there. The command also prints the library's path. The SHA-256 of the
+library must equal a value that is built into rscert. The command fetches nothing if the
+library is already there.
 
 The command tries three sources in turn: pip, a direct download and npm. --from or
 $RSCERT_ONNXRUNTIME_FROM restricts it to one source. The direct download needs neither

@@ -47,10 +47,11 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which the runs record. The command passes options before the '--' to
-sbatch if they are not flags of 'rscert slurm'. Run the command on a machine that can
-submit jobs. In this help, RUN is the folder that you give to certify in --out. The
-model, the data, rscert and RUN must have the same paths on all machines.
+share one seed, which the runs record. You can write options of sbatch before the '--'.
+If an option there is not a flag of 'rscert slurm', the command passes it to sbatch. Run
+the command on a machine that can submit jobs. In this help, RUN is the folder that you
+give to certify in --out. The model, the data, rscert and RUN must have the same paths
+on all machines.
 
 The folder RUN.shards holds the script of the job, and a run folder and a log for each
 shard. With --wait, the command shows the progress of all shards. It resubmits a failed
@@ -60,10 +61,10 @@ does. To continue a run that is not finished, repeat the command with --resume a
 flags of certify. The repeated command leaves queued tasks in the queue, does not repeat
 finished shards, and submits the other shards.
 
-If a flag of certify has a list of values, the job array makes a sweep: one run, called
-a point, for each value or, with several lists, for each combination of values
-(docs/sweeps.md). The array runs all shards of all points, and RUN is the folder of the
-sweep.`,
+If a flag of certify has a list of values, the job array makes a sweep (docs/sweeps.md).
+A sweep has one run, called a point, for each value. If several flags have lists, the
+sweep has a point for each combination of values. The array runs all shards of all
+points, and RUN is the folder of the sweep.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \

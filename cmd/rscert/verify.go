@@ -36,18 +36,18 @@ of every line, and it looks for missing, extra and duplicate examples. It checks
 the entries of run.json agree with each other. If the run drew its noise from a table,
 the command computes this noise table again, and compares its SHA-256, its size and its
 rounding error with run.json. It compares every certificate with its votes. If the run
-certified by scores, it compares every certificate with the saved scores instead;
-without saved scores, it cannot compute the certificates again. If the scores are saved,
-it also compares the bounds on the confidence with the scores. It reports whether the
-certificates allow for rounding, and whether their method is sound. It also reports
-whether the run tested that its outputs do not depend on the batch. In this test, a run
-repeats some samples in other batches.
+certified by scores, the command compares every certificate with the saved scores
+instead. Without saved scores, the command cannot compute the certificates again. If the
+scores are saved, it also compares the bounds on the confidence with the scores. It
+reports whether the certificates allow for rounding, and whether their method is sound.
+It also reports whether the run tested that its outputs do not depend on the batch. In
+this test, a run repeats some samples in other batches.
 
-With --model and --data, the command also samples some examples again: it chooses a few
-examples at random, and runs the model on the same noisy copies of them as the run did.
-It compares the new votes and scores with the saved ones bit for bit. This comparison
-exposes invented votes. It also exposes a model whose answers depend on the batch, which
-old versions of rscert did not notice.
+With --model and --data, the command also samples some examples again. It chooses a few
+examples at random, and runs the model on the same noisy copies of these examples that
+the run used. It compares the new votes and scores with the saved ones bit for bit. This
+comparison exposes invented votes. It also exposes a model whose answers depend on the
+batch, which old versions of rscert did not notice.
 
 With --key, the run is valid only if it was signed with the matching secret key ('rscert
 certify --sign') and no file has changed after the signature. Checksums detect

@@ -72,7 +72,7 @@ nested fields (groups).`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&o.features, "features", nil, "`columns` on which the weights depend, separated by commas; both files have them")
+	f.StringSliceVar(&o.features, "features", nil, "`columns` on which the weights depend, separated by commas; SOURCE and TARGET must both have these columns")
 	f.StringVar(&o.out, "out", "", "write SOURCE with its weights to this CSV `file`")
 	f.Float64Var(&o.fit.Bound, "weight-bound", 10, "largest `weight`; larger estimates are lowered to it")
 	integerVar(f, &o.fit.Folds, "folds", 5, "number of folds for the regression")

@@ -24,7 +24,7 @@ const (
 var Keeps = choice.Of("keep", KeepFound, KeepAll).Describe(func(k Keep) string {
 	return map[Keep]string{
 		KeepFound: "only inputs that change the answer (adversarial.npz)",
-		KeepAll:   "also, for every example, the input that lowers the probability of the label most (worst.npz)",
+		KeepAll:   "in addition, one input for every example: the one that lowers the probability of the label most (worst.npz)",
 	}[k]
 })
 

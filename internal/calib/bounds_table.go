@@ -43,7 +43,7 @@ type BoundMethod struct {
 var BoundMethods = []BoundMethod{
 	{"binned-tv", true, "compares the scores with the mean labels of bins; its proof uses a single concentration inequality", "ciosek2025 hoeffding1963", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }, fitMeans},
-	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; its proof uses a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
+	{"binned-lipschitz", true, "compares the scores with the mean labels of bins, or with lines fitted to the labels of bins; its proof uses a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }, fitSmooth},
 	{"binned-best", true, "combines binned-quadratic (for small errors) with binned-bentkus (for large errors); the recommended method under the assumption of bounded variation", "ciosek2025 bentkus2004", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }, fitMeans},

@@ -213,7 +213,7 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
 	firstPlus := make([]int, m) // first '+' bin from this bin on; m if none
-	lastMinus := make([]int, m) // last '−' bin up to this bin; −1 if none
+	lastMinus := make([]int, m) // of the bins up to this one, the last with the sign '−'; −1 if there is none
 	for k, next := m-1, m; k >= 0; k-- {
 		if w.over[k] {
 			next = k

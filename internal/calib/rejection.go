@@ -194,8 +194,8 @@ type Rejection struct {
 }
 
 // Measure computes the errors of the clean answers and of the answers under each attack. An attack may have several
-// answers to each example, such as the answers of its restarts. Measure returns an error if no answer that chooses the
-// thresholds is right, or if a TPR is outside (0, 1].
+// answers to each example, such as the answers of its restarts. Measure returns an error if a TPR is outside (0, 1]. It
+// also returns an error if all clean answers that choose the thresholds are wrong.
 func (plan RejectionPlan) Measure(clean Answers, attacks [][]Answers) (*Rejection, error) {
 	chooser := plan.HeldOut
 	if chooser == nil && plan.Share != 0 {

@@ -156,8 +156,9 @@ func zigzagVariation(groups []labelGroup, delta float64) float64 {
 	return best
 }
 
-// longestZigzags returns, for m = 2, 3, …, up to the argument 'most', the largest Σ c_b·x_b over m positions b in
-// ascending order. The signs of the c_b alternate. The first and the last c_b are ±1, and the others are ±2.
+// longestZigzags returns one number for each m from 2 to min(most, len(x)). This number is the largest sum Σ c_b·x_b
+// that m positions b can give. The positions are in ascending order. The signs of the c_b alternate. The first and the
+// last c_b are ±1, and the others are ±2.
 func longestZigzags(x []float64, most int) []float64 {
 	most = min(most, len(x))
 	if most < 2 {

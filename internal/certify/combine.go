@@ -105,8 +105,8 @@ const maxMargin = 80.0
 // scores (a_i − r·b_i + r)/(1 + r). From y and v it predicts the bound that n estimation samples would give: y − √(2v
 // ln(1/α)/n) − y·ln(1/α)/n. The betting bound is close to this number. The function chooses the r whose predicted bound
 // gives the largest margin. Every r gives a sound bound. An r below 1 never gives a larger margin, because μ2 ≤ 1−μ1.
-// (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the density of the
-// noise. The r that gives the largest bound is usually different.)
+// (At the true means μ1 and μ2, the best r is the slope of Q at μ2 divided by the slope of Q at μ1. This quotient is
+// f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. The r that gives the largest bound is usually different.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

@@ -25,7 +25,7 @@ const (
 // Rules lists all rules, the default first.
 var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
 	return map[Rule]string{
-		Auto:    "takes 'clean' without noise; with noise, takes 'count' if the numbers of noisy copies suit it and rscert can prove its guarantee, otherwise 'weights'",
+		Auto:    "without noise, takes 'clean'; with noise, takes 'count' if the numbers of noisy copies suit 'count' and rscert can prove its guarantee; in all other cases, takes 'weights'",
 		Count:   "counts a calibration example as covered if at least t of its scores (one per noisy copy) reach the threshold; rscert chooses t",
 		Weights: "weighs each calibration example by the number of its scores that reach the threshold; suited to few noisy copies per query",
 		RCP1:    "uses one noisy copy per calibration example and per query (robust conformal prediction, Zargarbashi et al. 2025); for comparison",

@@ -52,7 +52,8 @@ func withExif(file, exif []byte) []byte {
 var sides = [][2]string{1: {"top", "left"}, {"top", "right"}, {"bottom", "right"}, {"bottom", "left"},
 	{"left", "top"}, {"right", "top"}, {"right", "bottom"}, {"left", "bottom"}}
 
-// Open must turn images as the Exif field Orientation says, in folders, archives and Parquet files. It must also warn.
+// Open must turn images as the Exif field Orientation says, in folders, archives and Parquet files. Open must also warn
+// if it turns images, and only then.
 func TestOrientation(t *testing.T) {
 	const w, h = 5, 3
 	stored := image.NewGray(image.Rect(0, 0, w, h))

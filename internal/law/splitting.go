@@ -19,7 +19,7 @@ type splitting struct{}
 func (splitting) Name() string { return "splitting" }
 
 func (splitting) Words() Words {
-	return Words{Name: "splitting noise", Noise: "splitting noise on [−λ, λ], which is not random, so its certificates need no alpha", Symbol: "λ", Scale: "half width"}
+	return Words{Name: "splitting noise", Noise: "splitting noise on [−λ, λ]; this noise is not random, so its certificates need no alpha", Symbol: "λ", Scale: "half width"}
 }
 
 func (splitting) Norm() Norm { return L1 }

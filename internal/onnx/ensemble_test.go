@@ -150,8 +150,8 @@ func TestEnsembleLone(t *testing.T) {
 	compareMean(t, m, samples, softmaxOf(a), softmaxOf(b))
 }
 
-// TestEnsembleNames joins models whose names clash. Either values, nodes and functions have the same names in both
-// models, or one model uses names that Join adds.
+// TestEnsembleNames joins models whose names clash. In some cases, values, nodes and functions have the same names in
+// both models. In other cases, one model uses names that Join adds.
 func TestEnsembleNames(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()

@@ -31,7 +31,7 @@ const (
 // Rules lists all rules.
 var Rules = choice.Of("rule", BySequence, ByFixed).Describe(func(r Rule) string {
 	return map[Rule]string{
-		BySequence: "tests after every vote which classes it can exclude, until one class is left or a maximum number of votes is reached",
+		BySequence: "checks after every vote which classes the votes exclude; stops when one class is left, or at a maximum number of votes",
 		ByFixed:    "makes a single test after a fixed number of votes (Cohen et al. 2019, PREDICT)",
 	}[r]
 })

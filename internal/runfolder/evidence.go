@@ -371,7 +371,8 @@ type Bounds struct {
 	Label bool
 	// Unfinished is the number of the run's examples that are not sampled yet.
 	Unfinished int
-	// Arithmetic is the arithmetic of the run's noise. It is unknown for a file without a run.
+	// Arithmetic says for which noise the run's certificates hold: for the noise that the computer really added
+	// (certify.Exact), or for real-valued noise (certify.Idealised). It is unknown for a file without a run.
 	Arithmetic certify.Arithmetic
 	// Norm is the norm of the run's radii. It is unknown for a file without a run.
 	Norm law.Norm
@@ -467,9 +468,9 @@ func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 // OfRun reports whether the bounds belong to a run. If so, they bound mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
-// Sampled returns alpha and the number of sampled examples for a statement about all bounds. If the number is unknown,
-// it is 0. The arguments are the values that the user gave; nil and 0 mean that the user gave none. The user's values
-// may be larger than the run's values, but not smaller.
+// Sampled returns what a statement about all bounds needs: alpha and the number of sampled examples. If the number is
+// unknown, it is 0. The arguments are the values that the user gave; nil and 0 mean that the user gave none. The user's
+// values may be larger than the run's values, but not smaller.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):

@@ -81,8 +81,8 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		// The field Compare stays nil: the host makes the noise for comparisons, but in this test a device that makes
-		// noise must make the noise of all its batches.
+		// The field Compare stays nil, so it adds no comparisons. For a comparison, the host makes the noise. But in
+		// this test, a device that makes noise must make the noise of all its batches.
 		s := Sampler{Seed: 8, N0: 11, Workers: 3}
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {

@@ -72,7 +72,7 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 4, []int64{1, 0, 0}},
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
 		{1, 1, 8, []int64{2, 0, 0}},   // 4 counted samples fill only a batch of 4
-		{3, 1, 96, []int64{2, 35, 0}}, // 3·4 = 12 counted samples do not fill a batch of 32
+		{3, 1, 96, []int64{2, 35, 0}}, // the sampler counts 3·4 = 12 waiting samples: too few for a batch of 32
 		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 counted samples fill a batch of 8; two batches of 4 take the last 6
 		// 8·4 = 32 counted samples fill a batch of 32, which holds all samples of 3 examples and 2 samples of a fourth.
 		// Then 5·4 = 20 counted samples fill only batches of 8.

@@ -14,7 +14,7 @@ import "math/bits"
 //	t = x·x + z, x = rot(t)
 //	word = t + (x·x + y) div 2³²
 //
-// Stream explains the counters, and NewStream explains the keys.
+// See the comment of Stream for the counters, and the comment of NewStream for the keys.
 func (s Stream) Words(dst []uint64, sample int64) {
 	y := uint64(sample) * weyl * s.key
 	for d := range dst {

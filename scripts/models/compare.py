@@ -189,7 +189,7 @@ def table(program, results, failed):
         f"`make models` made this page on {datetime.date.today():%-d %B %Y} with `scripts/models/compare.py` ({own}; {versions};"
         f" Python {platform.python_version()}; {machine()}). rscert runs {len(ran)} of {len(results)} models; for"
         f" {sum(r['differ'] == 0 for r in ran)} models, all {zoo.TEST} predictions agree with ONNX Runtime in Python. For {proved}"
-        " models, rscert proves that the inputs of a batch do not affect each other. The other models run one input per call."
+        " models, rscert proves that the inputs of a batch do not affect each other. The other models that rscert runs get one input per call."
         f" `--check` gives a verdict on {len(judged)} models, and suspects a mistake in the set-up of {len(alarms)} models. All"
         " set-ups are right, so every suspicion is a false alarm.",
         "The models are small and were trained briefly, so their accuracies say nothing about larger models of the same families."

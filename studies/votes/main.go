@@ -290,7 +290,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, the next table uses Cohen's bound with the mixture martingale of Krichevsky–Trofimov, on the same\nstreams and for the same radii R. The rule compares the martingale with the threshold 1/α whenever the number of samples\nhas grown by 1 %. The rule stops without a certificate when the martingale rejects the hypothesis that the radius is at\nleast R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, the next table uses another rule on the same streams and for the same radii R. The rule uses Cohen's\nbound p_B ≤ 1 − p_A, and tests p_A by a mixture martingale with Krichevsky–Trofimov weights. The rule compares the\nmartingale with the threshold 1/α whenever the number of samples has grown by 1 %. The rule stops with a certificate\nwhen the martingale rejects the hypothesis that the radius is below R. It stops without a certificate when the\nmartingale rejects the hypothesis that the radius is at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)

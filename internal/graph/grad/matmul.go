@@ -74,9 +74,9 @@ func gemm(t *tape, n *node) error {
 	return nil
 }
 
-// einsum is the rule of Einsum, for equations in which no term has a letter twice. The gradient in an input is again an
-// Einsum: its operands are the gradient in the result and the other inputs. In the equation, the letters of the input
-// and the letters of the result change places.
+// einsum is the rule of Einsum, for equations in which no term has a letter twice. An Einsum also computes the gradient
+// with respect to an input. The first operand of this Einsum is the gradient with respect to the result. The other
+// operands are the other inputs. In the equation, the letters of the input and the letters of the result change places.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
