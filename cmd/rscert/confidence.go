@@ -32,8 +32,8 @@ type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// classMethods lists methods that certify the class: one that uses the mean scores, and the given ones, which use
-// votes.
+// classMethods lists the methods that certify the class. The first uses the mean scores. The others are the given
+// methods, which use votes.
 func classMethods(votes []certify.Row[certify.VoteMethod]) choice.List[classMethod] {
 	all := []classMethod{{}}
 	what := map[classMethod]string{{}: "bounds the margin between two mean scores"}
@@ -137,9 +137,11 @@ bound is a value of --bound, as in standard+hoeffding.`,
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(sound(certify.MeanBounds())), "bound on the mean of a score: "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "with --method cdf, confidence band for the distribution of the score: "+methods(certify.Bands()).Described())
 	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(certify.VoteMethods()), "method that certifies the class: 'scores', or a method for votes; default: the method of the run, or else 'scores': "+classMethods(sound(certify.VoteMethods())).Described())
-	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...) // run.BoundConfidence refuses unsound methods
+	// list only sound methods, because run.BoundConfidence refuses the others
+	choices(f, "class-method", described(classMethods(sound(certify.VoteMethods())))...)
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "with --class-method scores, method that bounds the margin between two mean scores: "+methods(sound(certify.Combines())).Described())
-	choices(f, "combine", described(methods(sound(certify.Combines())))...) // run.BoundConfidence refuses unsound methods
+	// list only sound methods, because run.BoundConfidence refuses the others
+	choices(f, "combine", described(methods(sound(certify.Combines())))...)
 	targetFlags(cmd, &p.Target, "largest probability that the certificate or the bounds are wrong, for one example and one radius", law.Additives())
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "further temperature, applied to the saved probabilities after the temperature of the run")
@@ -167,7 +169,8 @@ func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, c
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // bounds from scores use the margin of --margin second, even if the run used --margin first
+	// if scores certify the class, use the margin of --margin second; the run may have used --margin first
+	if q.Votes == "" {
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound

@@ -156,13 +156,13 @@ func (s settings) parseFlag(cmd *cobra.Command, key, value *yaml.Node) error {
 	return nil
 }
 
-// isCommand reports whether name is the name of a command in config files.
+// isCommand reports whether name is the name that config files use for some command.
 func isCommand(cmd *cobra.Command, name string) bool {
 	found, rest, err := cmd.Root().Find(strings.Fields(name))
 	return err == nil && len(rest) == 0 && found.HasParent() && configName(found) == name
 }
 
-// configName returns the name of a command in config files, such as "conformal fit".
+// configName returns the name that config files use for a command, such as "conformal fit".
 func configName(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }

@@ -184,7 +184,7 @@ func (o *conformalFitOptions) settle(f *pflag.FlagSet) (err error) {
 	return err
 }
 
-// settleSaved refuses flags that have no effect on saved scores.
+// settleSaved refuses flags that a fit from saved scores does not accept.
 func (o *conformalFitOptions) settleSaved(f *pflag.FlagSet) (err error) {
 	if o.plan.Saved == "" {
 		return nil
@@ -252,7 +252,8 @@ func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) erro
 	return writeFitted(s.out, file, o.out)
 }
 
-// paragraph returns a sentence with a capital and a full stop, in lines of at most 88 characters.
+// paragraph capitalises the first letter of a sentence and ends the sentence with a full stop. It breaks the text into
+// lines of at most 88 characters.
 func paragraph(sentence string) string {
 	sentence = strings.TrimSuffix(quote.Line(sentence), ".") + "."
 	first, size := utf8.DecodeRuneInString(sentence)

@@ -16,8 +16,8 @@ type copiedColumns struct {
 }
 
 // copyColumns returns the columns of a table that the output keeps. It leaves out columns about the scores of the
-// input, which the command changes, and columns that the output has already (the argument 'written'). Some columns get
-// another name in the output.
+// input, because the command changes these scores. It also leaves out the columns that the argument 'written' lists,
+// because the output has them already. Some columns get another name in the output.
 func copyColumns(t *table.Table, written []string) (c copiedColumns) {
 	if slices.Contains(written, "label") {
 		written = append(slices.Clone(written), "labels") // "label" and "labels" name the same column

@@ -21,8 +21,8 @@ import (
 //	<!-- run by: make TARGET -->   a target of the Makefile runs it
 //	<!-- snippet: NAME DATA -->    make models runs it
 //
-// A block without a mark runs here, as bash, unless the method 'fate' decides otherwise by its page, its language or
-// its text.
+// A block without a mark runs here, as bash. The method 'fate' makes exceptions for some pages, languages and texts of
+// blocks.
 type docBlock struct {
 	page     string
 	line     int
@@ -243,8 +243,8 @@ func bash(folder, script string) (string, error) {
 
 // shortened is a script that takes the place of rscert on the reader's PATH. It makes certify use few samples, even if
 // the page asks for more. It replaces '…' by the flags that all runs share. Before certify and merge, the script
-// deletes the folder of --out, because an earlier block may have made it. It keeps this folder before certify with
-// --resume, --check, --plan or --help.
+// deletes the folder of --out, because an earlier block may have made it. If certify has --resume, --check, --plan or
+// --help, the script keeps this folder.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do
@@ -303,7 +303,7 @@ func readersFolder(t *testing.T) string {
 		}
 		put(name, []byte(table))
 	}
-	visits := "score,label,patient\n" // three visits of each of 80 patients
+	visits := "score,label,patient\n" // 80 patients, each with three visits
 	for i := range 240 {
 		patient, label := i%80, 0
 		if 37*patient%80 < patient {
@@ -339,7 +339,7 @@ func head(t *testing.T, compressed []byte, lines int) []byte {
 	return bytes.Join(bytes.SplitAfterN(text, []byte("\n"), lines+1)[:lines], nil)
 }
 
-// withoutMember returns a copy of a zip file that lacks the member with this name.
+// withoutMember returns a copy of a zip file. The copy lacks the member with this name.
 func withoutMember(t *testing.T, path, name string) []byte {
 	t.Helper()
 	r, err := zip.OpenReader(path)

@@ -51,7 +51,7 @@ var (
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 )
 
-// anchors returns the link targets of a page's headings.
+// anchors returns the link targets in a page: those of its headings, and its elements <a id="…">.
 func anchors(page string) (all []string) {
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
 		id := notInID.ReplaceAllString(strings.ToLower(h[1]), "")
@@ -170,7 +170,7 @@ func TestDocsValues(t *testing.T) {
 	}
 }
 
-// words matches a shell's words, in single or double quotes or unquoted.
+// words matches a word of a shell command. Parts of the word may be in single or double quotes.
 var words = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
 
 // withoutModel runs a command of a page in the working directory, where the files of the page are missing. It returns
@@ -193,8 +193,8 @@ func withoutModel(line string) string {
 	return said.String()
 }
 
-// shellEnd matches the end of a command in a line: the beginning of a pipe, of a comment, or of the text beside the
-// command in a list.
+// shellEnd matches the beginning of the text that ends a command in a line. This text is a shell operator such as a
+// pipe, a comment, or the description of the command in a list.
 var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
 
 // wrongCommand describes the mistake in a command line. It returns "" for a correct command line.
@@ -207,7 +207,8 @@ func wrongCommand(line string) string {
 	if end := shellEnd.FindStringIndex(line); end != nil {
 		line = line[:end[0]]
 	}
-	line, inner, split := strings.Cut(line, " -- ") // a run that is split into shards
+	// a line such as 'rscert slurm --shards 2 -- certify', which splits a run into shards
+	line, inner, split := strings.Cut(line, " -- ")
 	if split {
 		if problem := wrongCommand("rscert " + inner); problem != "" {
 			return problem

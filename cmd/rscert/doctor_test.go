@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// doctor must advise bf16 if bf16 is measured to be faster than f32, and f32 if bf16 is measured to be slower.
+// If bf16 is measured to be faster than f32, doctor must advise bf16. If bf16 is measured to be slower, doctor must
+// advise f32.
 func TestDoctorAdvice(t *testing.T) {
 	openvino, err := onnx.ParseDevice("openvino")
 	if err != nil {

@@ -173,7 +173,8 @@ func TestSignalInLoop(t *testing.T) {
 		return bytes.Count(text, []byte("\n"))
 	}
 	written, since := 0, time.Now()
-	took, said := interrupt(t, cmd, func() bool { // wait until no votes have been written for a second
+	// wait until there are votes of more than 100 examples and no votes have been added for a second
+	took, said := interrupt(t, cmd, func() bool {
 		if n := count(runfolder.VotesFile); n != written {
 			written, since = n, time.Now()
 		}

@@ -155,7 +155,8 @@ func TestChangesDuringRun(t *testing.T) {
 		{"folder moved", "1", nil, func(_, run string) error { return os.Rename(run, run+"-moved") }, exitFailed, "was deleted or moved"},
 		{"certificates deleted", "1", nil, func(_, run string) error { return os.Remove(filepath.Join(run, runfolder.CertificatesFile)) },
 			exitFailed, "certificates.jsonl: was deleted or moved"},
-		{"votes replaced", "1", nil, func(_, run string) error { // as an editor does when it saves a file
+		// write a new file and rename it to votes.jsonl, as an editor does when it saves a file
+		{"votes replaced", "1", nil, func(_, run string) error {
 			data, err := os.ReadFile(filepath.Join(run, runfolder.VotesFile))
 			return errors.Join(err, os.WriteFile(filepath.Join(run, "new"), data, 0o644),
 				os.Rename(filepath.Join(run, "new"), filepath.Join(run, runfolder.VotesFile)))
@@ -281,7 +282,7 @@ func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	return append(piece(header), bytes.Repeat(piece(make([]byte, 8<<20)), n/8)...)
 }
 
-// npzBomb returns an archive with an array named 'x', which unpacks to n MiB of zeros.
+// npzBomb returns an archive with an array named 'x'. This array unpacks to n MiB of zeros.
 func npzBomb(t *testing.T, n int) []byte {
 	t.Helper()
 	var piece bytes.Buffer
@@ -356,9 +357,9 @@ func hugeBatch(t *testing.T, input string) []byte {
 	return data
 }
 
-// TestHostileInputs gives the program hostile inputs. Some claim a size far above the memory, some unpack to such a
-// size, and some have a name that is very long or contains control characters. The program must soon end with exit code
-// 2, print a short error without control characters, and use little memory.
+// TestHostileInputs gives the program hostile inputs. Some claim a size far above the memory, and some unpack to such a
+// size. Some are models whose input tensor has a name that is very long or contains control characters. The program
+// must soon end with exit code 2, print a short error without control characters, and use little memory.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestExports runs models that the snippets of docs/my-model.md wrote (make models), and compares every prediction with
-// ONNX Runtime in Python.
+// TestExports runs models that 'make models' wrote with the snippets of docs/my-model.md. It compares every prediction
+// with the prediction of ONNX Runtime in Python.
 func TestExports(t *testing.T) {
 	const folder = "../../testdata/exports"
 	text, err := os.ReadFile(filepath.Join(folder, "predictions.json"))

@@ -24,7 +24,7 @@ func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	return value
 }
 
-// integer is a flag's value that is a whole number: 100000, 100_000 or 1e5.
+// integer is the value of a flag that takes a whole number, in a form such as 100000, 100_000 or 1e5.
 type integer[T int | int64 | uint64] struct{ value *T }
 
 // integerVar adds a flag that takes a whole number.

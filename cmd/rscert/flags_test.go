@@ -89,7 +89,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Names from other programs map to existing commands and flags.
+// Names from other programs map to existing commands, flags and values of flags.
 func TestElsewhereNames(t *testing.T) {
 	root := newRoot(streams{}, new(bool))
 	commands, flags, values := []string{"--version"}, []string{"help"}, []string{}

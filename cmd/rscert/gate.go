@@ -33,12 +33,12 @@ type gateOptions struct {
 	codeQuality string
 	annotations annotations
 	several     bool // whether the command takes several runs, so that a requirement can be about the best one
-	// shown holds the main table of the results, for the page of a workflow run. The method 'decide' calls the function
-	// 'work', which sets this field.
+	// shown holds the main table of the results. GitHub shows this table on the page of a workflow run. The function
+	// 'work' sets shown.write. The method 'decide' calls this function.
 	shown *shownTable
 }
 
-// shownTable writes a table in Markdown. The function is nil if there is no table.
+// shownTable writes a table in Markdown. The field 'write' is nil if there is no table.
 type shownTable struct{ write func(io.Writer) error }
 
 // annotations selects the CI system whose log shows the outcomes.
@@ -103,7 +103,8 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 // The method 'given' reports whether the user gave any requirement.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
-// check checks the flags of output files before any work starts.
+// check refuses invalid flags of output files before any work starts. It also refuses a requirement on the best run if
+// the command checks each run by itself.
 func (o gateOptions) check(inputs ...string) error {
 	for _, f := range o.files() {
 		if f.path != "" && !o.given() {
@@ -170,9 +171,9 @@ func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (
 // errDidNotFinish is the error that commands write into the files for the CI system before their work begins.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all requirements are met. Before the work, it writes files for the CI
-// system (--junit, --code-quality) which say that rscert did not finish. If the process is killed, these files remain.
-// If the work fails, decide replaces them by files with the error.
+// decide calls the function 'work'. It returns an error unless all requirements are met. Before the work, it writes
+// files for the CI system (--junit, --code-quality) which say that rscert did not finish. If the process is killed,
+// these files remain. If the work fails, decide replaces them by files with the error.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeNotChecked(errDidNotFinish); err != nil {
 		return err

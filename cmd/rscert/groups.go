@@ -21,7 +21,8 @@ type groupOptions struct {
 	file    string // "": the columns are in the input
 }
 
-// divideFlags adds the flags to a command. The argument 'what' says what the command does for each group.
+// divideFlags adds the flags --group and --groups to a command. The argument 'what' says what the command does for each
+// group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "group", nil, what+"; the rows with the same value in this `column` form a group; if you name several columns, each of them makes groups of its own")
@@ -54,7 +55,7 @@ func (o groupOptions) extend(columns table.Options) table.Options {
 	case o.given():
 		for _, column := range o.columns {
 			if !slices.Contains(columns.Required, column) && !slices.Contains(columns.Optional, column) {
-				// the command already reads the remaining group columns as numbers
+				// read this column as text, unless the command already reads it as numbers
 				columns.Texts = append(columns.Texts, column)
 			}
 		}

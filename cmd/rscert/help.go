@@ -16,8 +16,8 @@ import (
 // groupKey is the key of the annotation that holds the title of a flag's group in --help.
 const groupKey = "rscert_group"
 
-// group puts all flags of the command that have no group yet into one group. The argument 'title' is the title of this
-// group in --help.
+// group puts all ungrouped flags of the command into one group. The argument 'title' is the title of this group in
+// --help.
 func group(cmd *cobra.Command, title string) {
 	f := cmd.Flags()
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -119,7 +119,7 @@ func helpWidth() int {
 	return min(width, 120)
 }
 
-// groupFlags makes the help of a command and its subcommands list flags by group.
+// groupFlags changes the help of a command and of its subcommands. The help then lists flags by group.
 func groupFlags(root *cobra.Command) {
 	const flags = "{{if .HasAvailableLocalFlags}}\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}"
 	before, after, found := strings.Cut(root.UsageTemplate(), flags)

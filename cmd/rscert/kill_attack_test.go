@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// TestKilledAttack kills an attack repeatedly, at moments spread over its length. No finished example and none of its
-// perturbed inputs may be lost, and no line may be incomplete. After the last resume, the folder must have the files
+// TestKilledAttack kills an attack repeatedly, at moments spread over its length. All finished examples and all their
+// perturbed inputs must be kept, and every line must be complete. After the last resume, the folder must have the files
 // and bytes of an undisturbed attack.
 func TestKilledAttack(t *testing.T) {
 	t.Run("pgd", func(t *testing.T) {

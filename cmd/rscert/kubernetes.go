@@ -105,7 +105,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 		}
 		manifest = o.Manifest()
 	}
-	if o.format == jsonManifest { // the documents of --json have a member named schema, which Kubernetes refuses
+	if o.format == jsonManifest { // report.WriteJSON would add the member 'schema', which Kubernetes refuses
 		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")

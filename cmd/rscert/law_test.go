@@ -17,8 +17,8 @@ import (
 )
 
 // TestLawOfATest uses logistic noise, a law that only tests have, and checks that certify, radius, confidence and
-// report work with it. It checks the flag --law, the noise, the radii in the norm of the law, and the names of the law,
-// its scale and its norm in the output.
+// report work with it. It checks the flag --law, the noise, and the radii in the norm of the law. It also checks that
+// the output names the law, its scale and its norm.
 func TestLawOfATest(t *testing.T) {
 	lawtest.Use(t, lawtest.Logistic)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")
@@ -96,7 +96,8 @@ func TestLawOfATest(t *testing.T) {
 	}
 }
 
-// hasMembers reports whether a document contains all the given members of a JSON object, with any indentation.
+// hasMembers reports whether a JSON document contains all the given object members. The indentation of the document
+// does not matter.
 func hasMembers(doc string, members ...string) bool {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(doc)) != nil {

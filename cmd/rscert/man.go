@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// newMan is a hidden command for packagers: 'make man' calls it.
+// newMan returns a hidden command for packagers. 'make man' calls this command.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",

@@ -185,7 +185,7 @@ func explainMerge(err error) error {
 	return err
 }
 
-// explainShard adds a hint to an error about a shard: the command that finishes this shard.
+// explainShard adds a hint to an error about a shard. The hint has the command that finishes this shard.
 func explainShard(err error) error {
 	var shard *runfolder.ShardError
 	if !errors.As(err, &shard) {

@@ -31,7 +31,7 @@ func sound[M ~string](rows []certify.Row[M]) []certify.Row[M] {
 	return slices.DeleteFunc(slices.Clone(rows), func(r certify.Row[M]) bool { return !r.Sound })
 }
 
-// named is a type for names of methods, such as certify.VoteMethod.
+// named is a constraint. It allows types whose values are names of methods, such as certify.VoteMethod.
 type named interface {
 	~string
 	fmt.Stringer
@@ -48,8 +48,7 @@ func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
 }
 
-// The function 'listed' returns a table of methods and their descriptions for a command's help, with one line for each
-// method.
+// The function 'listed' returns a table for a command's help. Each line of the table has a method and its description.
 func listed[M ~string](rows []certify.Row[M]) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -27,9 +27,9 @@ type metricsOptions struct {
 	plots    []string
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
-	// The field 'probabilities' says which numbers of a run to use. If it is nil, metrics uses the mean scores for a
-	// run folder whose bounds.csv has the mean scores of every example, unless --quantity is class-1. Otherwise it uses
-	// the vote shares.
+	// The field 'probabilities' says which numbers of a run to use. If it is nil, metrics uses the mean scores of a run
+	// folder under two conditions: bounds.csv in this folder has the mean scores of every example, and --quantity is
+	// not class-1. Otherwise it uses the vote shares.
 	probabilities *probabilities
 	jointBands    bool
 	consistency   bool // draw and report consistency bands

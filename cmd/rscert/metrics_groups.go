@@ -31,8 +31,8 @@ type metricGroup struct {
 // worstMetric is the worst value of a metric among all groups.
 type worstMetric struct {
 	Group predictions.RowGroup `json:"group"`
-	// Estimate is the value of the worst group. If the interval of each group is exact, Estimate also has an interval
-	// for the worst of the groups' true values.
+	// Estimate is the value of the worst group. If the interval of each group is exact, Estimate also has an interval.
+	// This interval is for the worst of the groups' true values.
 	Estimate *estimate `json:"estimate"`
 }
 

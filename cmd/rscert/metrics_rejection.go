@@ -45,7 +45,7 @@ func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	group(cmd, "Thresholds under attack")
 }
 
-// given reports whether the user wants the classifier to answer only above a confidence threshold.
+// given reports whether the user wants the classifier to answer only if its confidence reaches a threshold.
 func (o rejectionOptions) given() bool {
 	return o.heldOut != "" || o.share != nil || len(o.tau) > 0 || len(o.byTau) > 0
 }
@@ -107,8 +107,8 @@ func (o rejectionOptions) plan(heldOut *calib.Predictions, seed uint64) calib.Re
 }
 
 // rejectByThreshold reads the held-out file and the attacks. For each threshold, it computes the errors of a classifier
-// that answers only if its confidence reaches the threshold. These errors count the predictions p and the answers under
-// the attacks. It returns nil if the user asks for no threshold.
+// that answers only if its confidence reaches the threshold. The errors are those of the predictions p and of the
+// answers under the attacks. It returns nil if the user asks for no threshold.
 func rejectByThreshold(
 	ctx context.Context, s streams, path string, p *calib.Predictions, t *table.Table, o metricsOptions,
 ) (*thresholdErrors, error) {

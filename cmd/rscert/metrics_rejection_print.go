@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// rejection holds the test errors of a classifier that answers only above a threshold. The first value of --tpr
-// determines this threshold.
+// rejection holds the test errors of a classifier that answers only if its confidence reaches a threshold. The first
+// value of --tpr determines this threshold.
 type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`
@@ -44,8 +44,8 @@ type thresholdSplit struct {
 	Seed  uint64  `json:"seed"`
 }
 
-// thresholdPoint holds the errors at one threshold. The embedded attackErrors count the worst of all attacks
-// for each row. ByAttack holds the errors under each attack alone.
+// thresholdPoint holds the errors at one threshold. For each row, the embedded attackErrors count the worst of all
+// attacks. ByAttack holds the errors under each attack alone.
 type thresholdPoint struct {
 	TPR           *float64      `json:"tpr,omitempty"` // the value of --tpr that gave this threshold, or nil
 	Threshold     float64       `json:"threshold"`
@@ -118,8 +118,9 @@ func (r *thresholdErrors) first() *rejection {
 		RobustTestError: p.Robust, Listed: p.Listed, Unthresholded: r.Unthresholded.Robust}
 }
 
-// print prints the errors at one threshold as text, and the errors at several thresholds or under several attacks as
-// tables.
+// print prints the errors. If the only threshold comes from --tpr, the errors at this threshold are text. Otherwise
+// they are a table with a row for each threshold. If there are several attacks, print adds a table of the robust test
+// errors under each attack.
 func (r *thresholdErrors) print(w io.Writer) error {
 	if r == nil {
 		return nil
@@ -222,8 +223,8 @@ type modelError struct {
 }
 
 // attackTable returns a table of errors with a row for each attack. It has columns for each threshold of each model.
-// The first row has the clean errors. If there are several attacks, the last row has the errors that count the worst of
-// all attacks for each example.
+// The first row has the clean errors. If there are several attacks, there is one more row at the end. For each example,
+// the errors in this row count the worst of all attacks.
 func attackTable(models []modelError) report.Table {
 	t := report.Table{Columns: []report.Column{report.TextColumn("attack")}}
 	var names []string

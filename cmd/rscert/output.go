@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// checkOutput refuses an output file before any work starts, if the file cannot be written or would replace an input or
-// a file of a run. An empty path means no output.
+// checkOutput checks an output file before any work starts. It refuses a file that cannot be written, and a file that
+// would replace an input or a file of a run. An empty path means no output.
 func checkOutput(flag, path string, inputs ...string) error {
 	if path == "" {
 		return nil
@@ -47,7 +47,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 // The type 'written' holds the path of an output file and the flag that asks for this file.
 type written struct{ flag, path string }
 
-// writtenBy returns the files of a flag, which the user may have repeated.
+// writtenBy returns the output files that a flag names. The user may repeat the flag.
 func writtenBy(flag string, paths []string) (files []written) {
 	for _, path := range paths {
 		files = append(files, written{flag, path})

@@ -128,8 +128,9 @@ func (r aurocReport) print(w io.Writer) error {
 	return t.WriteText(w)
 }
 
-// draw draws the AUROC by bandwidth, in the style of Figure 2 of Ciosek et al. 2025. The edges of the band are the
-// AUROC of the unperturbed scores plus the ends of the interval for the change of the AUROC.
+// draw draws the AUROC by bandwidth, in the style of Figure 2 of Ciosek et al. 2025. The band comes from the interval
+// for the change of the AUROC. Each edge is the AUROC of the unperturbed scores plus one end of this interval. The
+// lower edge is at least 0, and the upper edge is at most 1.
 func (r aurocReport) draw(format picture.Format, path string) ([]byte, error) {
 	p := picture.NewPlot(filepath.Base(displayPath(path))+": AUROC after perturbation", "bandwidth h", "AUROC")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, twos{}

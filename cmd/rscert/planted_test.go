@@ -56,8 +56,8 @@ func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	}
 }
 
-// plantedFolders returns two folders full of traps: programs in the first folder, Python modules in the second. A trap
-// that runs writes its name into the file 'ran'.
+// plantedFolders returns two folders full of traps: programs in the first folder, Python modules in the second. If a
+// trap runs, it writes its name into the file 'ran'.
 func plantedFolders(t *testing.T) (folders [2]string, ran string) {
 	t.Helper()
 	folders, ran = [2]string{t.TempDir(), t.TempDir()}, filepath.Join(t.TempDir(), "ran")
@@ -99,8 +99,8 @@ func absolutePython(t *testing.T) string {
 	return ""
 }
 
-// TestNothingPlantedRuns runs the commands 'setup', 'doctor' and 'slurm', which start other programs, in a folder full
-// of traps. The search paths for programs and for Python modules also contain folders full of traps.
+// TestNothingPlantedRuns runs the commands 'setup', 'doctor' and 'slurm' in a folder full of traps. These commands
+// start other programs. The search paths for programs and for Python modules also contain folders full of traps.
 func TestNothingPlantedRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the traps are shell scripts")

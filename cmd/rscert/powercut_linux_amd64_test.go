@@ -133,7 +133,8 @@ type remnant struct {
 	files       powercut.Files
 }
 
-// cutAll returns the different sets of files that remain after a power cut between any two events.
+// cutAll cuts the power before the first event and after each event. It returns the different sets of files that
+// remain.
 func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remnant {
 	first, last := -1, -1
 	for i, e := range recording.Events {

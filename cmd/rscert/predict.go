@@ -236,7 +236,7 @@ func writeAnswers(w io.Writer, r *run.Predicted) error {
 	return err
 }
 
-// writePredicted prints the summary.
+// writePredicted prints a summary of the predictions.
 func writePredicted(w io.Writer, r *run.Predicted, out string) error {
 	fmt.Fprintf(w, "%d inputs: %d answered, %d abstained", r.Inputs, r.Answered, r.Abstained)
 	if r.Labelled > 0 {

@@ -319,7 +319,8 @@ type radiusReport struct {
 	File    string            `json:"file"`
 	Seed    *uint64           `json:"seed,omitempty"` // seed of the subsamples
 	Methods []*comparison.Row `json:"methods"`
-	// Note warns the user, in one line, not to choose a row by its results. It is empty if there is only one row.
+	// Note is a warning of one line. It tells the user not to choose a row by its results. It is empty if there is only
+	// one row.
 	Note string `json:"note,omitempty"`
 }
 

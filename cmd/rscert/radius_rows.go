@@ -95,7 +95,7 @@ func (l leading) cells(row *comparison.Row) (cells []report.Cell) {
 	return cells
 }
 
-// writeRows prints a table with a row for each setting.
+// writeRows prints a table with a row for each method and setting.
 func (r *radiusReport) writeRows(w io.Writer, summaries []certify.Summary) error {
 	lead := r.lead()
 	quantity := ""

@@ -41,9 +41,9 @@ type reportOptions struct {
 	curve       curves.Curve
 	look        curves.Options
 	byModel     byModelOptions
-	// choices is the number of runs from which the user may choose one by its results. It also counts the points of a
-	// sweep that have not begun. The user may have stopped the sweep because of its first results. Without the points
-	// that have not begun, the number would depend on the results, and the bounds would be invalid.
+	// choices is the number of runs that the user can choose from, after seeing the results. Points of a sweep that
+	// have not begun also count. The user may have stopped the sweep because of its first results. Without these
+	// points, the number would depend on the results, and the bounds would be invalid.
 	choices int
 }
 
@@ -317,8 +317,8 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 	return nil
 }
 
-// warn prints the warnings of warnUnbound for the runs and the baseline. It also warns of unfinished runs, and of runs
-// that certify different examples.
+// warn prints the warnings of warnUnbound for the runs and the baseline. It also warns of unfinished runs. If the
+// report shows the upper envelope, it also warns of runs that certify different examples.
 func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary.Summary) error {
 	if baseline != nil {
 		if err := warnUnbound(s, baseline.Path, baseline.Run); err != nil {

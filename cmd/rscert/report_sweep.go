@@ -9,8 +9,8 @@ import (
 )
 
 // expandSweeps returns the paths, with each folder of several runs replaced by the paths of these runs. The second
-// result is the number of points that the sweeps have not begun. If this number is not 0, expandSweeps warns or, if
-// there are requirements, returns an error.
+// result is the number of points that the sweeps have not begun. If this number is not 0, expandSweeps warns. If there
+// are also requirements, it returns an error instead.
 func expandSweeps(s streams, paths []string, required bool) ([]string, int, error) {
 	runs, missing, err := sweep.Expand(paths)
 	switch {

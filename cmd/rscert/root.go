@@ -27,10 +27,12 @@ import (
 
 // These are the exit codes, in the order of the table in the help text.
 const (
-	exitDone        = 0
-	exitFailed      = 1
-	exitUsage       = 2   // wrong usage or input, or a warning with --strict
-	exitRequirement = 3   // unmet --require, invalid run (verify), contradicted run (audit), other answer (--replay)
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // wrong usage or input, or a warning with --strict
+	// unmet --require, invalid run (verify), contradicted run (audit), answer that differs from the log (predict
+	// --replay)
+	exitRequirement = 3
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
 
@@ -38,7 +40,7 @@ const (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	strict   *strictness // nil: warnings end no command
+	strict   *strictness // nil: a warning does not end the command
 }
 
 // wrote prints the names of the files that a command wrote besides its results. It leaves out empty names.
@@ -67,7 +69,7 @@ func (s streams) progress(quiet bool) progress.Options {
 	return progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: quiet}
 }
 
-// console returns the console of a run. It prints warnings even if quiet is set.
+// console returns the console of a run. This console prints warnings even if quiet is set.
 func (s streams) console(quiet bool) experiment.Console {
 	note := func(t param.Text) { fmt.Fprintln(s.err, quote.Line(t.Spell(asFlag))) }
 	if quiet {
@@ -241,8 +243,8 @@ func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 	return func() { close(ended) }
 }
 
-// abandon ends the process during a call of ONNX Runtime. No results are lost: rscert appends results to a run as soon
-// as they exist, in whole lines, and other files appear only when they are complete.
+// abandon ends the process during a call of ONNX Runtime. No results are lost. As soon as results exist, rscert appends
+// them to a run in whole lines. Other files appear only when they are complete.
 func abandon(w io.Writer) {
 	go fmt.Fprintf(w, "rscert: interrupted: a call of ONNX Runtime did not end within %v\n", signalPatience+time.Duration(morePatience.Load()))
 	time.Sleep(100 * time.Millisecond) // w may block

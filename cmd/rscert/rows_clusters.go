@@ -153,7 +153,7 @@ func (c *rowClusters) keepAll(n int) []int {
 	return kept
 }
 
-// keep chooses, among the given rows, one row of each cluster. If there are no clusters, it returns all given rows.
+// keep chooses one of the given rows from each cluster. If there are no clusters, it returns all given rows.
 func (c *rowClusters) keep(rows []int) []int {
 	if c == nil {
 		return rows

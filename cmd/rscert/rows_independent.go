@@ -50,8 +50,8 @@ func warnOfCopiedPredictions(s streams, path string, p *calib.Predictions) error
 	return warnOfCopies(s, path, sample)
 }
 
-// warnOfPredictions warns if predictions may belong to another run, if their rows look like copies of each other, or if
-// their labels and scores look like a mistake.
+// warnOfPredictions warns if predictions may belong to another run. It also warns if their rows look like copies of
+// each other, or if their labels and scores look like a mistake.
 func warnOfPredictions(s streams, path string, p *calib.Predictions, auroc float64) error {
 	if err := warnUnboundFile(s, path); err != nil {
 		return err
@@ -69,7 +69,7 @@ func warnOfSample(s streams, path string, t *table.Table, scores predictions.Sco
 		return err
 	}
 	found := sample.Suspicions(scores.Quantity())
-	// Only a table with scores outside the column 'score' can have the probabilities of all classes.
+	// If only the column 'score' holds scores, the table has no probabilities of all classes.
 	if scores.Columns[0] != "score" || len(scores.Unused) > 0 {
 		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 			found = append(found, calib.SuspectLabels(label, classes)...)

@@ -42,7 +42,7 @@ func checkedMain() {
 }
 
 // checkDocument checks one document against the schema that it names. A member that the schema does not list is an
-// error in this test, although readers must tolerate new members.
+// error in this test, although programs that read the documents must tolerate new members.
 func checkDocument(schemas string, text []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

@@ -183,7 +183,7 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// reseal is the script command 'reseal FILE'. It corrects the checksum of every line of JSON or row of CSV, as a forger
+// reseal is the script command 'reseal FILE'. It corrects the checksum of every JSON line or CSV row, as a forger
 // could. If the folder of FILE has a run.json, the new checksums say that the lines belong to this run.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -220,8 +220,8 @@ func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), checksum.Seal(body), 0o644))
 }
 
-// short is the script command 'short'. The last command must have printed an error in a single line of at most 240
-// bytes, and at most one hint.
+// short is the script command 'short'. The last command must have printed its error as one line of at most 240 bytes.
+// It may also have printed one hint.
 func short(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: short")

@@ -33,7 +33,7 @@ func (s *served) client(t *testing.T) oip.GRPCInferenceServiceClient {
 	return oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// digitsCall returns a call with digits. With a radius above 0, it asks for certificates of this radius.
+// digitsCall returns a call with digits. If the radius is above 0, the call asks for certificates of this radius.
 func digitsCall(images [][]byte, radius float64) *oip.ModelInferRequest {
 	r := &oip.ModelInferRequest{
 		ModelName: "mnist-cnn", Id: "a call", RawInputContents: [][]byte{slices.Concat(images...)},
@@ -132,7 +132,7 @@ func TestServeProtocols(t *testing.T) {
 // TestServeAbandoned sends a request that needs many votes, and then cancels the request. It does this by gRPC and then
 // by HTTP. The server must soon stop sampling. Until then, rscert_queue must count the input.
 func TestServeAbandoned(t *testing.T) {
-	const n = 2_000_000 // far more than the server draws in the time of this test
+	const n = 2_000_000 // far more samples than the server draws during this test
 	s := startServer(t, "--run", servedRun(t), "--grpc-listen", "127.0.0.1:0", "--rule", "fixed", "--n", "2000000", "--max-samples", "3000000")
 	client := s.client(t)
 	images, _ := digits(t, 1)

@@ -30,7 +30,7 @@ import (
 	"github.com/rscert/rscert/internal/serve/oip"
 )
 
-// loadTime is the length of each kind of load. 'make serve-load' sets it to a minute.
+// loadTime returns how long each kind of load lasts. 'make serve-load' sets this time to a minute.
 func loadTime(t *testing.T) (length time.Duration, set bool) {
 	t.Helper()
 	text := os.Getenv("RSCERT_SERVE_LOAD")
@@ -109,7 +109,7 @@ func byGRPC(client oip.GRPCInferenceServiceClient) asker {
 // figures are the measurements of one kind of load.
 type figures struct {
 	name      string
-	latencies []time.Duration // times until the answers to requests that are not hostile
+	latencies []time.Duration // response times of the requests that are not hostile
 	length    time.Duration
 	samples   float64
 	server    float64   // processor time of the server, in seconds
@@ -344,10 +344,10 @@ func bundledCNN(t *testing.T) *onnx.Model {
 	return model
 }
 
-// TestServeLoad puts a server under several kinds of load: over HTTP and over gRPC, from one client and from 64
-// clients, without hostile requests and with 5 % hostile requests. The server must answer every good request. If the
-// variable RSCERT_SERVE_LOAD is set, the test also prints the figures of docs/benchmarks.md. For these figures, each
-// round runs every kind of load and 'rscert certify' once. So other work on the machine slows each of them equally.
+// TestServeLoad puts a server under several kinds of load, each over HTTP and over gRPC: from one client, from 64
+// clients, and from 64 clients with 5 % hostile requests. The server must answer every good request. If the variable
+// RSCERT_SERVE_LOAD is set, the test also prints the figures of docs/benchmarks.md. For these figures, each round runs
+// every kind of load and 'rscert certify' once. So other work on the machine slows each of them equally.
 func TestServeLoad(t *testing.T) {
 	length, measure := loadTime(t)
 	rounds := 1

@@ -185,8 +185,8 @@ func (s *served) metric(t *testing.T, name string) (v float64) {
 }
 
 // TestServe compares the answers of 'rscert serve' and 'rscert predict' with the run's certificates. It also repeats
-// the log with 'rscert predict --replay', and stops the server by SIGTERM. At an alpha of 1e-9, two answers that differ
-// show a fault, because chance alone almost never causes a difference.
+// the log with 'rscert predict --replay', and stops the server by SIGTERM. If two answers differ at an alpha of 1e-9,
+// there is a fault, because chance alone almost never causes a difference.
 func TestServe(t *testing.T) {
 	folder := servedRun(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -296,7 +296,7 @@ func exitOf(err error) int {
 	return -1
 }
 
-// TestTritonClient asks a server with NVIDIA's tritonclient, from PyPI. 'make serve-client' installs it.
+// TestTritonClient uses NVIDIA's tritonclient, from PyPI, to ask a server. 'make serve-client' installs it.
 func TestTritonClient(t *testing.T) {
 	python := os.Getenv("RSCERT_TRITON_PYTHON")
 	if python == "" {
@@ -373,8 +373,8 @@ func TestSlowClients(t *testing.T) {
 	wait.Wait()
 }
 
-// TestServeKilled kills a server under load, by SIGKILL. The log must hold every answer that a client received, in
-// whole lines, and the next server must continue this log.
+// TestServeKilled kills a server under load, by SIGKILL. The log must hold, in whole lines, every answer that a client
+// received. The next server must continue this log.
 func TestServeKilled(t *testing.T) {
 	folder := servedRun(t)
 	recorded, err := runfolder.Read(folder)

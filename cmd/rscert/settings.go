@@ -35,7 +35,7 @@ type settingSource interface {
 
 // takeSettings reads the command's sources of settings, and sets flags to the values that it finds there. A flag that
 // is on the command line keeps its value. Unless the user gave --quiet, the function prints the flags that it has set.
-// It leaves out flags whose new value is their default.
+// It does not print flags whose new value is their default.
 func takeSettings(cmd *cobra.Command, s streams) error {
 	for _, name := range settingFlags {
 		f := cmd.Flags().Lookup(name)

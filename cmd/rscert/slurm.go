@@ -170,7 +170,8 @@ func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resum
 	return a, false, badInput(a.Create())
 }
 
-// check refuses sbatch options that slurm sets itself, and numbers out of range.
+// check refuses sbatch options that conflict with the options or the script of 'rscert slurm', and numbers out of
+// range.
 func (o slurmOptions) check(options []string) error {
 	for _, option := range options {
 		name, _, _ := strings.Cut(option, "=")
@@ -199,7 +200,7 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
-// resumeArray loads the array that was started in a.Out. If the array a has other settings than the loaded array, it
+// resumeArray loads the array that was started in a.Out. If the settings of a differ from those of the loaded array, it
 // returns an error. If no array was started in a.Out, it returns nil.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)

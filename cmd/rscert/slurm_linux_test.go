@@ -236,7 +236,7 @@ func TestSlurmSweep(t *testing.T) {
 	startSlurm(t)
 	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole"), filepath.Join(dir, "sweep")
-	more := []string{"--n", "4000", "--sigma", "0.5,1"} // the last --sigma counts
+	more := []string{"--n", "4000", "--sigma", "0.5,1"} // the last --sigma applies
 	if text, err := program(t, append(certifyArgs(whole), more...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

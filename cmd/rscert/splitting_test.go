@@ -128,7 +128,7 @@ func TestSplittingRun(t *testing.T) {
 	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...)
 }
 
-// Commands and options that need random noise must refuse the law 'splitting' and name it.
+// Commands and options that need random noise must refuse the law 'splitting'. The error must name this law.
 func TestSplittingIsRefusedElsewhere(t *testing.T) {
 	rscert, run := rscertFor(t), filepath.Join(t.TempDir(), "run")
 	experiment := append([]string{"--model", cnn, "--data", "../../testdata/mnist", "--max", "1"}, splitting...)

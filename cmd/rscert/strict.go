@@ -18,7 +18,8 @@ type strictness struct {
 	first  error              // the error for the first warning, or nil
 }
 
-// take records a warning. It returns an error if the warning ends the command. A nil strictness ends no command.
+// take records a warning. It returns an error if the warning ends the command. If the strictness is nil, no warning
+// ends the command.
 func (t *strictness) take(code warning.Code) error {
 	if t == nil || !t.on {
 		return nil
@@ -43,7 +44,7 @@ func (t *strictness) verdict(err error) error {
 }
 
 // addStrict adds --strict to the commands below cmd. It leaves out 'explain', hidden commands, and commands whose flags
-// another program parses.
+// cobra does not parse (DisableFlagParsing).
 func addStrict(cmd *cobra.Command, t *strictness) {
 	for _, c := range cmd.Commands() {
 		addStrict(c, t)

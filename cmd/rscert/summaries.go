@@ -77,7 +77,7 @@ func writeStatements(w io.Writer, summaries []certify.Summary) {
 	}
 }
 
-// writeSummaryNotes prints a warning against a choice by the results, if there are several summaries. Then it prints
+// writeSummaryNotes warns the user not to choose a row by its results, if there are several summaries. Then it prints
 // the line 'more', unless it is empty. Last, it prints the claim of the certificates, unless this is the usual claim
 // (certify.Claim.Usual).
 func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
@@ -152,8 +152,9 @@ func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, 
 	return append(row, report.RadiusNumber(averageRadius), report.Count(abstained))
 }
 
-// conditions holds the conditions of the certificates, except the method: the arithmetic of the noise, the number
-// format of the model, and the loss of radius by rounding to the lattice.
+// conditions holds the conditions of the certificates, but not their method. The conditions are the noise for which a
+// certificate holds (certify.Arithmetic), the number format of the model, and the loss of radius by rounding to the
+// lattice.
 type conditions struct {
 	arithmetic   certify.Arithmetic
 	precision    string

@@ -45,7 +45,7 @@ func sweepFlags(f *pflag.FlagSet) {
 	}
 }
 
-// splitList returns the parts of a list with commas.
+// splitList returns the parts of a comma-separated list.
 func splitList(text string) []string {
 	if !strings.Contains(text, ",") {
 		return nil
@@ -61,7 +61,7 @@ func splitModels(text string) []string {
 	return splitList(text)
 }
 
-// errListAndModels is the error if one --model has a list of models and the command line has another --model.
+// errListAndModels is the error if --model is given more than once and one of its values is a list of models.
 var errListAndModels = errors.New("a list of models, separated by commas, makes a sweep of single models; it cannot be combined with a further model")
 
 // Set sets the value, or the list of values. It checks each value of a list.
@@ -117,7 +117,7 @@ func takesList(f *pflag.Flag) bool {
 	return ok && !repeats(f)
 }
 
-// sweptGrid returns the grid of the flags with lists, or nil if there are none.
+// sweptGrid returns the grid of all flags that have lists. It returns nil if no flag has a list.
 func sweptGrid(f *pflag.FlagSet) (sweep.Grid, error) {
 	var axes []sweep.Axis
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -131,7 +131,7 @@ func sweptGrid(f *pflag.FlagSet) (sweep.Grid, error) {
 	return sweep.NewGrid(axes...)
 }
 
-// choosePoint gives the flags the values of a point.
+// choosePoint sets the flags to the values of one point of the sweep.
 func choosePoint(f *pflag.FlagSet, p sweep.Point) error {
 	for name, value := range p.Settings {
 		v, ok := f.Lookup(string(name)).Value.(*swept)

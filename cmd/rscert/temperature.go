@@ -17,7 +17,7 @@ import (
 
 // temperatureOptions are the flags of the command 'temperature'.
 type temperatureOptions struct {
-	measurement // its seed also draws the split
+	measurement // the seed in measurement also determines the random split
 	holdout     float64
 	split       bool // --holdout is given
 	test, out   string

@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// 'make build' sets builtVersion and builtCommit with -ldflags '-X main.builtVersion=v1.2.3'. Go itself does not record
-// the version and the commit if the flag -buildvcs=false is given or if the sources are outside the repository. Outside
-// the repository, the user gives the version: make build VERSION=v1.2.3.
+// 'make build' sets builtVersion and builtCommit with linker flags such as -ldflags '-X main.builtVersion=v1.2.3'. Go
+// itself does not record the version and the commit if the flag -buildvcs=false is given or if the sources are outside
+// the repository. Outside the repository, the user gives the version: make build VERSION=v1.2.3.
 var builtVersion, builtCommit string
 
 // version returns the version set by the build, or else the module's version or commit.

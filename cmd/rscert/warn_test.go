@@ -34,7 +34,7 @@ func eachSource(t *testing.T, do func(path string)) {
 	}
 }
 
-// Only the method 'warn' of the type streams prints warnings, so every warning has a code.
+// Only the method streams.warn prints warnings, so every warning has a code.
 func TestOneEmitterOfWarnings(t *testing.T) {
 	prefix := regexp.MustCompile(`(?i)\bwarning: `)
 	emitters := 0
@@ -54,7 +54,7 @@ func TestOneEmitterOfWarnings(t *testing.T) {
 	}
 }
 
-// Every code of the table belongs to some warning.
+// At least one warning must use each code in internal/warning/table.go.
 func TestWarningCodesAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	eachSource(t, func(path string) {

@@ -16,10 +16,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A row is an example with two classes. The score of class 0 takes two values: the field 'high' where a linear function
-// of the noise exceeds a threshold, and the field 'low' elsewhere. So the mean score of class 0 is low + (high − low)p,
-// where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius R can
-// move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
+// A row is an example with two classes. The score of class 0 takes two values. It is the field 'high' where a linear
+// function of the noise exceeds a threshold, and the field 'low' elsewhere. So the mean score of class 0 is low + (high
+// − low)p, where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius
+// R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -62,8 +62,8 @@ func truth(rows []row, shift, tau float64) float64 {
 }
 
 // dataset makes n rows. One third of the rows are right by a wide margin. The argument 'kind' says what the other rows
-// are. Most kinds make borderline cases: within the radius, an attack can just tie the votes, or can just move the
-// confidence across τ.
+// are. Most kinds make borderline cases. In these cases, an attack within the radius is barely strong enough to tie the
+// votes, or to move the confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
 	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // vote share that an attack lowers to q
@@ -85,7 +85,7 @@ func dataset(kind int, n int, shift, tau float64) []row {
 	return rows
 }
 
-// sampleBounds draws noise samples for the rows and returns the bounds.csv that the command certify would write.
+// sampleBounds draws noise samples for the rows. It returns the bounds.csv that 'rscert certify' would write for them.
 func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *rand.Rand) string {
 	t.Helper()
 	params := certify.ScoreParams{
@@ -173,8 +173,8 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of failed statements divided by δ. The test fails if, at a failure rate of δ, the probability
-// of at least so many failures is below 10⁻⁶.
+// judge returns the share of failed statements divided by δ. The test fails if a failure rate of δ gives this many
+// failures or more with a probability below 10⁻⁶.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta
@@ -185,9 +185,9 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 	return share
 }
 
-// checkThresholdedCoverage simulates noise samples, the bounds from these samples, and the certified error. A failure
-// is a dataset on which, at some τ, an attack causes an error above the certified error. The function returns the
-// largest value that judge returned: a share of failures divided by δ.
+// checkThresholdedCoverage simulates noise samples. It computes the bounds from these samples, and the certified error
+// from the bounds. A failure is a dataset on which, at some τ, an attack causes an error above the certified error. The
+// function returns the largest value that judge returned: a share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -224,9 +224,10 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 	return worst
 }
 
-// checkWorstRows makes tables. In these tables, each bound fails with probability exactly α. A failed bound has the
-// largest possible effect: it says that the answer is right under every attack, although some attack makes the answer
-// wrong. The function returns the largest value that judge returned: a share of failures divided by δ.
+// checkWorstRows makes tables. In these tables, the bounds of 60 rows fail with probability exactly α. The bounds of
+// the other 2 rows never fail. A failed bound has the largest possible effect: it says that the answer is right under
+// every attack, although some attack makes the answer wrong. The function returns the largest value that judge
+// returned: a share of failures divided by δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

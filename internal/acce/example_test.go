@@ -70,7 +70,8 @@ func ExampleSolver() {
 	// brier false
 }
 
-// The example states a bound for the dataset as a whole. With probability 0.999 at most 5 of the 1,000 intervals fail.
+// The example states a bound for the dataset as a whole. With a probability of at least 0.999, no more than 5 of the
+// 1,000 intervals fail.
 func ExampleDataset() {
 	rows := strings.Repeat("0.8,0.9,1\n", 1000)
 	study, err := acce.NewStudy(readTable("lower,upper,correct\n"+rows), acce.Options{

@@ -13,7 +13,7 @@ import (
 // ByGroup holds the findings for groups of examples at one radius.
 //
 // The group of an example must be known before the noise of the example is drawn. Let δ be Dataset.Delta. For each
-// group, the bounds in Certified fail with probability at most δ/G, where G is the number of groups in the study plus
+// group, the bounds in Certified fail with probability at most δ/G. Here G is the number of groups in the study plus
 // the largest possible number of groups without a row (unseenGroups). So at each radius, with probability at least 1 −
 // δ, these bounds hold for all groups at once. The largest CBS over the groups also bounds the CBS of every mixture
 // Σπ_g·(group g), with shares π_g ≥ 0 that sum to 1. The largest CCE over the groups also bounds the CCE of every such
@@ -38,7 +38,7 @@ type GroupResult struct {
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 }
 
-// WorstGroup holds the largest values of the groups.
+// WorstGroup holds the largest value of each quantity over the groups.
 type WorstGroup struct {
 	CBS       float64         `json:"cbs"`
 	CCE       *float64        `json:"cce,omitempty"`
@@ -79,7 +79,7 @@ func (s *Study) divide(rows calib.BoundRows) error {
 	return nil
 }
 
-// checkMembers returns an error if an example is in two groups of a column.
+// checkMembers returns an error if one column puts an example into two groups.
 func (s *Study) checkMembers(index []float64) error {
 	type key struct {
 		column string
@@ -157,7 +157,7 @@ func (s *Study) unseenGroups(rows calib.BoundRows) int {
 
 // countOthers counts the examples that have rows outside a group. The argument 'members' holds the rows of the group.
 // If the rows have no indices, countOthers counts the rows outside the group at each radius, and returns the largest
-// count. The number of examples is at least this count.
+// count. The number of examples with rows outside the group is at least this count.
 func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	seen, atRadius := map[float64]bool{}, map[float64]int{}
 	most := 0

@@ -15,7 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// solveGroups solves a table. For each of the given columns, the rows with the same value form a group.
+// solveGroups makes a study of a table, and returns the results of Study.Solve. For each of the given columns, the rows
+// with the same value form a group.
 func solveGroups(t *testing.T, text string, o Options, columns ...string) ([]Result, error) {
 	t.Helper()
 	read := Columns()
@@ -75,7 +76,7 @@ func write(rows []exampleRow, weighted bool) string {
 // follows from δ/G, where G is the constant 'counted'.
 func TestByGroup(t *testing.T) {
 	const n, examples, alpha, delta, groups = 90, 200, 0.01, 0.05, 5
-	const counted = groups + 2*(examples-n) // each missing example may be in a further group of each of the two columns
+	const counted = groups + 2*(examples-n) // in each of the two columns, each missing example may form a further group
 	rows := randomRows(rand.New(rand.NewPCG(29, 1)), n)
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -252,9 +253,9 @@ func TestBadGroups(t *testing.T) {
 	}
 }
 
-// If δ were divided only by the number of groups that the table shows, the joint statement of this study would fail
-// with probability 0.0718. One example, alone in its group, is certified only if its bound fails (probability 0.0249).
-// The 188 other examples are always certified. So the noise decides whether the table shows one group or two.
+// If δ were divided only by the number of groups that the table shows, the statement for at least one group would be
+// false with probability 0.0718. One example, alone in its group, is certified only if its bound fails (probability
+// 0.0249). The 188 other examples are always certified. So the noise decides whether the table shows one group or two.
 func TestGroupsTheTableHides(t *testing.T) {
 	const n, alpha, delta = 188, 0.0249, 0.05
 	chance := func(k, n int) float64 { // P(Bin(n, alpha) > k)

@@ -21,7 +21,7 @@ type Options struct {
 	Bins     int // number of bins of equal width
 	Solvers  []Solver
 	Radii    []float64 // if empty, all radii of the table
-	Adaptive bool      // also bound the calibration error with bins of equal count
+	Adaptive bool      // also bound the calibration error over bins of equal count
 	Attack   bool      // keep the confidences of the attack with the largest calibration error
 	Quantity string    // names the quantity that the confidences estimate; empty if unknown
 	Norm     *law.Norm // norm of the radii; nil if unknown
@@ -54,7 +54,8 @@ type Study struct {
 	bins    calib.Bins
 	groups  []group
 	sampled calib.Sampled // the zero value if the number of sampled examples is unknown
-	alpha   float64       // failure probability of each bound in the table; 0 if the options request no statement
+	// failure probability of each bound in the table; 0 if the study makes no statement about the dataset
+	alpha   float64
 	results []Result
 	traces  []trace
 	weight  []float64 // weights of the rows of the table; nil: equal weights
@@ -125,8 +126,8 @@ type Result struct {
 	Edge calib.Edge `json:"edge"`
 	// SameExamples says that N counts only examples with a row at every radius of the study.
 	SameExamples bool `json:"same_examples,omitempty"`
-	// EffectiveSize is the effective sample size of the weights, if the rows have different weights. The metrics are then
-	// weighted means over these rows (calib.RowWeights).
+	// EffectiveSize is the effective sample size of the weights, if the rows have different weights. If the rows have
+	// different weights, the metrics are weighted means over the rows (calib.RowWeights).
 	EffectiveSize float64           `json:"effective_sample_size,omitempty"`
 	ECE           *float64          `json:"ece,omitempty"` // without attack; nil if the table has no confidences
 	CBS           float64           `json:"cbs"`

@@ -60,7 +60,7 @@ func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want
 // The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
 // (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. With one bin, the CCE is (0.6 + 0.9 − 1)/2: in the
 // worst case both confidences are at the upper ends of their intervals. The Brier confidences are the confidences with
-// the largest Brier score, here 0.1 and 0.9. With one bin, their gaps cancel.
+// the largest Brier score, here 0.1 and 0.9. With one bin, the gaps of the two predictions cancel.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -220,10 +220,10 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// For two bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02, so the statement allows no failure. In
+// TestDataset has two bounds with alpha 0.01. P(any fails) = 0.0199 ≤ 0.02, so Certified.Failures is 0. In
 // TestDatasetOfFewFailures, 50 examples were sampled, so there are 50 bounds, with alpha 0.002: P(Bin > 1) = 0.0045 ≤
-// 0.05 < P(Bin > 0) = 0.0953. So its statement allows one failure. One failure among the 4 rows adds 1/4 to the Brier
-// score; it would add 2·1/4 to a calibration error.
+// 0.05 < P(Bin > 0) = 0.0953. So Certified.Failures is 1 in this test. One failure among the 4 rows adds 1/4 to the
+// Brier score; it would add 2·1/4 to a calibration error.
 func TestDataset(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	c := results[0].Certified
@@ -256,7 +256,8 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	}
 }
 
-// A statement is possible only if the rows contain all sampled examples, or if the number of sampled examples is known.
+// A statement about the dataset is possible only if the rows contain all sampled examples, or if the number of sampled
+// examples is known.
 func TestCountSampled(t *testing.T) {
 	const leavesOut = "stdin: delta needs examples: " +
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
@@ -331,8 +332,9 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// The table has the columns 'certified', 'alpha' and 'examples'. 'certified' says which examples are not certified,
-// 'alpha' holds the failure probability of each bound, and 'examples' holds the number of sampled examples.
+// The table has the columns 'certified', 'alpha' and 'examples'. The column 'certified' says which examples have a
+// certified class. The column 'alpha' holds the failure probability of each bound. The column 'examples' holds the
+// number of sampled examples.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
 	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"
@@ -347,26 +349,27 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if r.Clean == nil || r.Clean.N != 4 || !close9(&r.Clean.ECE, 0) || !close9(r.ECE, 0.125) {
 		t.Errorf("clean %+v, ECE %v", r.Clean, r.ECE)
 	}
-	// The statement allows no failure, because P(Bin(6, 0.1) > 0) = 0.47 ≤ δ = 0.5.
+	// Certified.Failures is 0, because P(Bin(6, 0.1) > 0) = 0.47 ≤ δ = 0.5.
 	if c := r.Certified; c == nil || c.Alpha != 0.1 || c.Examples != 6 || c.Failures != 0 {
 		t.Errorf("certified %+v", r.Certified)
 	}
-	// Two examples have no row, so they may be wrong. At τ = 0.55 the second example may be wrong as well, because 0.7
-	// ≥ 0.55. The third example may also be wrong at this τ, because 1 − 0.4 ≥ 0.55.
+	// Two examples have no row, so they may be wrong. At τ = 0.55 the second example may be wrong as well, because its
+	// upper bound 0.7 is at least 0.55. The third example may also be wrong at this τ, because another class may have a
+	// score up to 1 − 0.4 ≥ 0.55.
 	for i, want := range []ThresholdedError{{Wrong: 4, Right: 1, Error: 0.8}, {Wrong: 3, Right: 0, Error: 1}} {
 		got := r.Thresholded[i]
 		if got.Wrong != want.Wrong || got.Right != want.Right || !close9(&got.Error, want.Error) || !close9(got.Certified, want.Error) {
 			t.Errorf("τ = %v: %+v, want %+v", got.Tau, got, want)
 		}
 	}
-	// At α = 0.2 the statement allows one failure, because P(Bin(6, 0.2) > 1) = 0.34 ≤ 0.5 < P(Bin(6, 0.2) > 0) = 0.74.
-	// So the error is (4 + 1)/5.
+	// At α = 0.2, Certified.Failures is 1, because P(Bin(6, 0.2) > 1) = 0.34 ≤ 0.5 < P(Bin(6, 0.2) > 0) = 0.74. So the
+	// error is (4 + 1)/5.
 	_, results = solve(t, rows, Options{Bins: 1, Solvers: solvers(t, "exact"), Thresholds: []float64{0.55}, Dataset: &Dataset{Delta: 0.5, Alpha: 0.2}})
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)
 	}
 	// If alpha is unknown and Optional is set, the study makes no statement about the dataset. The result also omits
-	// all values that need unknown columns.
+	// all values that need columns that the table lacks.
 	_, results = solve(t, example, Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Optional: true}})
 	if r := results[0]; r.Certified != nil || r.Examples != 0 || r.LeftOut != nil || r.Clean != nil || r.Thresholded != nil {
 		t.Errorf("%+v", r)
@@ -390,7 +393,8 @@ func TestTableSaysTheDataset(t *testing.T) {
 	}
 }
 
-// Bins must return the bins without attack, and the bins under the attack that attains the result.
+// Bins must return the bins of the confidences without attack, and the bins of the confidences under the attack that
+// attains the CCE.
 func TestBins(t *testing.T) {
 	study, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Attack: true})
 	clean, attacked, err := study.Bins(0)

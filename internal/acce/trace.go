@@ -143,7 +143,7 @@ func (t trace) write(w *table.Writer, run int, r admm.Residuals) {
 	w.EndRow()
 }
 
-// checkStarts returns an error if a search would have no start.
+// checkStarts returns an error if a search would have no confidences to start from.
 func (o Options) checkStarts(t *table.Table, haveClean bool) error {
 	for _, s := range o.Solvers {
 		if s.Name == "admm" && len(o.ADMM.Runs(haveClean)) == 0 || s.Name == "dece" && len(o.DECE.StartsFrom(haveClean))+o.DECE.Drawn() == 0 {

@@ -15,8 +15,8 @@ import (
 const traced = "index,radius,lower,upper,confidence,correct\n" +
 	"0,0.5,0.1,0.6,0.23,1\n1,0.5,0.5,0.9,0.78,0\n2,0.5,0.3,0.8,0.5,1\n1,1,0.4,0.95,0.78,0\n2,1,0.2,0.9,0.5,1\n"
 
-// The trace of a study equals, row by row, the residuals of the same solvers when they are called directly with the
-// same settings.
+// Each row of a study's trace must hold the residuals that the same solver reports if the test calls it directly with
+// the same settings.
 func TestTrace(t *testing.T) {
 	o := Options{
 		Bins: 4, Solvers: solvers(t, "dece", "admm"), TraceEvery: 3,

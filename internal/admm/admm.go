@@ -1,6 +1,6 @@
-// Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
-// et al. 2025). The searches come from the literature. The error that a search finds is at most the true maximum, so it
-// certifies nothing. Package calib computes the maximum exactly (calib.CCE).
+// Package admm searches for confidences that make the expected calibration error large (Emde et al. 2025). Each
+// confidence must lie within its certified interval. The searches come from the literature. The error that a search
+// finds is at most the true maximum, so it certifies nothing. Package calib computes the maximum exactly (calib.CCE).
 //
 // NewProblem takes the intervals and the bins. Each search returns an Estimate: a calibration error, and confidences
 // with this error.
@@ -24,7 +24,7 @@ import (
 
 // These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // limit for the absolute value of each entry of the gradient with respect to the assignment a
+	gradientClip   = 5   // each step clamps every entry of the gradient with respect to the assignment a to [−5, 5]
 	assignmentClip = 1.2 // each step clamps the assignment a: ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
@@ -36,8 +36,9 @@ type Problem struct {
 	bins    calib.Bins
 }
 
-// NewProblem checks its input. The argument 'clean' [N] holds the observed confidences, or is nil if they are unknown.
-// A search that starts from the observed confidences first clamps them to their intervals.
+// NewProblem returns an error if calib.CheckBounded refuses the samples. It does not check the other arguments. The
+// argument 'clean' [N] holds the observed confidences, or is nil if they are unknown. A search that starts from the
+// observed confidences first clamps them to their intervals.
 func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err
@@ -86,9 +87,10 @@ func (p *Problem) Brier() Estimate {
 	return Estimate{ECE: p.ece(z), Confidences: z}
 }
 
-// Residuals describes the iterate after one step. For a step of ADMM, the fields from Confidence to Sphere are
-// distances between the iterate and the constraints of the program. A field of type Norms holds both the 1-norm and the
-// ∞-norm of its distance. The paper's Figures 9 and 10 show these quantities (appendix G.1).
+// Residuals describes the iterate after one step. For a step of ADMM, the fields from Confidence to Sphere say how far
+// the iterate is from meeting the constraints of the optimisation problem (see Problem.ADMM). A field of type Norms
+// holds both the 1-norm and the ∞-norm of its distance. The paper's Figures 9 and 10 show these quantities (appendix
+// G.1).
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
@@ -130,16 +132,17 @@ func (r *Norms) add(d float64) {
 //	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              no bin that the sample cannot reach
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
-// A step consists of a gradient step for the assignments a, a gradient step for the confidences z, the closed forms of
-// eqs. (28)–(30) for q₁, q₂ and g, and a gradient ascent step of size ρ for each λ. The iteration starts with a = 1/M,
-// q₁ = q₂ = a, g equal to the clamped z, and all λ = 0. (The paper does not say how the iteration starts.) After each
-// step ADMM projects a copy of (a, z). The copy puts each sample n into the reachable bin m with the largest a_nm, and
+// A step first takes a gradient step for the assignments a. Then it takes a gradient step for the confidences z. It
+// computes q₁, q₂ and g by the closed forms of eqs. (28)–(30). Last, it takes a gradient ascent step of size ρ for each
+// λ. The iteration starts with a = 1/M, q₁ = q₂ = a, and all λ = 0. Each z_nm starts at the start confidence of sample
+// n (Params.Start), clamped to [l′, u′], and g = z. (The paper does not say how the iteration starts.) After each step
+// ADMM projects a copy of (a, z). The copy puts each sample n into the reachable bin m with the largest a_nm, and
 // clamps z_nm to the part of the interval that lies in this bin. ADMM returns the copy with the largest calibration
 // error (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
-// The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
-// no bin for a sample with l = u. ADMM instead calls Bins.Index to find the bins of l and u. These two bins and all
-// bins between them are in reach.
+// Let l and u be the ends of a sample's interval. The paper calls a bin with the edges e_m and e_{m+1} out of reach if
+// max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves no bin for a sample with l = u. ADMM instead calls Bins.Index to find
+// the bins of l and u. These two bins and all bins between them are in reach.
 //
 // ADMM calls the function 'watch' after each step, unless 'watch' is nil. The Residuals that 'watch' receives always
 // hold Step and ProjectedECE. After every residualsEvery-th step, they also hold Rho, SoftECE, the distances, the
@@ -227,8 +230,8 @@ func newState(p *Problem, par Params) *state {
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
 	// s.reach is ‖q₂ − ½‖∞ and limits how far an assignment can be from ½. It starts at 0.5, the value for binary
-	// assignments. The value for the initial assignments 1/M is smaller. If M is small, this smaller value would keep
-	// the assignments near ½.
+	// assignments. If M > 1, the value for the initial assignments 1/M is smaller. If M is small, this smaller value
+	// would keep the assignments near ½.
 	s.reach = 0.5
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]

@@ -91,8 +91,9 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 // rounding is a bound on rounding errors: sums of the same terms in different orders differ by at most this much.
 const rounding = 1e-12
 
-// The type 'reference' runs Algorithm 1 exactly as the paper prints it. It keeps every variable, and it writes the
-// paper's matrices C, K and B as loops. It shares no code with the type 'state'.
+// The type 'reference' runs the steps of Algorithm 1 as the paper prints them. To decide which bins are in reach, it
+// uses the rule of Problem.ADMM, not the rule of the paper. It keeps every variable, and it writes the paper's matrices
+// C, K and B as loops. It shares no code with the type 'state'.
 type reference struct {
 	n, m               int
 	c                  []float64
@@ -264,7 +265,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 }
 
 // Every estimate is the calibration error of some confidences in the intervals, and is at most the maximum that
-// calib.CCE computes. The projected copy of every step lies in the intervals.
+// calib.CCE computes. The calibration error of every step's projected copy is also at most this maximum, up to rounding
+// errors.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40

@@ -6,17 +6,17 @@ import (
 	"math/rand/v2"
 )
 
-// DECESteps is the number of ascent steps from each start.
+// DECESteps is the default number of ascent steps from each start.
 const DECESteps = 1000
 
 // The temperature τ of DECE falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. According to the
-// paper, the learning rate and its schedule have no effect. The paper states neither this rate nor its schedule, so the
-// values here are our choice.
+// paper, the learning rate and its schedule have no effect. The paper states neither this rate nor its schedule, so
+// ascentRate and the default schedule are our choice.
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
 	ascentRate  = 0.01 // default learning rate at the start
-	ascentClip  = 1    // limit for the absolute value of each entry of the gradient of N·dECE
+	ascentClip  = 1    // every step clamps each entry of the gradient of N·dECE to [−1, 1]
 	softmaxTail = 40   // weights below e⁻⁴⁰ times the largest weight count as 0
 )
 
@@ -114,7 +114,7 @@ type softBins struct {
 	velocity   []float64 // [N] the last step divided by the learning rate
 }
 
-// learningRate follows a Schedule.
+// learningRate computes the learning rate of DECE according to a Schedule.
 type learningRate struct {
 	schedule Schedule
 	rate     float64
@@ -193,8 +193,8 @@ func (s *softBins) gaps(z []float64, tau float64) float64 {
 	return sum
 }
 
-// gradient returns ∂(N·dECE)/∂z_n for the soft assignments and gaps that the method 'gaps' has computed:
-// Σ_m sign(gap_m) s_nm (−1 + (c_n − z_n)(m − Σ_k k s_nk)/τ).
+// gradient returns ∂(N·dECE)/∂z_n = Σ_m sign(gap_m) s_nm (−1 + (c_n − z_n)(m − Σ_k k s_nk)/τ). It uses the soft
+// assignments and gaps that the method 'gaps' has computed.
 func (s *softBins) gradient(n int, x, tau float64) float64 {
 	m := s.p.bins.Len()
 	e := truth(s.p.samples[n]) - x

@@ -63,7 +63,8 @@ func TestDECEIsTheDefinition(t *testing.T) {
 	}
 }
 
-// The gradient agrees with central differences. The test omits points near a kink of |·|.
+// The gradient agrees with central differences. The test omits points at which some gap is close to 0 but not 0,
+// because |gap| has a kink at 0.
 func TestDECEGradient(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 21))
 	b := mustBins(t, 15)

@@ -6,7 +6,7 @@ import (
 )
 
 // Lagrangian holds the terms of the augmented Lagrangian, eq. (27) of Emde et al. 2025, after a step of ADMM. All
-// variables and multipliers have their values at the end of the step, and ρ has its value during the step. If a
+// variables and multipliers have their values from the end of the step. ρ has the value that the step used. If a
 // constraint is met, its term is 0. The paper's Figure 9 shows these terms.
 type Lagrangian struct {
 	Objective  float64 // −Σ_m |Σ_n e_nm a_nm|

@@ -28,7 +28,8 @@ func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText parses a name.
 func (s *Start) UnmarshalText(text []byte) error { return Starts.Unmarshal(text, s) }
 
-// Steps is the number of steps of a run. Emde et al. report that their runs always converged in fewer steps.
+// Steps is the default number of steps of a run of ADMM. Emde et al. report that their runs always converged in fewer
+// steps.
 const Steps = 3000
 
 // Params are the settings of a run of ADMM.
@@ -89,9 +90,9 @@ type DECEParams struct {
 	// Random is the number of additional starts with confidences drawn uniformly from the intervals. Each start gets a
 	// number, counted from 0. Seed and the start's number determine its confidences.
 	Random int
-	// Gaussian is the number of starts with normally distributed confidences. They come after the uniform starts, and
-	// their numbers continue after the last uniform start. Each confidence is clamped to its interval. The mean is the
-	// middle of the interval, and the standard deviation is half of the interval's width.
+	// Gaussian is the number of starts with normally distributed confidences. They come after the uniform starts. Their
+	// numbering continues that of the uniform starts. Each confidence is clamped to its interval. The mean of the
+	// normal distribution is the middle of the interval, and its standard deviation is half of the interval's width.
 	Gaussian int
 	Seed     uint64
 	Rate     float64 // learning rate at the start; default 0.01

@@ -237,7 +237,7 @@ func TestBestSaysThatARunWasStopped(t *testing.T) {
 	}
 }
 
-// takeSigns gives sign 0 to a bin with gap 0, so the gap of this bin adds nothing to the gradient.
+// takeSigns gives sign 0 to a bin with gap 0. In the gradient of DECE, such a bin adds nothing.
 func TestNoGapHasNoSign(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 36)), 10)
 	p := mustProblem(t, samples, clean, mustBins(t, 3))
@@ -303,7 +303,7 @@ func TestClampAndStarts(t *testing.T) {
 	if e := p.Brier(); e.ECE != p.ece([]float64{0.2, 0.4, 0.4}) || e.Confidences[0] != 0.2 {
 		t.Errorf("%+v", e)
 	}
-	// Without clean confidences every search begins at the Brier confidences.
+	// Without clean confidences, the method 'start' returns the Brier confidences for FromClean too.
 	q := mustProblem(t, samples, nil, mustBins(t, 3))
 	if z := q.start(FromClean); z[0] != 0.2 || z[1] != 0.4 {
 		t.Errorf("%v", z)

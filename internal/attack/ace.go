@@ -99,7 +99,7 @@ func (t *target) aimed(omega Omega) *target {
 // each of these factors in turn, until the classifier answers the example's class again.
 var shares = []float64{.99, .9, .5, 0}
 
-// keepClass stores the candidates and their scores as the altered inputs of setting k. According to the graph that
+// keepClass stores each candidate, with its scores, as the altered input of setting k. According to the graph that
 // computes gradients, each candidate keeps its example's class. Near a boundary, rounding can make the classifier
 // itself answer another class. keepClass then shortens the perturbation, if necessary to 0.
 func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, scores [][]float32, k int) (err error) {

@@ -65,8 +65,9 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 // difference z is positive for one class and negative for the other. An attack that raises the probability of the
 // predicted class moves z as far away from 0 as the ball allows. An attack that lowers this probability moves z as far
 // towards 0 as the ball allows. It stops at z = 0, the boundary between the classes, where the confidence is ½. If the
-// example is misclassified, raising the probability of the true label lowers the probability of the predicted class,
-// and the other way round. The attack changes no class.
+// example is misclassified, an attack that raises the probability of the true label lowers the probability of the
+// predicted class. An attack that lowers the probability of the true label raises that of the predicted class. The
+// attack changes no class.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()

@@ -111,10 +111,10 @@ func (c *autoClimbing) check() bool {
 	return c.halvedBefore
 }
 
-// move takes a step along the gradient at the point x, which is the argument 'from'. Let P be the projection, η the
-// step's length and g the direction of the gradient. move first computes z = P(x + η·g). In the first step, the new
-// point is z. Later, the new point is P(x + α·(z − x) + (1 − α)·(x − previous)), where 'previous' is the point from
-// which the previous step started and α is apgdMomentum.
+// move takes a step from the point x, which is the argument 'from'. The argument 'gradient' is the gradient at x. Let P
+// be the projection, η the step's length and g the direction of the gradient. move first computes z = P(x + η·g). In
+// the first step, the new point is z. Later, the new point is P(x + α·(z − x) + (1 − α)·(x − previous)), where
+// 'previous' is the point from which the previous step started and α is apgdMomentum.
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

@@ -32,8 +32,9 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
 
-// TestAutoMove compares steps with algorithm 1, computed by hand. The first step has length η along the gradient. A
-// later step is .75 times a step along the gradient plus .25 times the last move. Every step is projected.
+// TestAutoMove compares steps of the method 'move' with steps of algorithm 1 that were computed by hand. The first step
+// has length η along the gradient. A later step is .75 times a step along the gradient plus .25 times the last move.
+// Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -78,8 +79,8 @@ func TestAutoFlat(t *testing.T) {
 	}
 }
 
-// autoRun runs an ascent on an input of one value. In every step, it passes the next of the given losses and the
-// gradient 1 to the ascent. The length of the first step is 100. autoRun returns the lengths of the steps and the
+// autoRun runs an ascent on an input of one value. In every step, it gives the ascent the gradient 1 and the next value
+// of the argument 'losses'. The length of the first step is 100. autoRun returns the lengths of the steps and the
 // points.
 func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, points []float32, a *autoClimbing) {
 	t.Helper()
@@ -190,8 +191,8 @@ func TestAutoReturns(t *testing.T) {
 	}
 }
 
-// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. The starts differ and
-// lie in all directions.
+// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. In the first value,
+// between 10 and 40 of the 50 starts are below the example.
 func TestAutoStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := wideSearch(norm, 2, 100)
@@ -278,7 +279,8 @@ func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, s
 }
 
 // TestTargets: a targeted attack aims at up to Search.Targets classes other than the label, in the order of their
-// scores, largest first. The attack breaks an example even if the boundary of the first target class is out of reach.
+// scores, largest first. The attack also breaks an example if only the boundary of a later target class is within
+// reach.
 func TestTargets(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{PGD, APGDT} {
@@ -312,8 +314,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. An attack of a sequence finds the same perturbation for an example as it finds when
-// it runs alone.
+// the attack that broke an example. In a sequence, an attack finds the same perturbation for an example as when it runs
+// alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

@@ -60,7 +60,7 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
 	x, scores, gradient, losses := make([]float32, n*d), make([]float32, n*m), make([]float32, n*d), make([]float32, n)
 	labels, aims := make([]int64, n), make([]int64, n)
-	var rows []int // index of the target in each row
+	var rows []int // for each row, the index of its target
 	for next := 0; ; {
 		for ; next < len(targets) && len(rows) < n; next++ {
 			ascents[next] = begin(targets[next])
@@ -69,7 +69,7 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 		if len(rows) == 0 {
 			return nil
 		}
-		for row := range n { // copies of the last example fill the batch
+		for row := range n { // copies of the last filled row fill the rest of the batch
 			k := rows[min(row, len(rows)-1)]
 			copy(x[row*d:], ascents[k].point())
 			labels[row], aims[row] = int64(targets[k].Label), int64(targets[k].aim)
@@ -91,9 +91,9 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 	}
 }
 
-// step moves x along the gradient. The argument 'length' is the size of the step. For Linf every value moves by this
-// size: up if the value's partial derivative is positive, and down if it is negative. For L2 this size is the Euclidean
-// norm of the step. If the gradient is zero or not finite, step does not move x and returns false.
+// step moves x along the gradient. The argument 'length' is the size of the step. For Linf every value with a nonzero
+// partial derivative moves by this size: up if the derivative is positive, and down if it is negative. For L2 this size
+// is the Euclidean norm of the step. If the gradient is zero or not finite, step does not move x and returns false.
 func (s *Search) step(x, gradient []float32, length float64) bool {
 	square := 0.
 	for _, g := range gradient {

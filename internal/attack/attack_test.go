@@ -100,7 +100,7 @@ type linear struct {
 	b        float64
 	batch    int
 	backward float64 // factor by which the gradient is multiplied; 1 gives the correct gradient
-	lies     bool    // according to the scores of Gradients, every example is misclassified
+	lies     bool    // if true, the scores of Gradients misclassify every example
 }
 
 func (l *linear) InputLen() int { return len(l.w) }
@@ -248,8 +248,8 @@ func single() []Method {
 	return slices.DeleteFunc(slices.Clone(Methods.Values()), func(m Method) bool { return m.definition().run == nil })
 }
 
-// TestBatchesDoNotMatter: an example's result does not depend on the batch size of the classifier or of the gradients,
-// nor on which other examples are attacked.
+// TestBatchesDoNotMatter: an example's result is the same for all batch sizes of the classifier and of the gradients.
+// It does not depend on the other examples under attack either.
 func TestBatchesDoNotMatter(t *testing.T) {
 	for _, method := range single() {
 		for _, norm := range method.Norms() {
@@ -301,7 +301,7 @@ func TestSeedMatters(t *testing.T) {
 }
 
 // TestHonest: an example that the classifier gets wrong without an attack does not count as robust, and the attack
-// skips it. If the scores of Gradients call an input misclassified but the classifier does not, the attack has not
+// skips it. If the scores of Gradients misclassify an input, but the classifier's scores do not, the attack has not
 // broken the example. Steps with a gradient of zero are counted.
 func TestHonest(t *testing.T) {
 	l := newLinear()
@@ -332,8 +332,8 @@ func TestHonest(t *testing.T) {
 }
 
 // TestSquares: the first query changes each column of each channel by +ε or by −ε. The second query changes as many
-// pixels of each channel as the schedule says. Both statements hold for channels as the first dimension and for
-// channels as the last dimension.
+// pixels of each channel as the schedule says. Both statements hold whether the channels are the first or the last
+// dimension of the shape.
 func TestSquares(t *testing.T) {
 	for _, shape := range [][]int{{3, 8, 10}, {8, 10, 3}} {
 		s := newSearch(newLinear(), Square, Linf, .25)

@@ -15,8 +15,8 @@ type Warning struct {
 	Text     string       `json:"text"`
 }
 
-// scoresBetterShare is a limit on the share of examples that attacks by scores break after attacks by gradients have
-// failed. A larger share causes a warning. AutoAttack uses the same limit.
+// scoresBetterShare is a limit on a share of all examples: those for which attacks by gradients failed, and a later
+// attack by scores succeeded. A larger share causes a warning. AutoAttack uses the same limit.
 const scoresBetterShare = .002
 
 // Flat counts the examples with at least one step whose gradient was zero or not finite (Found.Flat).

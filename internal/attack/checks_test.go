@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBrokenByScores: an example that an attack by scores broke counts only if an attack by gradients ran before. If
-// these examples are more than 0.2 % of all examples, BrokenByScores warns.
+// TestBrokenByScores: BrokenByScores counts an example only if an attack by scores broke it and an attack by gradients
+// ran before. If these examples are more than 0.2 % of all examples, BrokenByScores warns.
 func TestBrokenByScores(t *testing.T) {
 	found := make([]Found, 1000)
 	broken := func(by ...Method) []Found {

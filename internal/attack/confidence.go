@@ -2,7 +2,7 @@ package attack
 
 import "math"
 
-// Altered is an input whose confidence an attack changed.
+// Altered is an input found by an attack that changes the classifier's confidence.
 type Altered struct {
 	Values     []float32
 	Class      int

@@ -15,7 +15,7 @@ import (
 // has the same length as in the paper.
 const (
 	ddnRadius = .1 // relative change of the radius in the first step
-	// the factor that shrinks step lengths and radius changes falls from 1 towards this value (see anneal)
+	// step lengths and radius changes are multiplied by a factor, which falls from 1 towards this value (see anneal)
 	ddnLast = .02
 )
 
@@ -162,8 +162,8 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 	return b, nil
 }
 
-// run computes the gradient at x + delta with the noise of a step. It reports whether another class has more votes from
-// the noisy copies than the label has. A step calls Gradients.Run several times. In call r, the label has the mean
+// run computes the gradient at x + delta with the noise of a step. It reports whether the noisy copies give another
+// class more votes than the label. A step calls Gradients.Run several times. In call r, the label has the mean
 // probability P_r = exp(−loss_r). The loss of the step is −ln of the mean of all P_r. The gradient of this loss is
 // proportional to the sum of the calls' gradients, each multiplied by P_r. The factor of proportionality does not
 // matter, because only the gradient's direction is used.
@@ -175,7 +175,7 @@ func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool
 	m, copies := b.Classifier.Classes(), b.Gradients.Copies()
 	votes := make([]int, m)
 	clear(b.gradient)
-	least := math.Inf(1) // smallest loss so far; its run has weight 1
+	least := math.Inf(1) // smallest loss so far; the gradient of the call with this loss has weight 1
 	for r := range b.runsAt(step % b.Steps) {
 		b.draw(int64(step*b.runs()+r) * int64(copies))
 		loss, err := b.Gradients.Run(ctx, at, b.noise, b.example.Label, b.scores, b.part)

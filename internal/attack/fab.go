@@ -120,7 +120,7 @@ func (s *Search) advance(ctx context.Context, chases []*chase) error {
 	n, d := s.Gradients.Examples(), len(chases[0].x)
 	var x []float32
 	labels, rivals := make([]int64, n), make([]int64, n)
-	for row := range n { // copies of the last chase fill the batch
+	for row := range n { // copies of the last chase fill the rest of the batch
 		c := chases[min(row, len(chases)-1)]
 		x, labels[row] = append(x, c.x...), int64(c.Label)
 	}
@@ -206,8 +206,8 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
-// adversarial input so far, and passes the inputs within ε to the method 'settle'. Each step estimates where the
+// closeIn is the final search. For each example it looks for a closer adversarial input, between the example and the
+// closest adversarial input so far. It passes inputs within ε to the method 'settle'. Each step estimates where the
 // boundary is, as if the margin were linear. The step then tries a point slightly beyond this estimate. The classifier
 // usually gets this point wrong.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
@@ -249,14 +249,13 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	return nil
 }
 
-// The final search estimates where the boundary is, and tries a point beyond this estimate. sectionBeyond is the
-// distance from the estimate to this point, as a share of the distance from the estimate to the section's outer limit
-// (see section).
+// The final search estimates where the boundary is, and tries a point between this estimate and the section's outer
+// limit (see section). This point lies at the share sectionBeyond of the way from the estimate to the limit.
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the limits
-// of the range. Each limit is a share: the norm of a perturbation, divided by the norm of the perturbation that leads
-// from the example to the input in the field 'end'.
+// of the range. Each limit is a share: the norm of a perturbation, divided by the distance from the example to the
+// input in the field 'end'.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1

@@ -16,7 +16,7 @@ type affine struct {
 	batch  int
 	zero   bool // all gradients are zero
 	calls  int
-	rivals []int64 // for each call, the class that the call aims at for the first example
+	rivals []int64 // for each call, the target class of the call's first example
 }
 
 func newAffine(classes, values int) *affine {
@@ -159,10 +159,10 @@ func TestFABExact(t *testing.T) {
 	}
 }
 
-// TestFABBox: in a box, FAB finds the smallest perturbation for a linear classifier with a relative error of at most
-// 3e-3. FAB does not reach the exact result: each step goes a little past the decision boundary, and the box then clips
-// some values of the step but not others. The reference comes from linear programming for Linf and from Dykstra's
-// algorithm for L2.
+// TestFABBox: for a linear classifier with inputs in a box, FAB finds the norm of the smallest perturbation with a
+// relative error of at most 3e-3. FAB does not reach the exact result: each step goes a little past the decision
+// boundary, and the box then clips some values of the step but not others. The reference comes from linear programming
+// for Linf and from Dykstra's algorithm for L2.
 func TestFABBox(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		a := newAffine(2, 8)
@@ -243,7 +243,8 @@ func TestFABClosest(t *testing.T) {
 		near[i] += float32(1.01 * d)
 	}
 	c.best, c.distance = near, s.Distance(near, x.Values)
-	s.Steps = 1 // the step goes 1.05 times as far as the boundary, but 'near' is only 1.01 times as far
+	// the step ends at 1.05 times the distance to the boundary, but 'near' is at only 1.01 times this distance
+	s.Steps = 1
 	if err := s.chase(t.Context(), []*chase{c}); err != nil {
 		t.Fatal(err)
 	}

@@ -105,8 +105,8 @@ func TestTowards(t *testing.T) {
 	}
 }
 
-// checkTowards checks that the perturbed input is in the box and on the hyperplane. If the box forbids this, the
-// perturbed input must be in the corner of the box nearest to the hyperplane.
+// checkTowards checks that the perturbed input is in the box and on the hyperplane. If the hyperplane misses the box,
+// w·d must be as close to 'gap' as the box allows.
 func checkTowards(t *testing.T, x []float32, w []float64, gap float64, d []float64, reached bool) {
 	t.Helper()
 	along, corner := 0., 0.

@@ -49,9 +49,10 @@ func (l Lattice) Within(t Threat) Lattice {
 //
 // Move first sets k to λ·direction, rounded and clipped to the ends of the lattice. It takes the largest λ that keeps
 // Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. A unit moves one coordinate of k by 1
-// in the coordinate's direction. The gain of a unit is |direction|, and its cost is 2|k|+1. The unit with the largest
-// ratio of gain to cost comes first. Move returns the same point as a search that starts at k = 0 and adds all units in
-// this order, because that search passes through the rounded λ·direction.
+// in the coordinate's direction. If a unit moves coordinate i, its gain is |direction_i|. Its cost is the increase of
+// ‖k‖₂², which is 2|k_i|+1. The unit with the largest ratio of gain to cost comes first. Move returns the same point as
+// a search that starts at k = 0 and adds all units in this order, because that search passes through the rounded
+// λ·direction.
 //
 // Let S be the sum Σ k·direction for the result of Move, and let u be the first unit that would break the bound. For
 // every allowed k, the sum Σ k·direction is at most S plus the gain of u.
@@ -138,7 +139,7 @@ func (m mover) scaled(lambda float64) int64 {
 func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
 
 // scale sets the units of each coordinate to λ times the coordinate's gain, rounded. It takes the largest λ for which
-// the squares of all units sum to at most the argument 'budget'.
+// the sum of units² over all coordinates is at most the argument 'budget'.
 func scale(all []mover, budget int64) {
 	fits := func(lambda float64) bool {
 		sum := int64(0)
@@ -173,7 +174,7 @@ func scale(all []mover, budget int64) {
 	}
 }
 
-// fill moves coordinates by further units as long as the sum of the squares of all units is at most the budget. The
+// fill moves coordinates by further units as long as the sum of units² over all coordinates is at most the budget. The
 // unit with the largest worth comes first. fill returns the sum of squares.
 func fill(all []mover, budget int64) (used int64) {
 	var next worths

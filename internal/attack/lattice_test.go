@@ -87,7 +87,7 @@ func TestMove(t *testing.T) {
 			if radius != .0625 {
 				continue
 			}
-			norm := 0. // norm of the direction without the values that point out of the box
+			norm := 0. // squared norm of the direction, without the values that point out of the box
 			for i, u := range direction {
 				if v := bytesLattice.Index(x[i]); u > 0 && v < 255 || u < 0 && v > 0 {
 					norm += u * u
@@ -100,7 +100,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// bestMove tries all k of a small lattice that keep Σk² within the budget. It returns the largest Σ k·direction.
+// bestMove tries all k with Σk² ≤ budget on a small lattice. It returns the largest Σ k·direction.
 func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 	if len(at) == 0 {
 		return 0
@@ -115,8 +115,8 @@ func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 	return best
 }
 
-// TestMoveBest compares Move with all lattice points in a few dimensions. The best sum Σ k·direction exceeds the sum
-// that Move reaches by at most the largest gain of one unit. In at least 80 % of the cases, Move reaches the best sum.
+// TestMoveBest compares Move with all lattice points in a few dimensions. The best sum Σ k·direction is at most Move's
+// sum plus the largest gain of one unit. In at least 80 % of the cases, Move reaches the best sum.
 func TestMoveBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	l := Lattice{Step: big.NewRat(1, 4), Low: -3, High: 4}

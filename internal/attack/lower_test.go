@@ -23,15 +23,16 @@ func blurredProbability(l *linear, x []float32) float64 {
 // TestLower: for a linear classifier, the input with the smallest probability of the label lies at distance ε along the
 // weights. From the example to this input, the score changes by ε‖w‖. For the input that Lower finds, the change must
 // be at least 98 % of this amount, even if the label has already lost at the example. The norm of the perturbation is
-// at most ε, and on a lattice the values are bytes. Probabilities from 20,000 samples agree closely with the formula.
-// The reported probabilities agree only roughly, because they come from 32 samples.
+// at most ε. On a lattice, every value is a multiple of 1/255, rounded to float32. Probabilities from 20,000 samples
+// agree closely with blurredProbability. The reported probabilities agree only roughly, because they come from 32
+// samples.
 func TestLower(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for i, x := range all {
 		if i >= 2 {
 			x.Label = 1 - x.Label
 		}
-		sign := float64(2*x.Label - 1) // the score falls if the label is 1
+		sign := float64(2*x.Label - 1) // Lower must reduce the score if the label is 1, and raise it otherwise
 		for _, lattice := range []*Lattice{&bytesLattice, nil} {
 			s := newSmoothed(t, l)
 			s.Epsilon, s.Steps, s.Lattice = .5*distances[i], 20, lattice

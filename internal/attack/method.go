@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/grad"
 )
 
-// Method is the name of an attack or of a preset, or the names of several attacks, separated by commas. Several names
-// mean that the attacks run in sequence.
+// Method is the name of an attack or preset, or a comma-separated list of such names. Several names mean that the
+// attacks run in sequence.
 type Method string
 
 // These are the attacks and the presets.
@@ -55,13 +55,13 @@ type definition struct {
 	name      Method
 	what      string    // a line of help
 	gradients bool      // the attack uses gradients
-	loss      grad.Loss // the loss that the attack raises; "": the user chooses
+	loss      grad.Loss // the loss that the attack raises; "": the user chooses, or the attack uses no gradients
 	targets   int       // number of classes that the attack aims at; 0: none
 	norms     []Norm
 	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error
 	preset    []Stage // the attacks of a preset; a preset leaves the field 'run' nil
-	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
+	// confidence is true if the attack changes confidences. Such an attack also attacks examples that the classifier
 	// already gets wrong.
 	confidence bool
 }
@@ -176,8 +176,8 @@ func (m Method) UsesGradients() bool {
 }
 
 // Loss returns the loss that a single attack raises, or "" if the attack uses no gradients. The argument 'chosen' is
-// the user's choice. Loss returns this choice only if the attack has no loss of its own. If the choice is DLR and the
-// argument 'targeted' says that the attack aims at classes, Loss returns TargetedDLR instead.
+// the user's choice. Loss returns this choice only if the attack has no loss of its own. For a targeted attack (the
+// argument 'targeted' is true), it returns TargetedDLR in place of the choice DLR.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {

@@ -29,8 +29,8 @@ func ConfStep(t Threat) float64 {
 
 // raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf). It runs
 // projected ascent with momentum and backtracking. One run starts at the example itself, and s.Restarts further runs
-// start at random points. Each example keeps the input with the largest probability of a wrong class, whether or not
-// this input changes the class.
+// start at random points. Each example keeps its best input (see keepHighest), even if this input does not change the
+// class.
 func (s *Search) raise(ctx context.Context, targets []*target) error {
 	for restart := range s.Restarts + 1 {
 		if err := s.raiseFrom(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) }); err != nil {
@@ -41,9 +41,10 @@ func (s *Search) raise(ctx context.Context, targets []*target) error {
 }
 
 // autoRaise uses Auto-PGD to maximise the largest probability of a class other than the label. It makes s.Restarts runs
-// from random starts. If s.Targets is above 0, it instead maximises the probability of one target class after another.
-// The AutoAttack of Stutz et al. calls the attack without target classes apgd-conf, and the attack with target classes
-// apgd-conf-t. As in that AutoAttack, the length of the first step is .05ε.
+// from random starts. If s.Targets is above 0, autoRaise aims at one target class after another. For each of these
+// classes it makes s.Restarts runs, and maximises the probability of the class. In the AutoAttack of Stutz et al., the
+// attack without target classes has the name apgd-conf. The attack with target classes has the name apgd-conf-t. As in
+// that AutoAttack, the length of the first step is .05ε.
 func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {

@@ -8,14 +8,15 @@ import (
 
 // ScoreGradients estimates gradients from a classifier's scores, for models without gradients. By Stein's identity the
 // gradient of a mean E m(x + ε) under Gaussian noise ε of variance v is E[(m(x + ε) − E m)·ε]/v. Here m is the largest
-// score of another class minus the label's score. ScoreGradients estimates the variance v for each value of the input.
+// score of another class minus the label's score. ScoreGradients estimates a separate variance v for each number in the
+// input.
 type ScoreGradients struct {
 	Classifier Classifier
 	Feed       func(in, values []float32) // sets 'in' to the model's input, computed from 'values' without noise
 	// Slope converts a gradient. The argument 'in' holds the gradient with respect to the model's input. Slope replaces
 	// this gradient by the gradient with respect to the example's values.
 	Slope func(values, in []float32)
-	// Size is the number of noisy copies per Run. The estimate ignores copies that vote for no class.
+	// Size is the number of noisy copies per Run. The estimate ignores copies to which the classifier gives no class.
 	Size int
 }
 

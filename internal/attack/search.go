@@ -70,13 +70,13 @@ type Search struct {
 	Then     *Search // attacks the examples that this search does not break; nil: no other attack
 	Seed     uint64
 	Workers  int
-	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use this
-	// field.
+	// Probabilities is true if the scores are probabilities, and false if they are logits. Attacks that change
+	// confidences use this field.
 	Probabilities bool
 	Progress      func(done int) // called with the number of finished examples; may be nil
 }
 
-// Run attacks the examples. Their values must be in the box.
+// Run attacks the examples. Their values must be in the box from Low to High.
 func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	found := make([]Found, len(examples))
 	group := s.workers() * max(s.Classifier.Batch(), 1) // number of examples per group; limits the memory
@@ -186,9 +186,8 @@ func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }
 
-// settle stores a candidate as the example's adversarial input if the classifier does not answer the label at the
-// candidate. It returns an error if the classifier does not answer the label and the threat does not allow the
-// candidate.
+// settle stores a candidate as the example's adversarial input if the classifier's answer at the candidate is not the
+// label. It returns an error if it stores a candidate that the threat does not allow.
 func (s *Search) settle(t *target, candidate, scores []float32) error {
 	class := smoothing.Vote(scores)
 	if class == t.Label {

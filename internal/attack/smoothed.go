@@ -58,11 +58,11 @@ type Candidate struct {
 // goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
-	// Run makes C noisy copies of x [D], which is in the units of the data. To do so, it adds noise [C·D] to the
-	// model's input for x. Run computes the model's scores [C·m] for these copies, where m is the number of classes. It
-	// also computes the loss for the class 'label', and the gradient [D] of this loss with respect to x. The loss is
-	// −ln of the mean of the label's softmax over the C copies. An implementation with another loss returns 0 as the
-	// loss.
+	// The brackets hold lengths, and D is the number of values of an input. Run makes C noisy copies of x [D]. The
+	// values of x are in the units of the data. To do so, it adds noise [C·D] to the model's input for x. Run computes
+	// the model's scores [C·m] for these copies, where m is the number of classes. It also computes the loss for the
+	// class 'label', and the gradient [D] of this loss with respect to x. The loss is −ln of a mean over the C copies:
+	// the mean of the label's softmax probability. An implementation with another loss returns 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 
@@ -94,7 +94,8 @@ type SmoothedSearch struct {
 	Screen   int // largest number of selection samples per perturbation
 	Seed     uint64
 	Workers  int
-	// Probabilities says that the scores are probabilities, not logits. Only the method Lower uses this field.
+	// Probabilities is true if the scores are probabilities, and false if they are logits. Only the method Lower uses
+	// this field.
 	Probabilities bool
 }
 
@@ -105,9 +106,9 @@ const firstPoll = 256
 // candidate farther beyond the boundary needs fewer samples for its verification.
 var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
 
-// Candidates searches from an example whose Label is the smoothed classifier's answer. It returns the farthest
-// candidate first, or no candidate if it found none. If another class gets more votes than the label in the samples at
-// the example itself, the example is the only candidate.
+// Candidates searches for candidates near an example. The example's Label must be the smoothed classifier's answer. It
+// returns the farthest candidate first, or no candidate if it found none. If another class gets more votes than the
+// label in the samples at the example itself, the example is the only candidate.
 func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
 	candidates, _, err := s.Search(ctx, x)
 	return candidates, err
@@ -193,8 +194,8 @@ func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance flo
 	return values, t.Distance(values, x.Values)
 }
 
-// stretch returns x + λ·direction, clipped to the box. It searches for the largest λ that keeps the distance between
-// the result and x at or below the ray's radius. The search may end at a slightly smaller λ.
+// stretch returns x + λ·direction, clipped to the box. It searches for the largest λ for which the distance from x to
+// the result is at most the ray's radius. The search may end at a slightly smaller λ.
 func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	at := func(lambda float64) (values []float32, distance float64) {
 		values = make([]float32, len(x))
@@ -266,8 +267,8 @@ func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples
 	return ray{r.direction, high}, nil
 }
 
-// farthest returns a distance that no input in the box exceeds. Without a box it returns 1000 times the scale of the
-// noise.
+// farthest returns an upper bound on the distance from x to any input in the box. Without a box it returns 1000 times
+// the scale of the noise.
 func (s *SmoothedSearch) farthest(x Example) float64 {
 	span := float64(s.High) - float64(s.Low)
 	if math.IsInf(span, 1) {

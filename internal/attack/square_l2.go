@@ -10,15 +10,15 @@ const (
 	// consists of these tiles.
 	firstTiles = 5
 	// leastSide is the smallest height and width of a window for L2. A window is a rectangle of the image that a query
-	// changes. If the image is lower or narrower than leastSide, the window is as high or as wide as the image.
+	// changes. If a side of the image is shorter than leastSide, the window is as long as the image along this side.
 	leastSide = 3
 )
 
 // proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query draws two windows.
 // It sets the perturbation in the second window to 0. The perturbation in the first window grows, so that the whole
-// perturbation has norm ε. The new perturbation in the first window has the direction of the sum of two parts: the old
-// perturbation there, and twoBumps with a random sign for each channel. As in the authors' implementation, the sides of
-// windows are odd, and at least 3 if the image has room.
+// perturbation has norm ε. In each channel, the new perturbation in the first window has the direction of a sum of two
+// terms. One term is the old perturbation there, scaled to norm 1 unless it is 0. The other term is twoBumps with a
+// random sign. If the image has room, the sides of windows are odd and at least 3, as in the authors' implementation.
 func (w *walk) proposeL2(s *Search, query int) []float32 {
 	if query == 0 {
 		return w.tile(s)
@@ -72,7 +72,7 @@ func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	return x
 }
 
-// rectangle is a part of an image. It is the same in every channel.
+// rectangle is a part of an image. It covers the same rows and columns in every channel.
 type rectangle struct{ row, column, height, width int }
 
 // window returns the height and width of a window. The argument 'share' is the window's area divided by the image's
@@ -164,8 +164,8 @@ func twoBumps(height, width int) []float64 {
 }
 
 // bump returns η^(h1,h2) of the paper, equation 2, row by row, with norm 1. Before normalisation, a value is the sum of
-// 1/(k+1)² over k from m to n. Here m is the value's distance to the centre in rows or in columns, whichever is larger,
-// and n is half of the larger side, rounded down.
+// 1/(k+1)² over k from m to n. Here m is the larger of the value's two distances to the centre, in rows and in columns.
+// The number n is half of the larger side, rounded down.
 func bump(height, width int) []float64 {
 	n := max(height, width) / 2
 	sums := make([]float64, n+2) // the sum for each distance

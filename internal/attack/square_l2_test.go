@@ -43,7 +43,8 @@ func TestBump(t *testing.T) {
 			t.Errorf("%d×%d: %v, want %v", h2, h1, got, turned)
 		}
 	}
-	// By hand, the centre is 5/4 and each of its eight neighbours is 1/4, all divided by the norm √(25/16 + 8/16).
+	// A calculation by hand gives 5/4 for the centre and 1/4 for each of its eight neighbours, all divided by the norm
+	// √(25/16 + 8/16).
 	if got := bump(3, 3); math.Abs(got[4]-1.25/math.Sqrt(33./16)) > 1e-12 || math.Abs(got[0]-.25/math.Sqrt(33./16)) > 1e-12 {
 		t.Errorf("3×3: %v", got)
 	}
@@ -189,8 +190,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestTile: the first perturbation has 5 by 5 tiles in the middle of the image, and norm ε. In each channel, a tile
-// is a positive or a negative multiple of twoBumps.
+// TestTile: the first perturbation has norm ε. It consists of 5 rows of 5 tiles in the middle of the image. In each
+// channel, a tile is a positive or a negative multiple of twoBumps.
 func TestTile(t *testing.T) {
 	s, w := newL2Walk([]int{3, 28, 28}, 2)
 	x := w.tile(s)

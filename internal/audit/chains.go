@@ -1,14 +1,14 @@
 package audit
 
 // Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
-// true hypothesis. The hypothesis of a candidate says that the certified class is at least as probable at this
-// candidate as the rival class. p[i] holds the p-values of the candidates of image i, the farthest candidate first.
+// true hypothesis. The hypothesis of a candidate says that, at this candidate, the certified class is at least as
+// probable as the rival class. p[i] holds the p-values of the candidates of image i, the farthest candidate first.
 // Chains returns the number of rejected candidates of each image. These are always the first candidates of the image.
 //
 // The method is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with
 // the level γ/len(p). A rejected candidate passes its level to the next candidate of the image (fixed sequence). When
-// the last candidate of an image is rejected, the image's level is divided equally among the images that still have
-// candidates, as in Holm's procedure.
+// all candidates of an image are rejected, the image's level is divided equally among the images that have a candidate
+// not rejected yet. Holm's procedure divides levels in the same way.
 func Chains(p [][]float64, gamma float64) []int {
 	rejected := make([]int, len(p))
 	weights := make([]float64, len(p))
@@ -35,8 +35,8 @@ func Chains(p [][]float64, gamma float64) []int {
 	return rejected
 }
 
-// share divides the weight of image i among the images that still have candidates. The weight of an image is its level
-// divided by γ.
+// share divides the weight of image i equally among the images that have a candidate not rejected yet. The weight of an
+// image is its level divided by γ.
 func share(p [][]float64, rejected []int, weights []float64, i, open int) {
 	part := weights[i] / float64(max(open, 1)) * (1 - 4*unit)
 	weights[i] = 0

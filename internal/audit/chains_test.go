@@ -28,7 +28,7 @@ func TestChains(t *testing.T) {
 
 // Chains must keep the familywise level in a simulation with a fixed seed. In image i, the hypotheses of the first
 // truths[i] candidates are false and have the p-value 0. The hypotheses of the other candidates are true and have
-// uniform p-values. The order of the images does not matter.
+// uniform p-values. The order of the images must not change the results.
 func TestChainsFamilywiseLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 0))
 	const gamma, trials = .1, 20000

@@ -7,8 +7,8 @@ import (
 )
 
 // Rate returns α+γ−αγ, rounded up. This is a bound on the probability that a verification contradicts a certificate.
-// The bound assumes that the certificate is wrong with probability at most α, and that, independently, the verification
-// is wrong with probability at most γ.
+// The bound assumes that the certificate is wrong with probability at most α, and the verification with probability at
+// most γ. It also assumes that these two events are independent.
 func Rate(alpha, gamma float64) float64 {
 	return math.Min(1, (alpha+gamma*(1-alpha))*(1+8*unit))
 }

@@ -46,7 +46,8 @@ func TestRoundLevel(t *testing.T) {
 	}
 }
 
-// In a simulation with a fixed seed, the upper bound that Slack returns covers the true margin and is not far above it.
+// In a simulation with a fixed seed, the upper bound that Slack returns is below the true margin in at most a share γ
+// of the trials. On average it is not far above the true margin.
 func TestSlackCovers(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 0))
 	const n, trials, gamma, a, b = 500, 2000, .05, .7, .2

@@ -1,6 +1,7 @@
-// Package acceplot draws studies of calibration under attack. Two charts have the radius as the horizontal axis. One of
-// them shows the certified Brier score of each input. The other one shows the calibration error that each solver finds.
-// The other charts show the steps of ADMM. The charts correspond to figures 3, 9–11, 15 and 16 of Emde et al. 2025.
+// Package acceplot draws charts for studies of calibration under attack. Two charts have the radius as the horizontal
+// axis. One of them shows the certified Brier score of each input. The other one shows the calibration error that each
+// solver finds. The other charts show the steps of ADMM. The charts correspond to figures 3, 9–11, 15 and 16 of Emde et
+// al. 2025.
 package acceplot
 
 import (
@@ -21,7 +22,8 @@ import (
 // Curve is the name of a chart.
 type Curve string
 
-// These are the charts, with the default first. Package acceplot does not draw UnderAttack; package reliability does.
+// These are the charts, with the default first. Package reliability draws UnderAttack; package acceplot draws the
+// others.
 const (
 	UnderAttack Curve = "under-attack"
 	Solvers     Curve = "solvers"

@@ -76,8 +76,8 @@ func searchRun() acce.SearchRun {
 	return run
 }
 
-// Each chart of ADMM's steps must show its panels, and the settings of the run in its title. The chart of assignments
-// must have three panels: at step 0, after a sixth of the steps, and at the last step.
+// Each chart of ADMM's steps must show its panels. Its title must show the settings of the run. The chart of
+// assignments must have three panels: at step 0, after a sixth of the steps, and at the last step.
 func TestSteps(t *testing.T) {
 	for curve, words := range map[Curve][]string{
 		Lagrangian:  {"Lagrangian", "ECE", "box", "sphere", "confidence", "one bin", "in reach", "relaxed ECE", "projected ECE", "CCE, exact"},
@@ -97,7 +97,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// The line of the Lagrangian must have a point for each step. The height of the point is the sum of the step's terms.
+// The line of the Lagrangian must have a point for each step. The height of each point must be the sum of the
+// Lagrangian's terms at this step.
 func TestLagrangianLines(t *testing.T) {
 	run := searchRun()
 	l := byStep(run, "", 0, func(r admm.Residuals) float64 { return r.Lagrangian.Value() })

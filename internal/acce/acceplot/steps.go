@@ -123,8 +123,8 @@ func constraintRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 }
 
 // assignmentRows returns the rows of figure 11. They show the assignments of the first predictions at step 0, after a
-// sixth of the steps, and at the last step. In the paper, these are the steps 0, 500 and 3,000. At step 0, all
-// assignments are 1/M.
+// sixth of the steps, and at the last step. In the paper, these are the steps 0, 500 and 3,000. At step 0, every
+// assignment is 1/M, where M is the number of bins.
 func assignmentRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 	last := run.Steps[len(run.Steps)-1]
 	sixth := run.Steps[0]

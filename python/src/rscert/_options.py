@@ -19,7 +19,7 @@ class CertifyOptions(TypedDict, total=False):
 
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
         scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
-        λ], which is not random, so its certificates need no alpha; radii in L1) (default gaussian)
+        λ]; this noise is not random, so its certificates need no alpha; radii in L1) (default gaussian)
     sigma_columns: CSV or JSON file with the noise scale σ of each table column, in the units of the column; σ = 0
         means no noise (docs/columns.md)
     sigma_channels: values of the noise scale σ, one per colour channel, such as 0.25,0.5,0.25; σ = 0 means no noise
@@ -28,8 +28,8 @@ class CertifyOptions(TypedDict, total=False):
         standard deviation in ``scale_data``; constant and whole-number columns get no noise
     scale_data: path of the data whose standard deviations ``sigma_scale`` uses, such as the training data
     noisy_columns: with ``sigma_scale``, names of the whole-number columns that also get noise
-    n: number of samples per example that certify the class; with ``stop``, the maximum number (default 100000)
-    n0: number of separate samples per example that select the class to certify (default 100)
+    n: number of samples that certify the class, for each example; with ``stop``, the maximum number (default 100000)
+    n0: number of separate samples that select the class to certify, for each example (default 100)
     alpha: largest probability that a certificate is wrong (default 0.001)
     method: method of certification; for votes: margin (default), bonferroni, clopper-pearson, bonferroni-classes,
         moutaouakil (not sound); with ``scores``: betting (default), hoeffding, bernstein, prpl-eb, chernoff, star,
@@ -45,7 +45,7 @@ class CertifyOptions(TypedDict, total=False):
     lipschitz: with ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; default: the
         constant that the noise guarantees
     stop: rule to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R;
-        'precision=F' stops once the radius is at least 1−F times the largest radius still possible
+        'precision=F' stops once the radius is at least (1−F) times the largest radius that is still possible
     scores: certify by the mean softmax scores instead of the votes
     save_scores: save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without
         ``confidence_radii``, this flag implies ``scores``
@@ -69,8 +69,8 @@ class CertifyOptions(TypedDict, total=False):
     confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
         the selection samples determine the function), standard (bounds the mean score z within the radius R by
         Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al.
-        2020, Theorem 1)) or cdf (bounds, by a confidence band, the probability that the score exceeds a threshold,
-        for every threshold; then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020,
+        2020, Theorem 1)) or cdf (computes a confidence band, that is, bounds for every threshold on the probability
+        that the score exceeds it; then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020,
         Theorem 2)) (default tangent)
     confidence_bound: with ``confidence`` standard or tangent, bound on the mean: betting, hoeffding, bernstein,
         prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
@@ -82,8 +82,9 @@ class CertifyOptions(TypedDict, total=False):
         (docs/my-data.md); default: found by rscert
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or one name per line; needed
-        if the labels or the folders of the classes are words, not numbers
-    resize: resize images, as torchvision does, to this size in pixels: the shorter side, or HEIGHTxWIDTH
+        if the labels, or the names of the class folders, are words and not numbers
+    resize: resize images to this size in pixels, as torchvision does: give the length of the shorter side, or
+        HEIGHTxWIDTH
     crop: crop each image around its centre to this size in pixels, after ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
     outputs: kind of the model's outputs (a single number per sample is the output for the second of two classes):
@@ -133,8 +134,9 @@ class CertifyOptions(TypedDict, total=False):
     only: certify some examples of RUN again, with new noise: 'abstained=RUN' takes the examples on which RUN
         abstained; 'failed=RUN' also takes the examples that RUN answered wrongly; rates over the chosen examples say
         nothing about the whole dataset (docs/only.md)
-    from_: folder (or run.json) of a run to repeat; its parameters apply where no flag gives others; rscert checks
-        that the model and the data have not changed, but does not check a model or data that a flag names
+    from_: folder (or run.json) of a run to repeat; the new run takes its parameters from this run, except those that
+        a flag gives; rscert checks that the model and the data have not changed, but not a model or data that a flag
+        names
     preset: use the parameters of this paper unless flags say otherwise: cohen2019 (the parameters of the algorithm
         CERTIFY of Cohen et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (the parameters
         of Emde et al. 2025: those of 'cohen2019', and also bounds on the confidence ('standard', Hoeffding) at the
@@ -232,7 +234,7 @@ class RadiusOptions(TypedDict, total=False):
         the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
         scale b; radii in L1), uniform (uniform noise on [−λ, λ]; radii in L1) or splitting (splitting noise on [−λ,
-        λ], which is not random, so its certificates need no alpha; radii in L1) (default gaussian)
+        λ]; this noise is not random, so its certificates need no alpha; radii in L1) (default gaussian)
     margin: one or both margins, separated by commas; p_A is the probability of the class, and p_B the largest
         probability of another class; default: the margin of the run; without a run, 'second': second (gaussian:
         Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q of the
@@ -273,8 +275,9 @@ class CceOptions(TypedDict, total=False):
     edge: edge that each bin includes; the only value is 'lower', that is, bins [lo,hi) (default lower)
     solver: solvers to run: exact, admm, dece or brier (default [exact])
     adaptive: also bound the calibration error with bins of equal count
-    tau: bound the error of a classifier that answers only where its confidence is at least τ, for these thresholds τ
-    delta: largest probability that the statement about the whole dataset is wrong (default 0.05)
+    tau: thresholds τ; for each τ, bound the error of a classifier that answers only where its confidence is at least
+        τ
+    delta: largest probability, at each radius, that the bounds that allow for k failures are wrong (default 0.05)
     alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
     examples: number of all sampled examples, with or without a certified class; default: the number in the run or the
         file
@@ -284,18 +287,19 @@ class CceOptions(TypedDict, total=False):
     names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; default: depends on the figure and the number of its
         panels
-    group: also compute CBS and CCE for each group; rows with the same value in this column form a group; each column
-        makes its own groups
+    group: also compute CBS and CCE for each group; the rows with the same value in this column form a group; if you
+        name several columns, each of them makes groups of its own
     groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
         'group', give its name to ``group``
-    out: write the worst confidences that the solvers find to this CSV file
+    out: CSV file for the worst confidences that the solvers find
     admm_starts: confidences at which 'admm' starts: clean (the confidences without attack) or brier (the confidences
         with the largest Brier score) (default [clean,brier])
     admm_learning_rate_z: learning rates of 'admm' for the confidences (default [0.001000,0.010000])
     admm_learning_rate_a: learning rates of 'admm' for the assignment of confidences to bins (default
         [0.010000,0.100000])
     admm_rho: initial penalty ρ of 'admm' (default 0.01)
-    admm_rho_growth: factors that multiply the penalty ρ of 'admm' after each step (default [1.004000,1.010000])
+    admm_rho_growth: growth factors of the penalty ρ: each run of 'admm' multiplies ρ by one of them after each step
+        (default [1.004000,1.010000])
     admm_rho_max: largest penalty ρ of 'admm' (default 10)
     admm_steps: number of steps of 'admm' in each of its runs (default 3000)
     dece_starts: confidences at which 'dece' starts: clean (the confidences without attack) or brier (the confidences
@@ -362,8 +366,8 @@ class MetricsOptions(TypedDict, total=False):
         bin at once
     consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, then with probability
         at least ``level`` all bins lie in their bands at once
-    group: also compute the metrics of each group; rows with the same value in this column form a group; each column
-        makes its own groups
+    group: also compute the metrics of each group; the rows with the same value in this column form a group; if you
+        name several columns, each of them makes groups of its own
     groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
         'group', give its name to ``group``
     cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
@@ -381,8 +385,8 @@ class MetricsOptions(TypedDict, total=False):
     title: title of the diagram; default: the file name, the number of rows and the ECE
     curve: curve in the diagram: kernel (a kernel regression with the smooth ECE as its bandwidth), isotonic (an
         isotonic regression) or none (no curve) (default kernel)
-    held_out: file with held-out predictions without attack, from which ``tpr`` takes thresholds
-    holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; use this flag instead of
+    held_out: file with held-out predictions (without attack); ``tpr`` takes its thresholds from these predictions
+    holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; this flag is the alternative to
         ``held_out``
     attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
         for each row

@@ -41,7 +41,8 @@ type Event struct {
 	Kind Kind
 	Path string // relative to the recording's root
 	To   string // for Rename: the new path
-	// Begin is the number of events completed when a Sync or SyncFolder began. The sync makes these events durable.
+	// Begin is the number of events completed when a Sync or SyncFolder began. The sync makes durable those of these
+	// events that changed the synced file or folder.
 	Begin int
 
 	file   int // identity of the file, which a rename does not change
@@ -140,10 +141,10 @@ func parentsIn(names map[string]int, name string) bool {
 	return true
 }
 
-// names returns the names that a power cut after the past events leaves. The keys are the paths of all files and
-// folders, and the values are their identities.
+// names returns the names that remain if the power is cut after the events in 'past'. The keys are the paths of all
+// files and folders, and the values are their identities.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // for each folder, an index into 'past': changes before it are durable
+	durable := map[string]int{} // by folder; changes to the folder's names before this index of 'past' are durable
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
@@ -212,7 +213,8 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 	return left
 }
 
-// durableEvents returns the number of events that the last sync of the file with this identity made durable.
+// durableEvents returns the number of events that were complete when the last sync of a file began. The argument 'id'
+// is the identity of the file. The sync made the file's changes in these events durable.
 func durableEvents(past []Event, id int) int {
 	durable := 0
 	for _, e := range past {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCut cuts a small recording at several events. It compares the result with the files that follow from the
-// promises of fsync(2), worked out by hand.
+// TestCut cuts a small recording at several events. It compares the result with files that were worked out by hand from
+// the promises of fsync(2).
 func TestCut(t *testing.T) {
 	page := func(c byte) []byte { return bytes.Repeat([]byte{c}, pageSize) }
 	r := Recording{

@@ -19,8 +19,8 @@ type Program struct {
 	Args   []string // without its name
 	Env    []string
 	Output *os.File // for stdout and stderr
-	// Before is called, while the program waits, before each write to a file below root and before each sync of such a
-	// file or of a folder. It may be nil.
+	// Before is called before each write to a file below root. It is also called before each sync of such a file or of
+	// a folder. The program waits during each call. Before may be nil.
 	Before func(Event)
 }
 
@@ -291,7 +291,7 @@ func (t *tracer) write(thread int, h *handle, offset int64, from uint64, n int64
 	return nil
 }
 
-// atCWD says that a path is not relative to an open folder (AT_FDCWD).
+// atCWD (AT_FDCWD) stands in place of a folder's descriptor. It means that a path is not relative to an open folder.
 const atCWD = -100
 
 // openat records an opened file, and its creation or truncation.
