@@ -19,6 +19,6 @@ import "math"
 // unit is the unit round-off of float64.
 const unit = 0x1p-53
 
-// down returns a number below x. The difference is larger than a few rounding errors of numbers as large as |x| +
-// scale.
+// down returns a number below x. The difference is larger than the sum of a few rounding errors, if each of them is at
+// most unit·(|x| + scale).
 func down(x, scale float64) float64 { return x - 16*unit*(math.Abs(x)+scale) }

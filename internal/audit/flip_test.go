@@ -47,7 +47,7 @@ func TestFlipValues(t *testing.T) {
 	}
 }
 
-// The test compares with exact rational arithmetic. Flip's logarithm must be close to the exact logarithm, but not
+// The test compares Flip with exact rational arithmetic. Flip's logarithm must be close to the exact logarithm, but not
 // above it.
 func TestFlipIsRoundedDown(t *testing.T) {
 	for k := int64(0); k <= 40; k++ {
@@ -96,8 +96,9 @@ func crossing(n int, theta, gamma float64) float64 {
 	return crossed
 }
 
-// At p_A = p_B, the probability that Flip ever rejects within 400 votes is at most γ. If 70 % of the votes are for B,
-// Flip rejects with a probability of at least 99 %. The test sums over all sequences of votes.
+// At p_A = p_B, the probability that Flip ever rejects within 400 votes is at most γ. If each vote is for B with
+// probability 70 %, Flip rejects within these votes with a probability of at least 99 %. The test sums over all
+// sequences of votes.
 func TestFlipLevel(t *testing.T) {
 	for _, gamma := range []float64{.05, .01, .001} {
 		if p := crossing(400, .5, gamma); p > gamma {

@@ -13,9 +13,9 @@ import (
 // p_B. If 'second' is true, the margin is Q(p_A) − Q(p_B), where Q is the quantile function of the law l. Each
 // probability gets a Clopper–Pearson bound at level γ/2.
 //
-// A certificate of radius R implies a margin at every input within the distance R from its centre. At the distance d,
-// the implied margin is the margin that the law's theorem requires for the radius R − d. If Slack is below the implied
-// margin, the certificate is wrong or an event of probability at most γ has happened.
+// A certificate of radius R implies a margin at every input within the distance R from its centre. At the distance d
+// from the centre, this margin is the one that the theorem of the law l requires for a certificate of radius R − d. If
+// Slack is below the implied margin, the certificate is wrong or an event of probability at most γ has happened.
 func Slack(l law.Additive, second bool, n, a, b int64, gamma float64) float64 {
 	most, least := binomial.UpperBound(a, n, gamma/2), binomial.LowerBound(b, n, gamma/2)
 	if !second {

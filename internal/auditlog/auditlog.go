@@ -4,7 +4,8 @@
 // together, before it sends the answers. So the file holds the line of every answer that was sent, even if the server
 // is killed. When a server starts, it removes an incomplete last line. It then writes a session line, which says how
 // the server makes its answers. An answer line holds the answer, the key of the answer's noise, and a hash of the
-// input. The answer line, the session line and the input itself suffice to repeat the answer.
+// input. To repeat the answer, one needs the answer line, the session line, the input itself, the run folder and the
+// model.
 package auditlog
 
 import (
@@ -77,7 +78,7 @@ type Log struct {
 const syncEvery = time.Second
 
 // Open opens or creates the log of the answers that servers give for one run. The argument 'seed' identifies this run.
-// It checks all lines and removes an incomplete last line. It returns an error if another server has the log open, or
+// Open checks all lines and removes an incomplete last line. It returns an error if another server has the log open, or
 // if a line is damaged or belongs to another run.
 func Open(path string, seed checksum.Seed) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -112,8 +113,8 @@ func (l *Log) start(path string) error {
 // Begin appends a session.
 func (l *Log) Begin(s Session) error { return l.write([]Line{{Session: &s}}) }
 
-// Append writes the answers of one request to the log. Once Append has returned nil, no answer is lost if the process
-// is killed.
+// Append writes the answers of one request to the log. After Append has returned nil, these answers are not lost, even
+// if the process is killed.
 func (l *Log) Append(answers []Answer) error {
 	lines := make([]Line, len(answers))
 	for i := range answers {
@@ -139,7 +140,8 @@ func (l *Log) write(lines []Line) error {
 		text = append(append(text, l.seed.AppendJSON(data)...), '\n')
 	}
 	if _, err := l.file.Write(text); err != nil {
-		if undo := l.file.Truncate(l.size); undo != nil { // else the next line would follow half a line
+		// without this Truncate, the next line would follow an incomplete line
+		if undo := l.file.Truncate(l.size); undo != nil {
 			l.broken = errors.Join(err, undo)
 		}
 		return err

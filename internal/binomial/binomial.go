@@ -1,5 +1,5 @@
 // Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. The
-// numbers for certificates are enclosures of the true value (Span), or bounds that follow from an enclosure.
+// results that certificates use are enclosures of the true value (Span), or bounds that follow from an enclosure.
 //
 //   - LowerBound and UpperBound are the one-sided Clopper–Pearson bounds on the success probability. LowerSpan encloses
 //     the exact lower bound.
@@ -83,8 +83,8 @@ func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	return logp, unit * (24*math.Abs(x-N*p) + 24*(d1+d2) + 4*math.Abs(logp) + 64)
 }
 
-// powerLog returns ln (1−p)ᴺ, where q = 1−p, with a relative error of at most 6·unit. It uses the smaller of p and q,
-// because the larger of the two has a rounding error of up to unit.
+// powerLog returns ln (1−p)ᴺ with a relative error of at most 6·unit. The argument q is 1−p. It uses the smaller of p
+// and q, because the larger of the two has a rounding error of up to unit.
 func powerLog(N, p, q float64) float64 {
 	if p < 0.5 {
 		return N * math.Log1p(-p)
@@ -117,17 +117,17 @@ func Tail(n, k int64, p float64) Span {
 
 // upperSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
 //
-// P(Bin(n, p) ≥ k) is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris (1992, eq. 9; not DLMF
-// 8.17.22) for I_p(a, b), with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0:
+// P(Bin(n, p) ≥ k) is k·q·P(Bin(n, p) = k) times a continued fraction. This is the fraction of DiDonato & Morris (1992,
+// eq. 9; not DLMF 8.17.22) for I_p(a, b). Here a = k, b = n−k+1 and λ = k − (n+1)p ≥ 0:
 //
 //	1/(β_1 + α_2/(β_2 + α_3/(β_3 + …)))
 //	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
 //	β_{m+1} = m + m(b−m)p/(a+2m−1) + (a+m)(λ+1+m(1+q))/(a+2m+1)
 //
-// b is an integer, so all α and β are positive until α_{b+1} = 0 ends the fraction. Therefore successive convergents
-// enclose the value. Each step adds only positive numbers, so J steps cause a relative error of at most 32J·unit. One
-// of p and q is exact, and the caller computes λ from this number by one FMA. The other number may have a relative
-// error of one unit.
+// Because b is an integer, α_{b+1} is 0, and the fraction ends there. All α and β before this term are positive.
+// Therefore successive convergents enclose the value. Each step adds only positive numbers, so J steps cause a relative
+// error of at most 32J·unit. One of p and q is exact, and the caller computes λ from this number by one FMA. The other
+// number may have a relative error of one unit.
 func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)

@@ -96,7 +96,8 @@ func TestBinomialTailLarge(t *testing.T) {
 	}
 }
 
-// bigLog returns ln x, from x = m·2^e and the series of 2 artanh((m−1)/(m+1)).
+// bigLog returns ln x. It splits x into m·2^e and computes ln m by the series of 2 artanh((m−1)/(m+1)). It computes ln
+// 2 by the same series.
 func bigLog(x *big.Float) *big.Float {
 	const prec = 200
 	m := new(big.Float).SetPrec(prec)
@@ -144,8 +145,8 @@ func TestStirlingTable(t *testing.T) {
 	}
 }
 
-// exactLogTerm returns ln P(Bin(n, p) = k) and the error bound that LogTerm documents. It computes both numbers from
-// 200-bit logarithms of the exact p and 1−p.
+// exactLogTerm returns ln P(Bin(n, p) = k) and LogTerm's bound on its own error. It computes both numbers from 200-bit
+// logarithms of the exact p and 1−p.
 func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(x) }
 	mul := func(x, y *big.Float) *big.Float { return new(big.Float).SetPrec(200).Mul(x, y) }
@@ -167,8 +168,8 @@ func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	return logp, unit * (24*math.Abs(off) + 24*d - 4*logp + 64)
 }
 
-// The error of LogTerm is within the bound that LogTerm returns, and this bound equals the documented bound. A smaller
-// bound would have no proof, and a larger bound would widen the enclosure of every tail.
+// The error of LogTerm is within the bound that LogTerm returns. This bound equals the bound that exactLogTerm
+// computes. A smaller bound would have no proof, and a larger bound would widen the enclosure of every tail.
 func TestLogTermBound(t *testing.T) {
 	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
 		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
@@ -297,8 +298,8 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The exact bound α^(1/n) is very close to 1. Tail cannot prove that any float64 below 1 lies above the exact bound. So
-// the upper end must be 1.
+// The exact bound α^(1/n) is very close to 1. For every float64 below 1, Tail fails to prove that it lies above the
+// exact bound. So the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {

@@ -84,8 +84,9 @@ func UpperBound(x, n int64, alpha float64) float64 {
 	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
 }
 
-// lowerGuess returns a starting point for LowerBound, for 0 < x ≤ n: the lower end of Wilson's interval for k = x − ½
-// successes. This end is in (0, 1) for 0 < k < n, because the product of the two ends of the interval is k²/(n(n+z²)).
+// lowerGuess returns a starting point for LowerBound: the lower end of Wilson's interval for k = x − ½ successes.
+// Domain: 0 < x ≤ n. This end is in (0, 1) for 0 < k < n, because the product of the two ends of the interval is
+// k²/(n(n+z²)).
 func lowerGuess(x, n int64, alpha float64) float64 {
 	z := -mathext.NormalQuantile(alpha)
 	k, N := float64(x)-0.5, float64(n)

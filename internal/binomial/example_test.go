@@ -34,14 +34,14 @@ func ExampleLowerBound() {
 	// Output: 0.933254 0.933254
 }
 
-// After 300 trials without a failure, the failure rate is at most 1 − 0.05^(1/300), which is about 3/300, with
-// probability 0.95.
+// After 300 trials without a failure, the upper bound on the failure rate at level 0.95 is 1 − 0.05^(1/300). This is
+// about 3/300.
 func ExampleUpperBound() {
 	fmt.Printf("%.6f\n", binomial.UpperBound(0, 300, 0.05))
 	// Output: 0.009936
 }
 
-// The Clopper–Pearson bound lies between the two ends. A certificate uses the lower end.
+// The exact Clopper–Pearson bound lies between the two ends of the span. A certificate uses the lower end.
 func ExampleLowerSpan() {
 	s := binomial.LowerSpan(990, 1000, 0.001)
 	fmt.Printf("%.6f, relative width below 1e-9: %v\n", s.Lower, s.Upper-s.Lower < 1e-9*s.Lower)
@@ -51,8 +51,8 @@ func ExampleLowerSpan() {
 	// true
 }
 
-// Each of 1,000 certificates is wrong with probability at most 0.001. With probability 0.999 at most 5 of them are
-// wrong.
+// Each of 1,000 certificates is wrong with probability at most 0.001, independently of the others. With a probability
+// of at least 0.999, at most 5 of them are wrong.
 func ExampleFailureQuantile() {
 	k, err := binomial.FailureQuantile(1000, 0.001, 0.001)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The wanted p-value is 2·Σ_{k ≥ max} C(n, k)/2ⁿ, computed with integers.
+// The wanted p-value is 2·Σ C(n, k)/2ⁿ over all k ≥ max(lost, gained), or 1 if this number is larger than 1. The test
+// computes the sum with integers.
 func TestMcNemar(t *testing.T) {
 	for lost := range int64(30) {
 		for gained := range int64(30) {
@@ -28,8 +29,8 @@ func TestMcNemar(t *testing.T) {
 	}
 }
 
-// Under the null hypothesis the test rejects with probability at most its level. The probability is over all outcomes
-// with lost + gained = n.
+// Under the null hypothesis, the probability that the test rejects is at most the level of the test. The probability is
+// over all outcomes with lost + gained = n.
 func TestMcNemarLevel(t *testing.T) {
 	const n = 25
 	for _, level := range []float64{0.01, 0.05, 0.2} {

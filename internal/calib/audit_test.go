@@ -25,8 +25,9 @@ func TestAuditCoverage(t *testing.T) {
 }
 
 // TestAuditAtom prints a table for docs/calibration-error.md. In the simulation all scores are equal. The table says
-// how often two bounds are below the true error: the Nadaraya–Watson bound of the paper ("printed") and its repaired
-// version. Both bounds use a single split into training and validation points, as Proposition 2 of the paper does.
+// how often each of two bounds is below the true error. These are the Nadaraya–Watson bound of the paper ("printed")
+// and its repaired version. Both bounds use a single split into training and validation points, as Proposition 2 of the
+// paper does.
 func TestAuditAtom(t *testing.T) {
 	const train, valid, trials, truth = 2000, 15_000, 4000, 0.2
 	rng := rand.New(rand.NewPCG(12, 2))
@@ -70,7 +71,7 @@ func auditTrials(t *testing.T, trials int) int {
 	return min(n, trials)
 }
 
-// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. From 300 pairs on,
+// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes. For 300 or more scores,
 // BinnedQuadratic uses quadraticPath, which is slow. So the test draws fewer samples for the sizes 400 and 3000.
 func TestAuditBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, map[int]int{

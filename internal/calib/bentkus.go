@@ -23,9 +23,9 @@ import (
 // depends on η_i alone. Let W*_i be W_i with this sign as h_i. Then E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are
 // independent, identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
 //
-// The largest c that A_k does not refute at a level is well defined. To see this, take the maximum of E (τ'−ΣW*)₊² over
-// all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in place
-// of e^{−λw}.
+// For each level, the largest c that A_k does not refute is well defined. To see this, take the maximum of E (τ'−ΣW*)₊²
+// over all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in
+// place of e^{−λw}.
 func BinnedBentkus(s *Sample, delta, variation float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
@@ -69,7 +69,7 @@ func partitionShares(n int) []float64 {
 	return w
 }
 
-// withShare returns a copy of o whose failure probability δ₁ is multiplied by w.
+// withShare returns a copy of o in which the failure probability δ₁ is multiplied by w.
 func (o oneStep) withShare(w float64) oneStep {
 	o.budget += math.Log(1/w) / o.n * (1 + 1e-9)
 	return o
@@ -83,8 +83,8 @@ func (o oneStep) populationBentkus(a float64) float64 {
 	})
 }
 
-// bentkusTail returns an upper bound on P(ΣU_i ≥ n·t), t > 0, for n independent, identically distributed U_i ≤ c with
-// mean 0 and a variance of at most v (Bentkus 2004):
+// bentkusTail returns an upper bound on P(ΣU_i ≥ n·t) for t > 0. The n variables U_i ≤ c are independent and
+// identically distributed. Their mean is 0, and their variance is at most v. The bound is (Bentkus 2004):
 //
 //	inf_{τ < nt} E(S−τ)₊² / (nt−τ)²,
 //
@@ -92,9 +92,9 @@ func (o oneStep) populationBentkus(a float64) float64 {
 //
 // Lemma: E(U−τ)₊² ≤ E(T−τ)₊², where U is one of the U_i, and T is one of the summands of S. Proof: if τ < −v/c,
 // E(U−τ)₊² ≤ E(U−τ)² ≤ v+τ² = E(T−τ)₊². Otherwise let w(u) = (c−τ)(u+v/c)/(c+v/c). w equals u−τ at u = c, and its slope
-// is at most 1, so w(u)² ≥ (u−τ)₊² for u ≤ c. And E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ The lemma replaces the
-// summands one at a time, and the bound follows by Markov's inequality. The resulting bound is at most Hoeffding's
-// bound, because e^{λu} is a mixture of functions (u−τ)₊².
+// is at most 1, so w(u)² ≥ (u−τ)₊² for u ≤ c. And E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ By the lemma, the U_i can be
+// replaced one at a time by the summands of S. The bound then follows by Markov's inequality. The resulting bound is at
+// most Hoeffding's bound, because e^{λu} is a mixture of functions (u−τ)₊².
 //
 // S is a linear function of a binomial variable B. The event S ≥ nt is B ≥ x with x = n(v+ct)/(c²+v). The sums M_r =
 // Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. A geometric series
@@ -131,7 +131,7 @@ type upperMoments struct {
 	m0, m1, m2 float64
 }
 
-// tailMoments returns the sums for k. The argument 'odds' is (1−p)/p.
+// tailMoments returns the sums of bentkusTail for k, divided by P(B = k). The argument 'odds' is (1−p)/p.
 func tailMoments(n, k, odds float64) upperMoments {
 	m := upperMoments{n: n, k: k, term: 1, m0: 1}
 	term := 1.0
@@ -151,7 +151,7 @@ func tailMoments(n, k, odds float64) upperMoments {
 	return m
 }
 
-// least returns the smallest value of E(B−τ)₊²/(x−τ)² over τ.
+// least returns the smallest value of E(B−τ)₊²/(x−τ)² over τ, divided by P(B = ⌈x⌉).
 func (m upperMoments) least(x, odds float64) float64 {
 	for {
 		a := x - m.k

@@ -31,9 +31,9 @@ func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low
 	return low, high
 }
 
-// MeanPValue returns a two-sided p-value of the hypothesis that m is the mean of n independent, identically distributed
-// x(i) ∈ [0, 1], where 0 < m < 1. It uses the same λ_i as MeanInterval at level 1−α. Under the hypothesis both products
-// have expectation 1, so the larger product reaches 2/p with probability at most p (Markov).
+// MeanPValue returns a two-sided p-value of the hypothesis that the n independent, identically distributed x(i) ∈ [0,
+// 1] have the mean m. Domain: 0 < m < 1. It uses the same λ_i as MeanInterval at level 1−α. Under the hypothesis both
+// products have expectation 1, so the larger product reaches 2/p with probability at most p (Markov).
 func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
 	rounds := dealRounds(n, x, seed)
 	stakes := rounds.stakes(n, math.Log(2/alpha))
@@ -97,8 +97,8 @@ func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	return out
 }
 
-// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval, with 1−x in place of x if the argument
-// 'mirrored' is true.
+// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval. If the argument 'mirrored' is true,
+// 1−x takes the place of x.
 func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
 	sum := 0.0
 	for j := range b {

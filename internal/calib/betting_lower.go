@@ -26,8 +26,8 @@ type LowerBound struct {
 //
 // The set has eight functions σ. Each function is constant in bins of equal width: the first function has one bin, and
 // the others have 2, 4, …, 128 bins. In a bin, σ is 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
-// pairs of the bin. λ takes at most six values, √(2 ln(1/δ)/n)·2^j for j = 0, 1, …, 5. The first value that is 0.49 or
-// more is replaced by 0.49 and is the last one. Each value is near the best λ for an X of standard deviation 2^−j.
+// pairs of the bin. λ takes at most six values, √(2 ln(1/δ)/n)·2^j for j = 0, 1, …, 5. If a value is 0.49 or more, it
+// is replaced by 0.49, and no further values follow. Each value is near the best λ for an X of standard deviation 2^−j.
 //
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
 // of the pairs within an epoch does not matter. The code deals the pairs to epochs at random, as the seed determines.
@@ -66,7 +66,7 @@ const (
 // tally holds two sums over the pairs of one epoch, bin and label.
 type tally struct {
 	count  uint64 // number of pairs
-	offset uint64 // sum of the positions of the scores in the bin
+	offset uint64 // sum of the scores' positions within the bin, in units of the bin width divided by offsetUnits
 }
 
 // An epoch has a tally for each bin and label.
@@ -149,8 +149,8 @@ func guessSign(n, sum float64) float64 {
 	return max(-1, min(1, sum/(0.5*math.Sqrt(n))))
 }
 
-// placePairs puts X = σ(s−y) of the pairs of a bin on the grid. It first splits each score s between the two ends of
-// the bin, and then each X between the two nearest grid points. Both splits keep the mean.
+// placePairs adds the pairs of one bin to the grid, at their values X = σ(s−y). It first splits each score s between
+// the two ends of the bin, and then each X between the two nearest grid points. Both splits keep the mean.
 func placePairs(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
 	for label, t := range e[at] {
 		if t.count == 0 {

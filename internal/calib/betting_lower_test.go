@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// slowWealth returns the average of M(m) in BettingLower (the wealth). It multiplies the factors one pair at a time. It
-// takes σ from the pairs of earlier epochs. It uses the exact X, which need not lie on a grid.
+// slowWealth returns the wealth of BettingLower. The wealth is the average of M(m) over the values of λ and the
+// functions σ. It multiplies the factors one pair at a time. It takes σ from the pairs of earlier epochs. It uses the
+// exact X, which need not lie on a grid.
 func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	n := s.N()
 	var of []int
@@ -128,7 +129,8 @@ func TestCurveAndEstimate(t *testing.T) {
 	if n != s.N() || len(curve) < 10 || len(curve) > 100 {
 		t.Errorf("%d points in %d bins", n, len(curve))
 	}
-	// Hoeffding's band is wider than the kl bound, and at most twice as wide.
+	// The variable 'half' is half the width of Hoeffding's band. Both kl bounds are at most this far from Eta, and the
+	// upper bound is at least half as far.
 	p := curve[len(curve)/2]
 	if half := math.Sqrt(math.Log(2*float64(len(curve))/0.05) / (2 * float64(p.N))); p.Upper-p.Eta > half || p.Eta-p.Lower > half ||
 		p.Upper-p.Eta < half/2 {
