@@ -5,10 +5,11 @@ import "math"
 // WeightedLower returns a lower bound on the calibration error CE_Q of the population Q that the weights describe:
 // CE_Q ≥ Value with probability ≥ 1−δ. It needs no assumption about η_Q.
 //
-// It is BettingLower with X = σ(s)·w(s−y)/ΓW in place of σ(s)·(s−y). Given the earlier pairs, X ≥ −1 has the mean
-// E[σ(s)g(s)]/ΓW ≤ CE_Q/ΓW, where g is the function in WeightedVariation. So ΓW times the bound of BettingLower holds
-// for CE_Q. The type Weighting defines W, Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and
-// the code takes the w that makes X smallest. The wealth grows with X, so this choice can only lower the wealth.
+// It is BettingLower with X = σ(s)·w·(s−y)/(ΓW) in place of σ(s)·(s−y). X is at least −1. Given the earlier pairs, the
+// mean of X is E[σ(s)g(s)]/(ΓW) ≤ CE_Q/(ΓW), where g is the function in WeightedVariation. So CE_Q is at least ΓW times
+// the bound that BettingLower computes from X, with probability ≥ 1−δ. The comment of the type Weighting explains w, W,
+// Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and the code takes the w that makes X
+// smallest. The wealth grows with X, so this choice can only lower the wealth.
 //
 // The function σ guesses the sign of s − η_Q(s). The weighted residual of a pair is s−y times the weight of the pair.
 // The guess is the sum of the weighted residuals of the earlier pairs in the bin, divided by the root of the sum of
@@ -29,7 +30,8 @@ func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, e
 // pastResiduals holds two sums over the earlier pairs of a bin: the sum of the residuals and the sum of their squares.
 type pastResiduals struct{ sum, squares float64 }
 
-// dealEpochs returns the positions of the pairs of each epoch, in a random order.
+// dealEpochs puts the pairs into a random order and divides them into epochs. It returns the positions of the pairs of
+// each epoch.
 func (s *WeightedSample) dealEpochs(seed uint64) [][]int {
 	order := make([]int, s.N())
 	for i := range order {
@@ -48,7 +50,8 @@ func (s *WeightedSample) dealEpochs(seed uint64) [][]int {
 	return epochs
 }
 
-// placeBets puts X of every pair on the grid, for each choice of σ.
+// placeBets computes X of every pair for each of the signKinds choices of σ, and adds it to a grid on [−1, 1] (see
+// BettingLower).
 func (s *WeightedSample) placeBets(seed uint64) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var past [signBins]pastResiduals
@@ -86,7 +89,7 @@ func (s *WeightedSample) residual(i int) (at int, z float64) {
 }
 
 // guessSigns computes all functions σ. There are signKinds of them. The result sigma[kind][at] is the value of function
-// 'kind' in bin 'at', where the bins are the narrowest ones.
+// 'kind' in bin 'at'. The index 'at' counts the signBins narrowest bins.
 func (s *WeightedSample) guessSigns(past *[signBins]pastResiduals) (sigma [signKinds][signBins]float64) {
 	for kind := range signKinds {
 		width := signBins >> kind

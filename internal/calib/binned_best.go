@@ -2,14 +2,15 @@ package calib
 
 import "math"
 
-// BinnedBest returns an upper bound on the calibration error. It combines two bounds with the same assumption,
-// BinnedBentkus and BinnedQuadratic. If the classifier is nearly calibrated and there are enough scores,
-// BinnedQuadratic is the smaller bound.
+// BinnedBest returns an upper bound on the calibration error. It combines the bounds BinnedBentkus and BinnedQuadratic,
+// which make the same assumption. If the classifier is nearly calibrated and there are enough scores, BinnedQuadratic
+// is the smaller bound.
 //
-// Write Q(δ) and B(δ) for BinnedQuadratic and BinnedBentkus at level δ, and let w(c) be a function that depends on n
-// only. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c. For the true value c
-// = CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with probability at most w(c)δ
-// + (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is not refuted.
+// Write Q(δ) and B(δ) for BinnedQuadratic and BinnedBentkus at level δ. The share w(c) of δ depends only on c and on
+// the number n of scores. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c.
+// For the true value c = CE, w(c) is a fixed number. So by the union bound, BinnedBest refutes the true value with
+// probability at most w(c)δ + (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is
+// not refuted.
 //
 // w(c) is constant in each range of bestRanges, and it is small for large c. If one of the two bounds is likely to be
 // the smaller one for CE near c, this bound gets most of δ. Otherwise each bound gets half of δ. If c is far above CE,

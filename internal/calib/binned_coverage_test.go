@@ -163,7 +163,8 @@ func TestBinnedCoverage(t *testing.T) {
 
 // The simulation detects a bound that is too small, for example a bound with only a fifth of the concentration term.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
-	// all scores are equal, so |s−ȳ| is the same number for all points; over the samples this number is nearly normal
+	// All scores are equal, so |s−ȳ| is the same number for all points of a sample. The distribution of this number
+	// over the samples is nearly normal.
 	l := pairLaws()[17]
 	below := 0
 	for trial := range uint64(200) {

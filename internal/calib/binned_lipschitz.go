@@ -14,17 +14,18 @@ import (
 //
 // Here k runs over the partitions, R_k is a remainder, and t is the concentration step of oneStep. Each R_k below is a
 // sum over the bins b, and p_b is the share of the scores in bin b. η_i stands for η(s_i). First order: ŷ is the mean
-// label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of |η_i−η_j| over all pairs. It
-// is also at most the standard deviation of the η_i. So
+// label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of |η_i−η_j| over all i and j
+// of the bin. It is also at most the standard deviation of the η_i. So
 //
 //	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
 //
 // Second order: ŷ is the line fitted to the labels of the bin by least squares. Let det_ijk be the determinant of the
-// rows (1, s, η) of three points. By Cauchy–Binet, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)². The sum in
-// the numerator is over triples of points, and the sum in the denominator is over pairs. det is the product of two
-// factors. One factor is the second divided difference of η, which is at most b2/2. The other factor is the Vandermonde
-// determinant, which is the value of det for η = s². So the residual sum of squares of η is at most (b2/2)² times the
-// residual sum of squares of the parabola s². With the central moments μ2, μ3 and μ4 of the scores in the bin,
+// matrix whose rows are (1, s, η) at the points i, j and k. By Cauchy–Binet, the residual sum of squares of η is
+// Σdet²/Σ(s_i−s_j)². The sum in the numerator is over triples of points, and the sum in the denominator is over pairs.
+// det is the product of two factors. One factor is the second divided difference of η, which is at most b2/2. The other
+// factor is the Vandermonde determinant, which is the value of det for η = s². So the residual sum of squares of η is
+// at most (b2/2)² times the residual sum of squares of the parabola s². With the central moments μ2, μ3 and μ4 of the
+// scores in the bin,
 //
 //	R_k = Σ p_b·min(½, b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //

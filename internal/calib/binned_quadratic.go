@@ -19,14 +19,14 @@ import (
 // x/λ with probability ≥ 1−e^{−x}.
 //
 // 2. Put φ(N) = e^{−λX_b(N)}. Let A_b(q) be the value of E φ if each of the m labels is 1 with the same probability q.
-// Then E φ ≤ A_b(η̄)·exp(ρ·m·var_b(η)/2). Proof: E φ is linear in each η_i and symmetric. Let R be the sum of the
-// labels except two, i and j, and Δ²φ(R) = φ(R) − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by their mean, E φ
-// falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The second difference of X_b is 2/(m−1), so φ(R)φ(R+2) = r²φ(R+1)² with r =
-// e^{−λ/(m−1)}. Define z by φ(R) = r·z·φ(R+1); then φ(R+2) = (r/z)·φ(R+1). So −Δ²φ(R) = φ(R+1)(2 − r(z+1/z)), which is
-// at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that is |ln z| < w = arcosh(1/r). For such z, φ(R), φ(R+1)
-// and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two labels, with ρ =
-// 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least 1/(1+ρ(η_i−η_j)²/4), and lowers Ση_i² by
-// (η_i−η_j)²/2. Repeated replacements bring all probabilities to η̄ in the limit, and Ση_i² has then fallen by
+// Then E φ ≤ A_b(η̄)·exp(ρ·m·var_b(η)/2). Proof: E φ is linear in each η_i and symmetric. Let R be the sum of all
+// labels of the bin except the labels of i and j. Let Δ²φ(R) = φ(R) − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by
+// their mean, E φ falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The second difference of X_b is 2/(m−1), so φ(R)φ(R+2) =
+// r²φ(R+1)² with r = e^{−λ/(m−1)}. Define z by φ(R) = r·z·φ(R+1); then φ(R+2) = (r/z)·φ(R+1). So −Δ²φ(R) = φ(R+1)(2 −
+// r(z+1/z)), which is at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that is |ln z| < w = arcosh(1/r). For
+// such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two
+// labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least 1/(1+ρ(η_i−η_j)²/4), and lowers
+// Ση_i² by (η_i−η_j)²/2. Repeated replacements bring all probabilities to η̄ in the limit, and Ση_i² has then fallen by
 // m·var_b(η). ∎
 //
 // 3. mean_b|d| ≤ f_b(η̄) + e_b·V_b with f_b(q) = mean_b|s_i−q|, and mean_b d² ≤ g² + (sd_b(s) + V_b·√(e_b/2))². Here
@@ -49,11 +49,11 @@ import (
 //	u_b(q) = p[f_b(q) + ωκ((q−s̄)² + sd_b²)]
 //	J_b(v) = p·e_b·v + ωκ·p[(sd_b+v√(e_b/2))² − sd_b²] + (μ/λ)ρ·m·e_b·v²/4.
 //
-// J_b is convex and J_b(0) = 0. Because V_b ≤ 1 and ΣV_b ≤ V, ΣJ_b(V_b) is at most the sum of the ⌊V⌋ largest J_b(1)
-// plus V−⌊V⌋ times the next largest. For V < 1 it is at most the largest J_b(V). The code searches for the μ with the
-// smallest bound. No union bound is needed for μ, because every μ gives a valid bound. If there are at least pathFrom
-// scores, quadraticPath gives a second bound on R, which also follows from steps 1 to 4. The result uses the smaller of
-// the two bounds.
+// J_b is convex and J_b(0) = 0. All V_b are at most 1, and their sum is at most V. So the sum ΣJ_b(V_b) is at most the
+// sum of the ⌊V⌋ largest J_b(1), plus V−⌊V⌋ times the next largest J_b(1). For V < 1 it is at most the largest J_b(V).
+// The code searches for the μ with the smallest bound. No union bound is needed for μ, because every μ gives a valid
+// bound. If there are at least pathFrom scores, quadraticPath gives a second bound on R, which also follows from steps
+// 1 to 4. The result uses the smaller of the two bounds.
 //
 // x = ln(1/(0.97δ)) and δ_b = 0.03δ. λ and the number of bins minimise the result of quadraticForecast, which
 // approximates the bound for a calibrated classifier. quadraticForecast uses the scores alone. For the maximum over q,
@@ -70,8 +70,9 @@ func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 const pathFrom = 300
 
 // boundQuadratic computes the bound of BinnedQuadratic. The argument 'rival' is the bound of another method.
-// quadraticPath is slow, and near calibration it lowers the bound by only 10 to 20 %. So boundQuadratic uses
-// quadraticPath only if the bound on R without its term ln(1/δ_b)/(nκ) is at most 2·rival.
+// quadraticPath is slow, and near calibration it lowers the bound by only 10 to 20 %. So boundQuadratic first computes
+// the bound on R without quadraticPath. It uses quadraticPath only if this bound minus its term ln(1/δ_b)/(nκ) is at
+// most 2·rival.
 func (s *Sample) boundQuadratic(delta, variation, rival float64) (Bound, error) {
 	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
@@ -138,12 +139,13 @@ func (s *Sample) planQuadratic(x, variation float64) quadraticPlan {
 }
 
 // quadraticForecast approximates the bound of BinnedQuadratic for a calibrated classifier. It returns this
-// approximation and the μ that gives it. The argument 'excess' is X + x/λ. If N is normal with variance mσ², ln A_b =
-// −λmg²/(1+2τ) + c_b with τ = λσ² and c_b = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum of u_b + (μ/λ) ln A_b over g is
-// m(1+2τ)/(4n²μ) + (μ/λ)c_b. These maxima of all bins and μ(X + x/λ) add up to a/μ + μ·b with a = Σm(1+2τ_b)/4n² and b
-// = X + (x+Σc_b)/λ. The minimum of this sum over μ is 2√(ab), at μ = √(a/b). Because the scores of a bin differ from
-// each other, the code replaces 2√(ab) by √(4ab+spread), where 'spread' is the mean of (s_i−s̄)² over all scores. For
-// the sum ΣJ_b(V_b) it adds V times the largest p·e_b + μ·e_b/2, because J_b(1) is nearly p·e_b + μ·e_b/2.
+// approximation and the μ that gives it. The argument 'excess' is X + x/λ. If N is normal with variance mσ², then ln
+// A_b is −λmg²/(1+2τ) + c_b. Here τ = λσ² and c_b = τ − ½ln(1+2τ). With u_b ≈ p|g|, the maximum of u_b + (μ/λ) ln A_b
+// over g is m(1+2τ)/(4n²μ) + (μ/λ)c_b. The sum of these maxima over all bins, plus μ(X + x/λ), is a/μ + μ·b. Here a =
+// Σm(1+2τ_b)/(4n²) and b = X + (x+Σc_b)/λ. The minimum of this sum over μ is 2√(ab), at μ = √(a/b). Because the scores
+// of a bin differ from each other, the code replaces 2√(ab) by √(4ab+spread), where 'spread' is the mean of (s_i−s̄)²
+// over all scores. For the sum ΣJ_b(V_b) the code adds V times the largest value of p·e_b + μ·e_b/2 over the bins. The
+// reason is that J_b(1) is nearly p·e_b + μ·e_b/2.
 func quadraticForecast(bins []bin, n, lambda, excess, variation float64) (value, mu float64) {
 	a, b, spread := 0.0, excess, 0.0
 	for i := range bins {

@@ -174,8 +174,8 @@ func meanAbs(x []float64) float64 {
 }
 
 // slowLargest finds, by bisection, the largest calibration error c that the data do not refute. The argument 'a' is the
-// A of oneStep. The local function 'exponent' returns the larger of the two exponents of oneStep. Each exponent is the
-// largest value over a grid of λ.
+// A of oneStep. The local function 'exponent' returns the larger of the two exponents of oneStep. If the argument
+// 'means' is false, it returns the second exponent. Each exponent is the largest value over a grid of λ.
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -191,7 +191,8 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 				continue
 			}
 			// The largest possible value of c − W* (see oneStep) is 'low'. It is 1+c, or 1 if the scores are fixed. Of
-			// all distributions with this upper limit, mean 0 and variance v, the worst one has only two values.
+			// all distributions with this upper limit, mean 0 and variance v, a distribution on only two values gives
+			// the smallest exponent.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1
@@ -407,7 +408,7 @@ func TestRemaindersHold(t *testing.T) {
 			continue
 		}
 		left, most := rms(slowLine(scores, at)), whole.lineRemainder(b1, b2)
-		if left > most*(1+1e-3)+1e-9 { // the tolerance is for the grid: η is piecewise linear
+		if left > most*(1+1e-3)+1e-9 { // the tolerance allows for the error of the grid, because η is piecewise linear
 			t.Fatalf("trial %d: a line leaves %v > %v", trial, left, most)
 		}
 		tightest = max(tightest, left/most)

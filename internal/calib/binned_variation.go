@@ -16,13 +16,13 @@ import (
 // mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. The method needs
 // no folds and no smoother.
 //
-// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores, and let η vary by V_b within
-// the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores. So
-// the deviation is largest if each value is at an end of an interval of length V_b. The largest deviation is
-// 2q(1−q)V_b, where q is the share of the bin's scores at which η is at the upper end. Because q(1−q) ≤ ¼, this
-// deviation is at most V_b/2. If a single score has a share w > ½ of the bin, the deviation is at most 2w(1−w)V_b. The
-// deviation is 0 if the bin has only this score. Let g_b be 2p_b·w(1−w) if the bin has such a score, and p_b/2
-// otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
+// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Here η_i = η(s_i), and η̄_b is the mean of the η_i in the bin. Let a bin
+// hold a share p_b of the scores, and let η vary by V_b within the bin. The mean absolute deviation of the bin's η_i is
+// convex in the values of η at the bin's distinct scores. So the deviation is largest if each value is at an end of an
+// interval of length V_b. The largest deviation is 2q(1−q)V_b, where q is the share of the bin's scores at which η is
+// at the upper end. Because q(1−q) ≤ ¼, this deviation is at most V_b/2. If a single score has a share w > ½ of the
+// bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let g_b be 2p_b·w(1−w)
+// if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next largest g_b.
 //
@@ -110,8 +110,8 @@ func (c *candidate) keepLess(d candidate) {
 }
 
 // bound returns the Bound that follows from the argument 'best', the candidate with the smallest sum. The argument
-// 'remainder' is the name of the term that holds the remainder. The argument 'means' is true if bin means were fitted,
-// and false if lines were fitted.
+// 'remainder' is the name that the remainder term gets in the result, for example "variation". The argument 'means' is
+// true if bin means were fitted, and false if lines were fitted.
 func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
 	value := o.population(best.sum(), means)
 	order := 1.0

@@ -17,24 +17,24 @@ import (
 //	A_k = Σ_b|(1/n)Σ_{i∈b} w_i(s_i−y_i)| + ½[Σ_b p_b·ω⁺_b·width_b + V·max_b p_b·ω⁺_b].
 //
 // The partitions k are those of BinnedVariation. A bin b has a share p_b of the scores. width_b is the largest score of
-// the bin minus its smallest score. ω⁺_b is an upper bound on the mean of E[w|s] over the bin's scores. Bins with a
-// single score value do not count in the second part.
+// the bin minus its smallest score. ω⁺_b is an upper bound on the mean of E[w|s] over the bin's scores. The second part
+// of A_k leaves out the bins with a single score value.
 //
 // Proof. Let g_i = g(s_i) = ω_i·d_i with ω_i = E[w|s_i] ≥ 0 and d_i = s_i − η_Q(s_i). In a bin, d varies by at most D =
-// width_b + V_b. If some d_i are positive and some are negative, let a be the largest d_i and a′ the largest −d_i. Then
-// a + a′ ≤ D. Let ω₊ be the sum of the ω_i with g_i > 0, and ω₋ the sum of the other ω_i. The positive g_i sum to at
-// most ω₊a, and the absolute values of the negative g_i to at most ω₋a′. So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤
-// 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Add up the differences Σ|g_i| − |Σg_i| of all bins. Because ΣV_b ≤ V, their sum is at
-// most n times the second part of A_k.
+// width_b + V_b, where V_b is the variation of η_Q in the bin. If some d_i are positive and some are negative, let a be
+// the largest d_i and a′ the largest −d_i. Then a + a′ ≤ D. Let ω₊ be the sum of the ω_i with g_i > 0, and ω₋ the sum
+// of the other ω_i. The positive g_i sum to at most ω₊a, and the absolute values of the negative g_i to at most ω₋a′.
+// So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Add up the differences Σ|g_i| − |Σg_i| of all
+// bins. Because ΣV_b ≤ V, their sum is at most n times the second part of A_k.
 //
-// F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has coefficients h_i/n, |h_i| ≤ 1, which depend on the
-// scores alone. With z_i = w_i(s_i−y_i), A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i is ±1. The
-// variables |g| ± (z−g) have the mean CE_Q and are at least −W, and the mean of their squares is E z². So z/W takes the
-// place of s−y in oneStep: β is E z²/W², and W times the result of oneStep bounds CE_Q. (The second exponent of oneStep
-// needs two more facts, which both hold: given s, the range of z/W is at most 1, and |g|/W ≤ 1.)
+// F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has the coefficients h_i/n. The h_i depend on the scores
+// alone, and |h_i| ≤ 1. If z_i is w_i(s_i−y_i), then A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i
+// is ±1. The variables |g| ± (z−g) have the mean CE_Q and are at least −W, and the mean of their squares is E z². So
+// z/W takes the place of s−y in oneStep: β is E z²/W², and W times the result of oneStep bounds CE_Q. (The second
+// exponent of oneStep needs two more facts, which both hold: given s, the range of z/W is at most 1, and |g|/W ≤ 1.)
 //
 // Failure probabilities: δ₂ = δ/10 for β, δ₃ = δ/10 for all ω⁺_b of all partitions together, and δ₁ = 0.8δ for oneStep.
-// Each ω⁺_b is a kl bound at level δ₃ divided by the total number of bins of all partitions.
+// Each ω⁺_b is a kl bound. Its level is δ₃ divided by the total number of bins of all partitions.
 //
 // With sensitivity Γ > 1, only ŵ/Γ ≤ w ≤ Γŵ is known. Then ΓW takes the place of W, and the code replaces each part of
 // the bound by its largest value for such w. In a bin, |Σw_i(s_i−y_i)| is largest if w_i = Γŵ_i for all residuals of
@@ -69,7 +69,7 @@ func WeightedVariation(s *WeightedSample, delta, variation float64) (Bound, erro
 
 const meanWeightShare = 0.1 // δ₃/δ
 
-// oneStep returns the concentration step for z/ΓW in place of s−y.
+// oneStep returns the concentration step of WeightedVariation: the one of the type oneStep with z/(ΓW) in place of s−y.
 func (s *WeightedSample) oneStep(delta float64) oneStep {
 	n, squares := float64(s.N()), 0.0
 	s.each(0, s.N(), func(share, residual float64) { squares += share * residual * share * residual })

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Each group gets the bounds of Compute at Delta/3, and the worst group has the largest bounds.
+// Each group gets the bounds of Compute at Delta/3. WorstOfGroups returns the largest bounds of the groups, and
+// MeanOfGroups returns the means of the bounds.
 func TestComputeGroups(t *testing.T) {
 	plan, first := planned(t)
 	groups := []*Sample{first, draw(50, 9, uniform, uniform01), draw(300, 8, uniform, math.Round)}

@@ -117,7 +117,8 @@ func TestAUROC(t *testing.T) {
 	}
 }
 
-// The sizes of the folds differ by at most one. Over many seeds, all positions are in a given fold about equally often.
+// The sizes of the folds differ by at most one. Over many seeds, each position of the sample is in a given fold about
+// as often as every other position.
 func TestAssignFolds(t *testing.T) {
 	const n, k, seeds = 17, 5, 4000
 	var at [n][k]int
@@ -197,7 +198,8 @@ func TestWindowsAreDirectSums(t *testing.T) {
 	}
 }
 
-// The test computes the whole bound from its formula without shortcuts: direct kernel sums, O(n²).
+// The test computes the terms "gap" and "smoothing" of the bound from their formulas. It uses direct kernel sums
+// without shortcuts, in O(n²).
 func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	sample := draw(600, 9, uniform, func(s float64) float64 { return s * s })
 	cf := CrossFit{Delta: 0.1, Folds: 3, Seed: 4}
@@ -275,7 +277,8 @@ func massByHand(x, h float64) float64 {
 	return sum
 }
 
-// plugIn returns the bandwidth that minimises the average of g, the bound on the smoother's error (see NadarayaWatson).
+// plugIn returns the bandwidth that minimises the average of g over uniform scores. Here g is the bound on the
+// smoother's error (see NadarayaWatson).
 func TestPlugIn(t *testing.T) {
 	for _, n := range []int{100, 10_000, 8_000_000} {
 		for _, kind := range []NadarayaWatsonKind{Repaired, SecondOrder} {

@@ -6,7 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Spiegelhalter returns Spiegelhalter's (1986) statistic for perfect calibration and its two-sided p-value,
+// Spiegelhalter returns the statistic Z of Spiegelhalter's (1986) test of perfect calibration, and the two-sided
+// p-value of this test,
 //
 //	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
 //
@@ -35,18 +36,19 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 // probability equal to its confidence, independently of the other examples. The p-value is valid for every number of
 // examples: if the hypothesis is true, P(p ≤ α) ≤ α.
 //
-// For a calibrated prediction with confidence c, x = correct − c ≤ 1 has mean 0 and variance c(1−c), so E exp(±λx) ≤
-// exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of c(1−c) in bin m of a fixed
-// partition. Then
+// Take a calibrated prediction with confidence c, and let x = correct − c. Then x ≤ 1, and x has mean 0 and variance
+// c(1−c). So E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of
+// c(1−c) in bin m of a fixed partition. Then
 //
 //	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
 //
 // has expectation at most 1. Products of E_m over bins, and averages of such products, have expectation at most 1 too.
-// The test averages four numbers. Three of them use products over all bins: with equal signs in all bins (for over- or
-// underconfidence as a whole), with opposite signs above and below ½, and with a separate sign for each bin. The fourth
-// is the mean of E_m over the bins. Each of the four is itself an average over signs and over a grid of λ that depends
-// only on the V_m. By Markov's inequality the reciprocal of the average is a p-value. If the reciprocal is above 1, the
-// p-value is 1. It is NaN if the predictions have weights.
+// The test averages four numbers. Three of them use products of E_m over all bins. The first product has equal signs in
+// all bins (for over- or underconfidence as a whole). The second product has one sign in the bins below ½ and the
+// opposite sign in the bins above ½. The third product has a separate sign for each bin. The fourth is the mean of E_m
+// over the bins. Each of the four is itself an average over signs and over a grid of λ that depends only on the V_m. By
+// Markov's inequality the reciprocal of the average is a p-value. If the reciprocal is above 1, the p-value is 1. It is
+// NaN if the predictions have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()

@@ -153,8 +153,9 @@ func TestCBSBadIntervals(t *testing.T) {
 
 // MeanWithFailures returns the sum of a value and a share of failures. CCEWithFailures returns the sum of a value and
 // twice this share. Both the share and the sum are rounded up. So the result is never below the exact sum. The test
-// also computes this sum in float64, and takes the next larger float64 after the division for the share and again after
-// the addition. The result has exactly the same bits.
+// also computes this sum in float64. It gets the share (or twice the share) by a division and takes the next larger
+// float64. Then it adds this number to the value and takes the next larger float64 again. Both functions return exactly
+// the bits of this number.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }

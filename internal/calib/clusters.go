@@ -49,14 +49,14 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 // one distribution. Therefore the kept pairs are also independent and have one distribution. Given C_k, the kept pair
 // is in A with the probability (number of rows of C_k with (s, y) in A) / (number of rows of C_k).
 //
-// The proof also covers calls with only some of the rows, if the caller's choice of a row depends only on the values of
-// the rows in its cluster. Now let C_k be the given rows of cluster k. Whether a cluster has a given row depends on
-// this cluster alone. Let L be the number of clusters with a given row. Conditional on L, these L clusters are
-// independent draws from the distribution of clusters that have a given row. So the proof above holds for them. Suppose
-// that a bound fails with probability at most δ for every number of independent rows. Then it also fails with
-// probability at most δ for the random number of kept rows.
+// The proof also covers calls with only some of the rows. The condition is that the caller's choice of rows in a
+// cluster depends only on the values of the rows in this cluster. Now let C_k be the given rows of cluster k. Whether
+// at least one row of a cluster is given depends on this cluster alone. Let L be the number of clusters with at least
+// one row given. Conditional on L, these L clusters are independent draws from the distribution of the clusters with at
+// least one row given. So the proof above holds for them. Suppose that a bound fails with probability at most δ for
+// every number of independent rows. Then it also fails with probability at most δ for the random number of kept rows.
 func (c Clusters) KeepOne(rows []int) []int {
-	first := make([]int, c.count) // 1 + the kept row of each cluster, or 0
+	first := make([]int, c.count) // 1 + the kept row of each cluster; 0 if no row of the cluster is kept yet
 	for _, i := range rows {
 		k := c.of[i]
 		if first[k] == 0 || c.rank[i] < c.rank[first[k]-1] {
@@ -74,7 +74,8 @@ func (c Clusters) KeepOne(rows []int) []int {
 }
 
 // Holdout chooses a share of the clusters at random, at least one and not all. It returns which rows are in these
-// clusters. The rows inside and the rows outside never share a cluster, so they are independent.
+// clusters. A row inside and a row outside never share a cluster, so the rows inside are independent of the rows
+// outside.
 func (c Clusters) Holdout(share float64, seed uint64) ([]bool, error) {
 	if c.count < 2 {
 		return nil, fmt.Errorf("%d clusters are too few to hold some out: at least 2 are needed", c.count)

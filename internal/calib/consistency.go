@@ -33,7 +33,8 @@ func ConsistencyBands(p *Predictions, bins []Bin, level float64) (Consistency, e
 	if p.Weight != nil {
 		return Consistency{}, errors.New("consistency bands are for examples without weights")
 	}
-	// Let M be the number of bins that are not empty. By the union bound, β = (1−level)/M is small enough.
+	// Let M be the number of bins that are not empty. By the union bound, the bands for β = (1−level)/M have a Level of
+	// at least 'level'.
 	low, high := (1-level)/float64(max(1, occupied(bins))), 1.0
 	best := consistencyAt(bins, low)
 	for range 50 {

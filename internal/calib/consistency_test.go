@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// coverageOf returns the exact probability that all accuracies lie in the bands under the hypothesis. It enumerates all
-// outcomes.
+// coverageOf returns the exact probability that all accuracies lie in the bands if every example is correct with a
+// probability equal to its confidence, independently of the others. It enumerates all outcomes.
 func coverageOf(p *Predictions, bins []Bin, bands [][2]float64) float64 {
 	total := 0.0
 	for outcome := range 1 << p.N() {
@@ -34,8 +34,8 @@ func coverageOf(p *Predictions, bins []Bin, bands [][2]float64) float64 {
 }
 
 // The probability that all accuracies lie in their bands is exactly Level if the confidences in a bin are equal, and at
-// least Level if they differ. The bands are not wider than necessary: no other β gives a smaller Level that is still at
-// least the argument 'level'.
+// least Level if they differ. The bands are not wider than necessary: every smaller Level that another β gives is below
+// the argument 'level'.
 func TestConsistencyBandsHoldTogether(t *testing.T) {
 	for name, confidence := range map[string][]float64{
 		"equal":   {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 0.9, 0.9, 0.9, 0.9},

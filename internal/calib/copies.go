@@ -6,17 +6,17 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// LooksCopied reports whether rows with equal scores have equal labels so often that they are hardly independent, for
-// example because rows were copied. All bounds, intervals and tests need independent rows.
+// LooksCopied reports whether rows with equal scores have equal labels so often that the rows are hardly independent.
+// For example, some rows may be copies. All bounds, intervals and tests need independent rows.
 //
 // Rows with equal scores form a set; consider the sets of at least two rows. Let η_g be the probability of label 1 in
 // set g. If the labels are independent, two rows of set g have different labels with probability 2η_g(1−η_g). A row of
 // g and a row of the next set g′ have different labels with probability η_g(1−η_g′) + η_g′(1−η_g) = η_g(1−η_g) +
 // η_g′(1−η_g′) + (η_g−η_g′)². Add up each of these two probabilities over the sets. The two sums differ by at most
-// Σ(η_g−η_g′)² plus the contribution of one set. Σ(η_g−η_g′)² is at most the total variation of η. If the sum over
-// pairs within sets is far below the sum over pairs of neighbouring sets, the rows are probably not independent. For
-// example, some rows may be copies. LooksCopied allows a total variation of 10. It compares the two sums by a binomial
-// test at level 10⁻⁶, as if they were counts. It does not detect copies if all copied rows have the same label.
+// Σ(η_g−η_g′)² plus the largest 2η_g(1−η_g). Σ(η_g−η_g′)² is at most the total variation of η. If the sum over pairs
+// within sets is far below the sum over pairs of neighbouring sets, the rows are probably not independent. For example,
+// some rows may be copies. LooksCopied allows a total variation of 10. It compares the two sums by a binomial test at
+// level 10⁻⁶, as if they were counts. It does not detect copies if all copied rows have the same label.
 func LooksCopied(s *Sample) bool {
 	const variation, level = 10, 1e-6
 	within, across := s.disagreements()

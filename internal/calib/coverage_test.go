@@ -73,8 +73,8 @@ var calibrations = []calibration{
 	{"staircase", func(s float64) float64 { return 0.9 * math.Mod(math.Floor(10*s), 2) }, 9, 0},
 }
 
-// checkCoverage counts how often each bound is below the true calibration error. The bounds come from n scores,
-// cross-fitted over the folds.
+// checkCoverage counts how often each bound is below the true calibration error. The bounds are computed from n scores.
+// They are cross-fitted over the folds.
 func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreLaw, c calibration) {
 	t.Helper()
 	truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
@@ -102,8 +102,8 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 	}
 }
 
-// Every bound exceeds the true calibration error with probability ≥ 1−δ on every kind of score distribution. The test
-// includes large δ, for which the bounds have the least slack.
+// For every kind of score distribution, every bound is at least the true calibration error with probability ≥ 1−δ. The
+// test includes large δ, for which the bounds have the least slack.
 func TestCoverage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")
@@ -120,8 +120,8 @@ func TestCoverage(t *testing.T) {
 
 // A simulation can detect that a bound lacks a term. The surrogate is an estimate of the calibration function: it
 // smooths the labels over neighbouring scores. The test leaves out the terms for the error of the surrogate. The bounds
-// are then below the true calibration error in nearly every sample, because the calibration function alternates so fast
-// around the scores that smoothing hides the calibration error.
+// are then below the true calibration error in nearly every sample: η(s) oscillates around s so fast that smoothing
+// hides the calibration error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -154,9 +154,9 @@ func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	}
 }
 
-// If all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for every
-// δ. The reason is that the error of the kernel smoother is a single, nearly normal number, and the bound allows for
-// only one standard deviation of this number. The repaired bound holds.
+// If all scores are equal, the bound as printed in Ciosek et al. is below the true calibration error in about one
+// sample of six. This is so for every δ. The reason is that the error of the kernel smoother is a single, nearly normal
+// number, and the bound allows for only one standard deviation of this number. The repaired bound holds.
 func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	const train, valid, delta = 100, 50_000, 0.001
 	trials := 300
@@ -206,7 +206,7 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	for _, p := range train.packed {
 		count[p>>1]++
 	}
-	want := 0.0 // Σ_i c_i² = Σ_atoms n_a (1/3 · 1/n_a)²
+	want := 0.0 // Σ_i c_i² = Σ_atoms n_a (1/3 · 1/n_a)², where atom a has n_a training points
 	squares := make([]float64, len(valid.packed))
 	for _, c := range count {
 		want += 1 / (9 * c)
@@ -226,7 +226,8 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 }
 
 // Sech perturbs scores that lie on a few atoms. The calibration function of the perturbed scores satisfies the limits
-// on derivatives that the smoother assumes. The bounds on the calibration error hold for the perturbed scores.
+// on derivatives that the smoother assumes. The bounds on the calibration error hold for the perturbed scores. The test
+// does not check the method ciosek-nw, which is not sound.
 func TestCoveragePerturbed(t *testing.T) {
 	const h = 1.0 / 16
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}

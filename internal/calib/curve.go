@@ -2,7 +2,7 @@ package calib
 
 import "math"
 
-// CurvePoint is a bin of neighbouring scores on the calibration curve.
+// CurvePoint is a point of the calibration curve: a bin of neighbouring scores.
 type CurvePoint struct {
 	From, To float64 // smallest and largest score
 	Score    float64 // mean score
@@ -16,7 +16,8 @@ type CurvePoint struct {
 // Curve estimates η in bins of about n^⅔ neighbouring scores; ties share a bin. The bins depend on the scores alone.
 // Given the scores, the labels of a bin are independent, so the kl bound (klAbove) holds for the mean of their
 // expectations (Hoeffding 1963, Theorem 1). Each of the B bins uses δ/(2B) for its lower end and δ/(2B) for its upper
-// end. The intervals need no assumption, but they bound η only at the scores of a bin, not between these scores.
+// end. The intervals need no assumption. They bound the mean of η over the scores of a bin, and they say nothing about
+// η between these scores.
 func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
 	if err := s.check(delta); err != nil {
 		return nil, err

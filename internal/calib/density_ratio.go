@@ -33,10 +33,11 @@ type Ratios struct {
 	Before, After float64
 }
 
-// EstimateRatios estimates dQ/dP at the rows of a sample of P (the source) from a sample of Q (the target). A logistic
-// regression on the features tells the two samples apart. Let o(x) be the odds of the target according to this
-// regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q if the regression was fitted on n_P rows of P and n_Q rows of
-// Q. The ratio of a row comes from a regression that was fitted without the row's fold.
+// EstimateRatios estimates the density ratio dQ/dP from a sample of P (the source) and a sample of Q (the target). It
+// estimates the ratio at the rows of the source. A logistic regression on the features tells the two samples apart. Let
+// o(x) be the odds of the target according to this regression. By Bayes' rule, the ratio is o(x)·n_P/n_Q if the
+// regression was fitted on n_P rows of P and n_Q rows of Q. The ratio of a row comes from a regression that was fitted
+// without the row's fold.
 //
 // The regression is right only under two conditions. The logarithm of the ratio must be linear in the features, and the
 // features must explain the whole difference between P and Q. No amount of data gives a bound on the error of the
@@ -130,7 +131,7 @@ type discriminator struct {
 	data     [2]Features // source, target
 	folds    [2][]uint8
 	leaveOut uint8
-	count    [2]float64 // how many rows of the source and of the target the regression is fitted on
+	count    [2]float64 // number of rows of the source, and of the target, on which the regression is fitted
 }
 
 // logOdds returns the logarithm of the odds that x is from the target. The argument 'beta' holds the coefficients of

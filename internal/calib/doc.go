@@ -26,8 +26,8 @@
 //   - η has bounded total variation (at most 1 if η is monotone): BinnedVariation, TotalVariation;
 //   - the scores were perturbed by Sech, which makes η smooth: BinnedLipschitz, NadarayaWatson, Lipschitz.
 //
-// The function BettingLower bounds CE from below without an assumption. The function Curve bounds η in bins.
-// EstimateError estimates CE.
+// The function BettingLower bounds CE from below without an assumption. For bins of neighbouring scores, the function
+// Curve bounds the mean of η over the scores of the bin. EstimateError estimates CE.
 //
 // With importance weights, the bounds are about a population that differs from the population of the rows. KeepByWeight
 // keeps rows at random so that the kept rows are a sample of that population. WeightedVariation and WeightedLower use
@@ -42,7 +42,7 @@
 // intervals, CCE computes the largest expected calibration error and CBS the largest Brier score. LargestGap bounds the
 // calibration error for every choice of bins. The type BoundRows takes such intervals from the columns of a table and
 // groups them by radius. StateForAll returns a Statement about the whole dataset. The Statement holds even if a few
-// intervals fail, whereas the other bounds need every interval to hold. The type Thresholded gives a bound on the error
+// intervals fail. CCE, CBS and LargestGap need every interval to hold. The type Thresholded gives a bound on the error
 // of a classifier that answers only when it is confident. RejectionPlan and RejectionCurve estimate this error from the
 // classifier's answers under given attacks.
 //

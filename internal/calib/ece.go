@@ -44,8 +44,8 @@ func (b *Bin) add(confidence float64, correct bool, w float64) {
 	b.squares += w * w * r * r
 }
 
-// finishBins sets the field Weight of each bin to the bin's share of all weight. It divides the sums that the method
-// 'add' collected, so that Confidence and Accuracy hold means.
+// finishBins sets the field Weight of each bin to the bin's share of all weight. It divides the sums in Confidence and
+// Accuracy by the total weight of the bin, so that these two fields hold means.
 func finishBins(bins []Bin) {
 	total := 0.0
 	for _, b := range bins {
@@ -78,7 +78,8 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 	return out, nil
 }
 
-// bin returns the bin of c. It compares c with the edges themselves, because the product c·bins is rounded.
+// bin returns the number of the bin that holds c, from 0. It compares c with the edges themselves, because the product
+// c·bins is rounded.
 func (e Edge) bin(c float64, bins int) int {
 	k := min(int(c*float64(bins)), bins-1)
 	edge := func(k int) float64 { return float64(k) / float64(bins) }

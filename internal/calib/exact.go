@@ -20,10 +20,10 @@ type Worst struct {
 	over []bool
 }
 
-// CCE returns the certified calibration error of Emde et al. 2025 (Definition 3.4, the mixed-integer program of eq. 6):
-// the largest expected calibration error with M equal-width bins over all confidences l_n ≤ z_n ≤ u_n. Apart from the
-// rounding described below, the computation is exact. It takes O(N + M²) time and O(M²) memory. The result bounds the
-// calibration error under attack if every interval holds.
+// CCE returns the certified calibration error of Emde et al. 2025 (Definition 3.4, the mixed-integer program of eq. 6).
+// This is the expected calibration error with M equal-width bins, maximised over all confidences l_n ≤ z_n ≤ u_n. Apart
+// from the rounding described below, the computation is exact. It takes O(N + M²) time and O(M²) memory. The result
+// bounds the calibration error under attack if every interval holds.
 //
 // The gap of a bin is S = Σ(c − z), where c is 1 for a correct sample and 0 for a wrong sample. |S| is the larger of S
 // and −S. So N times the CCE is the maximum over signs s ∈ {±}^M of a sum over the samples. In this sum each sample
@@ -36,9 +36,10 @@ type Worst struct {
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p. The pair stands for
 // the samples whose first reachable bin lies in (p', p]. So p is the first '+' bin at or after the first bin that such
 // a sample reaches. The contribution of the wrong samples is a sum over pairs of consecutive '−' bins. The sum over '−'
-// bins is the mirror image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program over the bins
-// finds the best signs; its state is the last '+' bin and the last '−' bin. One of these two is always the previous
-// bin. One pass over the samples makes the tables of counts and sums that the program needs.
+// bins is the mirror image of the sum over '+' bins (z → 1 − z, bins in reverse order). A dynamic program visits the
+// bins in order and finds the best signs. Its state is the last '+' bin and the last '−' bin before the current bin.
+// One of these two is always the previous bin. One pass over the samples makes the tables of counts and sums that the
+// program needs.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. Let S* be the
 // exact supremum of the calibration error for bins with the float64 edges of Bins. Then S* ≤ Value ≤ S* + 2⁻⁶³ + one
@@ -50,8 +51,8 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 // WeightedCCE returns the certified calibration error with weights, the largest Σ_m|Σ_{n in bin m} w_n(c_n − z_n)|/Σw_n
 // over all confidences in the intervals. A sample with a weight of j units counts like j equal samples. Given the
 // signs, j equal samples all have the same best bin and the same best confidence. So the maximum stays the same if each
-// of them may have its own confidence. Therefore WeightedCCE runs the program of CCE and counts units of weight instead
-// of samples.
+// of them may have its own confidence. Therefore WeightedCCE runs the dynamic program of CCE and counts units of weight
+// instead of samples.
 func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err
@@ -104,8 +105,8 @@ func (r *reached) add(n, first, last int, gain, loss uint64) {
 	r.start[first].AddProduct(n, gain)
 }
 
-// The type 'gains' holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p'
-// = −1 and p = M stand for no bin.
+// The type 'gains' holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. p' = −1
+// means that no '+' bin comes before p, and p = M means that none comes after p'.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
@@ -113,9 +114,10 @@ type gains struct {
 
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
-// The method 'gains' returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p
-// is the only '+' bin in this range. A sample gains 1 − l if p is the first bin that it reaches. It gains gainOf[p] = 1
-// − e_p if p is another bin that it reaches; e_p is the lower edge of bin p. It loses 1 − u if it does not reach p.
+// The method 'gains' returns a number for each pair p' < p: the contribution of the samples whose first bin is in (p',
+// p]. It assumes that p is the only '+' bin in this range. A sample gains 1 − l if p is the first bin that it reaches.
+// It gains gainOf[p] = 1 − e_p if p is another bin that it reaches; e_p is the lower edge of bin p. It loses 1 − u if
+// it does not reach p.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
@@ -146,8 +148,8 @@ func (r *reached) gains(gainOf []uint64) gains {
 	return out
 }
 
-// bestSigns chooses the signs of m bins that maximise a sum of terms. The function 'plus' gives the term of each pair
-// of consecutive '+' bins, and the function 'minus' gives the term of each pair of consecutive '−' bins. The number −1
+// bestSigns maximises a sum of terms over the signs of m bins. The function 'plus' gives the term of each pair of
+// consecutive '+' bins, and the function 'minus' gives the term of each pair of consecutive '−' bins. The number −1
 // stands for a bin of either sign before the first bin. The number m stands for a bin of either sign after the last
 // bin. bestSigns returns the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
@@ -212,7 +214,7 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 // So Bins.ECE of the result equals Value to within 2⁻⁵².
 func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
-	firstPlus := make([]int, m) // first '+' bin from this bin on; m if none
+	firstPlus := make([]int, m) // of the bins from this one on, the first with the sign '+'; m if there is none
 	lastMinus := make([]int, m) // of the bins up to this one, the last with the sign '−'; −1 if there is none
 	for k, next := m-1, m; k >= 0; k-- {
 		if w.over[k] {

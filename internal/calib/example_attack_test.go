@@ -182,7 +182,7 @@ func ExampleThresholded_Error() {
 	// Output: 0.2000 0.3000
 }
 
-// ThresholdAtTPR finds the threshold that four of five right answers reach.
+// ThresholdAtTPR finds the largest threshold that at least four of the five right answers reach.
 func ExampleThresholdAtTPR() {
 	tau, err := calib.ThresholdAtTPR(
 		[]float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95}, []bool{true, true, true, true, true, false}, 0.8)

@@ -27,9 +27,10 @@ func perturbed(n int) *calib.Sample {
 	return sample
 }
 
-// The example runs every method on the same 20,000 scores. Each method makes one of two assumptions. Either the total
-// variation of the calibration function is at most V = 1, which holds if the function is monotone. Or the function is
-// smooth because the scores were perturbed.
+// The example runs the methods on the same 20,000 scores. It leaves out the method that needs weights. Each method
+// makes one of two assumptions. The first assumption is that the total variation of the calibration function is at most
+// V = 1. This holds if the function is monotone. The second is that the function is smooth because the scores were
+// perturbed.
 func ExampleBoundMethods() {
 	sample := perturbed(20_000)
 	p := calib.BoundParams{CrossFit: calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}, Variation: 1, Bandwidth: 0.125}
@@ -77,7 +78,7 @@ func ExampleLipschitz() {
 }
 
 // This example uses a kernel smoother to bound the calibration error. The output has two bounds: the repaired bound,
-// which is sound, and the bound of the paper, which is not sound.
+// which is sound, and the bound as printed in Ciosek et al. 2025, which is not sound.
 func ExampleNadarayaWatson() {
 	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
 	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.Printed} {
@@ -121,8 +122,8 @@ func ExampleBettingLower() {
 	// Output: at least 0.37 with probability 0.95
 }
 
-// Exactly 20 % of the scores 0.2 and 80 % of the scores 0.8 have label 1. So the calibration error is 0, and the noise
-// of the labels does not raise the estimate.
+// Of the scores 0.2, exactly 20 % have label 1. Of the scores 0.8, exactly 80 % have label 1. So the calibration error
+// is 0, and the noise of the labels does not raise the estimate.
 func ExampleEstimateError() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {

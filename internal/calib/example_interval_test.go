@@ -127,7 +127,7 @@ func ExampleNLLEstimate() {
 	// Output: 0.5980, 0.5980, bca-bootstrap
 }
 
-// The example bounds the mean of 500 ones and 500 zeros.
+// The data are 500 ones and 500 zeros. The example bounds the mean of the distribution from which they come.
 func ExampleMeanInterval() {
 	low, high := calib.MeanInterval(1000, func(i int) float64 { return float64(i % 2) }, 0.05, 1)
 	fmt.Printf("[%.2f, %.2f]\n", low, high)

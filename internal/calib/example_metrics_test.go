@@ -69,8 +69,8 @@ func ExampleECE() {
 	// Output: ECE 0.35, MCE 0.40
 }
 
-// A confidence on the edge between two bins belongs to the lower bin with UpperClosed, and to the upper bin with
-// LowerClosed.
+// With UpperClosed, a confidence on the edge between two bins belongs to the lower bin. With LowerClosed, it belongs to
+// the upper bin.
 func ExampleEqualWidth() {
 	p := &calib.Predictions{Confidence: []float64{0.5, 0.75}, Correct: []bool{true, true}}
 	for _, edge := range []calib.Edge{calib.UpperClosed, calib.LowerClosed} {
@@ -180,7 +180,8 @@ func ExampleSpiegelhalter() {
 	// Output: Z = 2.50, p = 0.0124
 }
 
-// There are 1,000 answers with confidence 0.8. In the first data set 800 of them are right, in the second 700.
+// There are two data sets of 1,000 answers each, all with confidence 0.8. In the first data set 800 of them are right,
+// in the second 700.
 func ExampleCalibrationTest() {
 	for _, right := range []int{800, 700} {
 		p := &calib.Predictions{Confidence: make([]float64, 1000), Correct: make([]bool, 1000)}

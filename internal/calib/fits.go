@@ -8,9 +8,9 @@ type FitPoint struct{ Score, Eta float64 }
 // Fit returns points of the estimate η̂ of the calibration function. To compute the bound b, the method compares each
 // score with η̂ at this score. The bound b must come from Compute with the same sample and parameters. The points have
 // ascending scores. If η̂ is a constant or a line in each bin, Fit returns a point at the first score and a point at
-// the last score of each bin. If the method uses folds, Fit takes up to fitPoints scores of the sample, spaced evenly
-// by rank, and returns the mean of the folds' estimates at each of these scores. It omits scores at which no fold has
-// an estimate. The bound is guaranteed, but nothing is promised about η̂.
+// the last score of each bin. If the method uses folds, Fit takes up to fitPoints (1001) scores of the sample, spaced
+// evenly by rank. At each of these scores, it returns the mean of the folds' estimates. It omits scores at which no
+// fold has an estimate. The bound is guaranteed, but nothing is promised about η̂.
 func (m BoundMethod) Fit(s *Sample, p BoundParams, b Bound) []FitPoint {
 	p.Delta = b.Delta
 	return m.fit(s, p, b)

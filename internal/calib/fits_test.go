@@ -32,7 +32,7 @@ func valueAt(points []FitPoint, s float64) float64 {
 	return math.NaN()
 }
 
-// The term 'gap' of a binned bound is the mean distance between the scores and the estimate.
+// The term 'gap' of a binned bound is the mean of |s − η̂(s)| over the scores s, where η̂ is the estimate of Fit.
 func TestFitOfBins(t *testing.T) {
 	for _, c := range []struct {
 		method string
@@ -90,7 +90,8 @@ func TestFitOfBest(t *testing.T) {
 	}
 }
 
-// The term 'gap' of Lipschitz is Σ n_j|s̄_j − η̂_j|/n over the buckets j.
+// The term 'gap' of Lipschitz is Σ n_j|s̄_j − η̂_j|/n over the buckets j. Bucket j has n_j scores with the mean s̄_j,
+// and the estimate in it is η̂_j.
 func TestFitOfBuckets(t *testing.T) {
 	s := draw(3000, 5, (*rand.Rand).Float64, func(s float64) float64 { return s * s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 1}, Bandwidth: 0.1}

@@ -10,9 +10,9 @@ import (
 )
 
 // The tests of this file compute every term of the bounds of TotalVariation, Lipschitz and NadarayaWatson from its
-// formula. They use plain code. Of the package's computations it uses only the random numbers, the folds, the taut
-// string, plugIn and kernelMass. (Other tests check plugIn and kernelMass, and compare the taut string with enumeration
-// and with proxTV.) Coverage tests would not detect a wrong constant, because the bounds are slack.
+// formula. They use plain code. They use only these computations of the package: the random numbers, the folds, the
+// taut string, plugIn and kernelMass. (Other tests check plugIn and kernelMass, and compare the taut string with
+// enumeration and with proxTV.) Coverage tests would not detect a wrong constant, because the bounds are slack.
 
 // The function 'same' compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
