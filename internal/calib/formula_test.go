@@ -56,7 +56,7 @@ func empiricalBernstein(x []float64, delta, width float64) float64 {
 }
 
 func TestBernsteinIsTheFormula(t *testing.T) {
-	// ln 60 is 4.094344562222101, so the value is √(½ · 0.04094…) + 3 · 0.04094… .
+	// ln(3/0.05) = ln 60 is 4.094344562222101, so the first value is √(½ · 0.04094…) + 3 · 0.04094… .
 	same(t, "BB", bernstein(100, 0.05, 0.25, 1), 0.14307942832954884+0.12283033686666302, 1e-12)
 	same(t, "BB on [0, ½]", bernstein(100, 0.05, 0.25, 0.5), 0.14307942832954884+0.12283033686666302/2, 1e-12)
 	same(t, "BB without variance", bernstein(100, 0.05, 0, 1), 0.12283033686666302, 1e-12)
@@ -271,7 +271,8 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 }
 
 // kernelSums holds what the smoother computes at a score: the number of points in the window, η̂, Σw², the bound on the
-// bias, and whether the window is usable. The function sumKernel computes these values from all training points.
+// bias, and whether the window is usable. The weights w add up to 1. The function sumKernel computes these values from
+// all training points.
 type kernelSums struct {
 	n, estimate, squares, bias float64
 	usable                     bool

@@ -31,15 +31,16 @@ const (
 )
 
 // deviation returns a bound on how far a weighted mean of independent x_i ∈ [−1, 1] can lie below its expectation. Let
-// a_i ≥ 0 be the shares of the weight, Σa_i = 1, a = max a_i and squares = Σa_i²x_i². With probability ≥ 1 −
-// exp(−logInverse),
+// a_i ≥ 0 be the share of x_i in the total weight, so that Σa_i = 1. Let a = max a_i and squares = Σa_i²x_i². With
+// probability ≥ 1 − exp(−logInverse),
 //
 //	Σ a_i(E[x_i] − x_i) ≤ a·(logInverse + ln J + ψ(λ)·squares/a²)/λ
 //
 // for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation returns the smallest right-hand side. The
-// bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
-// −a_i x_i/a. The bound depends on each x_i only through x_i². So if all |x_i| are known, one bound is valid for every
-// pattern of signs of the x_i. Successive λ of the grid have the ratio 2. The grid depends only on n and logInverse.
+// bound follows from the inequality exp(λY − ψ(λ)Y²) ≤ 1 + λY, which holds for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu
+// 2015, Lemma 4.1). Here Y = −a_i x_i/a. The bound depends on each x_i only through x_i². So if all |x_i| are known,
+// one bound is valid for every pattern of signs of the x_i. Successive λ of the grid have the ratio 2. The grid depends
+// only on n and logInverse.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
 	lambda := math.Sqrt(2 * logInverse / float64(n)) // the best λ if every x² is 1 and all a_i are equal
@@ -247,7 +248,7 @@ func (p *Predictions) boundedEstimate(
 const MinBootstrap = 100
 
 // NLLEstimate returns the NLL and a bootstrap interval. If the probability vectors are unknown, it uses TopLabelNLL in
-// place of the NLL. The terms of the mean are unbounded, so no interval can be exact. There is no interval if the
+// place of the NLL. The NLL is a mean of unbounded terms, so no interval can be exact. There is no interval if the
 // effective number of examples is below MinBootstrap.
 func NLLEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	if p.Probability == nil {

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// deviationByHand computes the result of the function 'deviation' from its formula. It computes the bound for each λ =
-// λ₀, 2λ₀, 4λ₀, … up to 0.9, where λ₀ = √(2·logInverse/n), and returns the smallest bound.
+// deviationByHand computes the result of the function 'deviation' from its formula. It computes the bound for each λ of
+// the grid λ₀, 2λ₀, 4λ₀, … up to 0.9, and returns the smallest bound. Here λ₀ = √(2·logInverse/n).
 func deviationByHand(n int, a, squares, logInverse float64) float64 {
 	grid := []float64{}
 	for lambda := math.Sqrt(2 * logInverse / float64(n)); lambda <= 0.9; lambda *= 2 {
@@ -44,8 +44,8 @@ func TestDeviationIsTheFormula(t *testing.T) {
 	same(t, "n = 1", deviation(1, 1, 0.25, 5), (5+(-math.Log(0.1)-0.9)*0.25)/0.9, 1e-12)
 }
 
-// weightedPredictions returns goldenPredictions plus one prediction alone in its bin. The weights are unequal if the
-// argument 'weighted' is true.
+// weightedPredictions returns goldenPredictions plus one prediction that is alone in its bin. The weights are unequal
+// if the argument 'weighted' is true.
 func weightedPredictions(weighted bool) *Predictions {
 	p := goldenPredictions()
 	p.Confidence, p.Correct = append(p.Confidence, 0.999), append(p.Correct, true)
@@ -58,8 +58,8 @@ func weightedPredictions(weighted bool) *Predictions {
 	return p
 }
 
-// sharesByHand returns the share a of each member in the total weight of all members, the largest share, and Σa²f² over
-// the members.
+// sharesByHand returns three results: the share a_i of each member i in the total weight of all members, the largest
+// share, and Σa_i²f(i)² over the members.
 func sharesByHand(p *Predictions, members []int, f func(i int) float64) (share map[int]float64, a, squares float64) {
 	share = map[int]float64{}
 	total := 0.0
@@ -160,8 +160,8 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 }
 
 // accuracyByHand computes the interval of the accuracy. Without weights, this is the Clopper–Pearson interval, from
-// quantiles of the beta distribution. With weights, it is the mean plus and minus the result of deviationByHand at
-// level α/2.
+// quantiles of the beta distribution. With weights, it is the weighted accuracy plus and minus the result of
+// deviationByHand for the failure probability α/2.
 func accuracyByHand(p *Predictions, members []int, alpha float64) (low, high float64, method IntervalMethod) {
 	share, a, squares := sharesByHand(p, members, p.residual)
 	var x, acc float64
@@ -349,7 +349,7 @@ func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 // bcaByHand computes the BCa interval of Efron 1987 for a weighted mean of groups.
 func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high float64) {
 	n := len(x)
-	// The acceleration is a sixth of the skewness of the jackknife influence values.
+	// The acceleration is the skewness of the jackknife influence values, divided by 6√n.
 	var sx, sw, mean float64
 	for g := range x {
 		sx += x[g]
@@ -392,8 +392,8 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	return quantile((1 - level) / 2), quantile((1 + level) / 2)
 }
 
-// Three cases are means of a skewed law: without weights, with weights, and with weights and more examples than groups.
-// In the case with n = 132, many resampled means are equal to the mean.
+// Three cases are means of values from a skewed distribution. One has no weights, one has weights, and one has weights
+// and more examples than groups. In the case with n = 132, many resampled means are equal to the mean.
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int

@@ -2,7 +2,8 @@ package calib
 
 import "github.com/rscert/rscert/internal/fixedpoint"
 
-// LargestGap returns the mean over the predictions of the largest gap |c − z| that the prediction's interval allows,
+// LargestGap takes, for each prediction, the largest gap |c − z| that the prediction's interval allows. It returns the
+// mean of these gaps over the predictions,
 //
 //	(1/N) ( Σ_{c=1} (1−l) + Σ_{c=0} u ).
 //

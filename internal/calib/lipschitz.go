@@ -73,7 +73,8 @@ func bucketCounts() []int {
 	return counts
 }
 
-// bucket holds sums over the points of a bucket. The method 'merge' adds the points of the next bucket to the right.
+// bucket holds sums over the points of a bucket. The method 'merge' adds the points of the bucket's right neighbour to
+// the bucket.
 type bucket struct {
 	first           int // the bucket's first fine cell with points
 	n, score, label float64

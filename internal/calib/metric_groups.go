@@ -44,8 +44,8 @@ func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 // WorstEstimate returns the smallest of the groups' values of a metric, and the position of the group with this value.
 // If the argument 'most' is true, it takes the largest value instead. The lower end of the result is the smallest (or
 // largest) of the groups' lower ends, and its upper end is the smallest (or largest) of their upper ends. So if the
-// intervals of all groups hold, the interval of the result covers the true extreme. Without intervals, the ends are
-// NaN.
+// intervals of all groups hold, the interval of the result covers the true extreme. If a group has no interval, the
+// ends of the result are NaN.
 func WorstEstimate(groups []Estimate, most bool) (worst Estimate, at int) {
 	better := func(a, b float64) float64 { return min(a, b) }
 	if most {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs got the same
-// arrays, computed by the formulas below.
+// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs received the
+// same arrays as input. The formulas below compute the arrays.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -216,8 +216,8 @@ func TestEdges(t *testing.T) {
 			t.Errorf("[lo,hi): %v of %d in bin %d, want %d", tt.c, tt.bins, got, tt.lower)
 		}
 	}
-	// A confidence on the edge between two bins always belongs to the lower bin with UpperClosed, and to the upper bin
-	// with LowerClosed, no matter how c·bins is rounded.
+	// With UpperClosed, a confidence on the edge between two bins always belongs to the lower bin. With LowerClosed, it
+	// always belongs to the upper bin. The rounding of c·bins does not change this.
 	for bins := 1; bins <= 200; bins++ {
 		for k := range bins + 1 {
 			c := float64(k) / float64(bins)
@@ -381,9 +381,8 @@ func TestClasswiseECE(t *testing.T) {
 }
 
 // Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
-// weights. The target is the metric computed from the probabilities of the outcomes instead of the outcomes. A
-// percentile bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above
-// 0.
+// weights. The target is the metric in which the probability of each outcome replaces the outcome. A percentile
+// bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")

@@ -40,7 +40,7 @@ func largestRefuted(reached func(m float64) bool) float64 {
 }
 
 // signMixture computes a wealth that depends neither on the order of the pairs nor on a seed. Let ε_i = ±1 be signs
-// that may depend on all scores, but not on the labels, and r_i = s_i − y_i. Given the scores the r_i are independent
+// that may depend on all scores, but not on the labels. Let r_i = s_i − y_i. Given the scores the r_i are independent
 // with means d_i = s_i − η(s_i). For 0 ≤ ν < 1,
 //
 //	E Π(1+ν·ε_i·r_i) = E Π(1+ν·ε_i·d_i) ≤ E Π(1+ν|d_i|) = (1+ν·CE)ⁿ.
@@ -48,9 +48,9 @@ func largestRefuted(reached func(m float64) bool) float64 {
 // So Π(1+ν·ε_i·r_i)/(1+νm)ⁿ has an expectation of at most 1 if CE ≤ m. (Each factor is 1+λ(ε_i·r_i−m) with λ =
 // ν/(1+νm).) Any average over ν and ε also has an expectation of at most 1. The signs are constant in each bin of a
 // partition of the sorted scores into 1, 2, 4, …, 128 bins of equal counts. A path is one sign ε_b for each bin b. In
-// the average, a path has the probability that a Markov chain gives it: the first sign is 1 or −1 with probability ½
-// each, and from each bin to the next the sign changes with probability θ, where θ = ½ or θ = 1/B for B bins (θ = ½ for
-// one bin). The forward algorithm adds up all paths in O(B):
+// the average, the weight of a path is its probability under a Markov chain. The first sign is 1 or −1 with probability
+// ½ each. From each bin to the next, the sign changes with probability θ. For B bins, θ is ½ or 1/B. For one bin, θ is
+// ½. The forward algorithm adds up all paths in O(B):
 //
 //	F_b(ε) = Q_b(ε)·[(1−θ)·F_{b−1}(ε) + θ·F_{b−1}(−ε)],  Q_b(ε) = Π_{i∈b} (1+ν·ε·r_i).
 //
@@ -100,7 +100,8 @@ type signBin struct {
 	plus, minus float64
 }
 
-// pathBins cuts the sorted pairs at every cut with level ≤ finest, and returns the bins. The argument 'nu' is ν.
+// pathBins puts the sorted pairs into bins, and returns the bins. A new bin begins at each pair i with level[i] ≤
+// finest. The argument 'nu' is ν.
 func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
 	const chunk = 64 // factors in a product; 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
 	var bins []signBin

@@ -37,12 +37,12 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // bandwidth, and R is a bound on g. The bound is cross-fitted over K folds, with δ/K for each fold.
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
-// scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ the absolute value of this
-// error exceeds g in a third of all samples. In half of these samples η̂ errs towards s, and the bound is too small,
-// for every δ. So Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the paper. It uses
-// the weights of temperedSmoother, and only a random part of the validation points of a fold (printedValidation). Each
-// of the two inequalities of Printed fails with probability at most δ/2K. The b2 of Printed is the paper's b2, which is
-// three times the b2 of the function 'derivatives'.
+// scores are equal, η̂−η is a single error, which is nearly normal with standard deviation ≤ g. For η = ½ the absolute
+// value of this error exceeds g in a third of all samples. In half of these samples η̂ errs towards s, and the bound is
+// too small, for every δ. So Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the
+// paper. It uses the weights of temperedSmoother. Of the validation points of a fold, it uses only a random part
+// (printedValidation). Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of Printed
+// is the paper's b2, which is three times the b2 of the function 'derivatives'.
 //
 // Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
@@ -55,8 +55,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // chosen below). The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it
 // sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the labels do not matter at s, so s adds nothing to c_i.
 // Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two limits as the lengths of its intervals. κ depends only on
-// the training scores. Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs)
-// fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
+// the training scores. There are four inequalities: two with BB in Proposition 2, McDiarmid's inequality, and the one
+// with BB for the pairs. Each of them fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then the first-order term of the bias
 // E_Y[η̂(s)] − η(s) is η′(s)·Σ w_i(s_i−s), and the bias has the bound
@@ -248,7 +248,7 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// The method 'forward' adds training points of cell j to the window of each point s: those with s_i ≤ s + reach.
+// The method 'forward' adds to the window of each point s the training points of cell j with s_i ≤ s + reach.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -269,8 +269,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// The method 'backward' adds training points of cell j to the window of each point s: the training points s_i > s if
-// reach is 0, otherwise the training points s_i ≥ s − reach.
+// The method 'backward' adds training points of cell j to the window of each point s. If reach is 0, it adds the points
+// with s_i > s; otherwise it adds the points with s_i ≥ s − reach.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -292,8 +292,8 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 }
 
 // roundoff returns a bound on the rounding error of the means of |η̂−s| and g. z and x are the arguments of the
-// polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points combines terms of a total
-// size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
+// polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points adds terms whose absolute
+// values sum to at most (1+(|z|+|x|)²)²·n ≤ 25n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
 // n/blockSize. The factor 2 in 2m allows for adding up the sums of the cells in a window (up to three cells, see
 // 'each'). Σk ≥ n/100 and W ≥ 1/n. So the relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the
 // other ratios are smaller.
@@ -354,8 +354,8 @@ func (sm smoother) uses(p uint64, w *window, kappa float64) bool {
 	return w.usable() && w.squares() <= kappa && sm.errorBound(w) < max(s, 1-s)
 }
 
-// pairOverlap draws disjoint random pairs (s, s′) of validation points. It returns the moments, over these pairs, of
-// the upper bound on Q in NadarayaWatson. This bound is √(W(s)W(s′)), or 0 if |s−s′| ≥ 2h′.
+// pairOverlap draws disjoint random pairs (s, s′) of validation points. It returns the moments of the upper bound on Q
+// (see NadarayaWatson) over these pairs. This bound is √(W(s)W(s′)), or 0 if |s−s′| ≥ 2h′.
 func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) moments {
 	order := make([]int32, len(valid))
 	for i := range order {

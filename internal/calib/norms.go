@@ -8,9 +8,10 @@ import (
 // Bounds on the calibration error CE = E|d|, d = s − η(s), imply bounds on other measures of miscalibration. The
 // implied bounds hold whenever the bounds on CE hold, so they have no failure probability of their own.
 
-// NormAbove returns an upper bound on the L_q calibration error (E|d|^q)^{1/q}, q ≥ 1, from an upper bound on CE. As
-// |d| ≤ 1, |d|^q ≤ |d|, so the norm is at most CE^{1/q}. If |d| is always 0 or 1, the norm equals CE^{1/q}. By Jensen's
-// inequality the norm is at least CE, so each lower bound on CE is also a lower bound on the norm.
+// NormAbove returns an upper bound on the L_q calibration error (E|d|^q)^{1/q}, q ≥ 1, from an upper bound on CE.
+// Because |d| ≤ 1, we have |d|^q ≤ |d|. So the norm is at most CE^{1/q}. If |d| is always 0 or 1, the norm equals
+// CE^{1/q}. By Jensen's inequality the norm is at least CE, so each lower bound on CE is also a lower bound on the
+// norm.
 func NormAbove(ce, q float64) (float64, error) {
 	if !(q >= 1) || math.IsInf(q, 0) {
 		return 0, fmt.Errorf("norm %v is below 1 or not finite", q)

@@ -2,8 +2,8 @@ package calib
 
 import "math"
 
-// oneStep computes a bound on the calibration error from A, the mean gap of a partition plus the remainder of this
-// partition. BinnedVariation and BinnedLipschitz use oneStep.
+// oneStep computes a bound on the calibration error from a number A. A is the mean gap of a partition plus the
+// remainder of this partition. BinnedVariation and BinnedLipschitz use oneStep.
 //
 // For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|. Here Π is an
 // orthogonal projection of the labels, to bin means or to lines fitted in the bins. The remainder is R ≥ (1/n)Σ|η_i −
@@ -12,8 +12,8 @@ import "math"
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
 // F is convex. Its subgradient at η has coefficients h_i/n, where h = Π·sign(Πη − s). Given the scores the h_i are
-// fixed numbers, with Σh_i² ≤ n for every projection and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) +
-// (1/n)Σh_i(y_i−η_i),
+// fixed numbers, with Σh_i² ≤ n for every projection and |h_i| ≤ 1 for bin means. The inequality F(y) ≥ F(η) +
+// (1/n)Σh_i(y_i−η_i) implies
 //
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
@@ -80,11 +80,11 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// The method 'sample' returns an upper bound on c, the mean of |s_i − η(s_i)| over the scores of the sample, for A = a.
-// Given the scores, c is fixed and only the labels are random. For bin means, the variables h_i(y_i−η_i) are at least
-// −1, and the average of their variances is at most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3
-// and the bound on β do not require identically distributed variables. For bin means and for lines, Hoeffding's
-// inequality for the labels gives P(A ≤ a) ≤ e^{−2nt²} with t = c − a.
+// The method 'sample' returns an upper bound on c for A = a. Here c is the mean of |s_i − η(s_i)| over the scores of
+// the sample. Given the scores, c is fixed and only the labels are random. For bin means, the variables h_i(y_i−η_i)
+// are at least −1, and the average of their variances is at most β − c², where β is the mean of E(s_i−y_i)².
+// Hoeffding's Theorem 3 and the bound on β do not require identically distributed variables. For bin means and for
+// lines, Hoeffding's inequality for the labels gives P(A ≤ a) ≤ e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)

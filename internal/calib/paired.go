@@ -79,9 +79,10 @@ type ECEDifference struct {
 	High float64 `json:"high"`
 }
 
-// CompareECE compares the ECEs of two classifiers, with bins of equal width. Let [l₁, u₁] and [l₂, u₂] be the intervals
-// of ECEEstimate for θ₁ and θ₂, each at the level 1 − (1 − o.Level)/2. By the union bound, both intervals hold together
-// with a probability of at least o.Level, however the two classifiers depend on each other. Then
+// CompareECE compares the ECEs of two classifiers, with bins of equal width. Let θ₁ and θ₂ be the values θ of
+// ECEEstimate for the two classifiers. Let [l₁, u₁] and [l₂, u₂] be the intervals of ECEEstimate for θ₁ and θ₂, each at
+// the level 1 − (1 − o.Level)/2. By the union bound, both intervals hold together with a probability of at least
+// o.Level, however the two classifiers depend on each other. Then
 //
 //	l₁ − u₂ ≤ θ₁ − θ₂ ≤ u₁ − l₂.
 //

@@ -34,8 +34,8 @@ func TestComparePaired(t *testing.T) {
 	}
 }
 
-// The test computes the interval of the difference from the ends of the two classifiers' intervals at the level 1 − (1
-// − level)/2.
+// The test takes the ECE interval of each classifier at the level 1 − (1 − level)/2. From the ends of these two
+// intervals, it computes the interval of the difference.
 func TestCompareECE(t *testing.T) {
 	a := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.9, 0.2, 0.001, 0.6}, Correct: []bool{true, false, true, false}}
 	b := &Predictions{Quantity: ClassOneQuantity, Confidence: []float64{0.5, 0.4, 0.3, 0.7}, Correct: []bool{true, false, true, false}}
@@ -79,8 +79,8 @@ func TestCompareECE(t *testing.T) {
 	}
 }
 
-// In at most a share 1−level of the samples, the interval for the difference of the Brier scores misses the true
-// difference. In at least half of the samples, the interval and the p-value show that the true difference is not 0.
+// The interval for the difference of the Brier scores misses the true difference in at most a share 1−level of the
+// samples. In at least half of the samples, the interval and the p-value show that the true difference is not 0.
 func TestComparePairedCovers(t *testing.T) {
 	const n, trials, level = 400, 150, 0.8
 	missed, found := 0, 0

@@ -87,7 +87,7 @@ func ranking(positive, negative float64) float64 {
 	return 0
 }
 
-// matchLabels returns random disjoint pairs of a row with label 1 and a row with label 0.
+// matchLabels returns random disjoint pairs. Each pair holds a row with label 1 and a row with label 0.
 func matchLabels(label []float64, seed uint64) [][2]int {
 	var rows [2][]int
 	for i, y := range label {

@@ -27,9 +27,9 @@ type Predictions struct {
 // N returns the number of examples.
 func (p *Predictions) N() int { return len(p.Confidence) }
 
-// TopLabel makes predictions from probability vectors, row-major [n×classes], and the true labels. The classifier's
-// answer is the most probable label, or the first of several equally probable labels. Each vector must sum to 1 within
-// the tolerance of SumToOne. An error about a row is a *RowError.
+// TopLabel makes predictions from probability vectors and the true labels. The slice of the probabilities is row-major
+// [n×classes]. The classifier's answer is the most probable label, or the first of several equally probable labels.
+// Each vector must sum to 1 within the tolerance of SumToOne. An error about a row is a *RowError.
 func TopLabel(probability []float64, classes int, label []int) (*Predictions, error) {
 	if classes < 2 {
 		return nil, fmt.Errorf("%d classes, must be 2 or more", classes)

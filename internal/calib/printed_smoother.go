@@ -5,8 +5,8 @@ import "math"
 // temper is the exponent of the weights of Printed.
 const temper = 1.2
 
-// temperedSmoother is the smoother of Printed (Ciosek et al. 2025, section 5): Epanechnikov weights with boundary
-// renormalisation, to the power of 1.2, normalised again:
+// temperedSmoother is the smoother of Printed (Ciosek et al. 2025, section 5): it takes Epanechnikov weights with
+// boundary renormalisation, raises them to the power of 1.2, and normalises them again:
 //
 //	w_i(s) ∝ [(1 − ((s−s_i)/h′)²)₊ / Z(s_i)]^1.2,  Z(t) = ∫_0^1 ¾(1 − ((s−t)/h′)²)₊ ds / h′
 //
@@ -113,8 +113,8 @@ func (t temperedSmoother) printed(valid []uint64, delta float64, r *splitMix) (t
 			{"gap", gap.mean},
 			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
 			{"smoothing", smoothing.mean},
-			// The term R·BB, where BB is the radius for g/R in [0, 1], equals the radius for g in an interval of length
-			// R.
+			// In the term R·BB, BB is the radius for g/R, which lies in [0, 1]. The term equals the radius for g, which
+			// lies in an interval of length R. R is the variable 'bound'.
 			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), bound)},
 		}, Terms{
 			{"bandwidth", t.h},

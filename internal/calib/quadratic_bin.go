@@ -94,7 +94,7 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	}
 	odds := q / (1 - q)
 	step := func(ones float64) float64 { return -b.lambda * b.increment(ones) }
-	lo, hi := 0.0, b.m // the largest term is the term for N = lo
+	lo, hi := 0.0, b.m // after the loop, the largest term is the term for N = lo
 	for hi-lo > 0.5 {
 		mid := math.Floor((lo + hi) / 2)
 		if mid < b.m && math.Log((b.m-mid)/(mid+1)*odds)+step(mid) > 0 {
@@ -122,9 +122,10 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	return logp - x + math.Log(sum) + absErr + 1e-12 + 0x1p-50*((1+b.lambda)*steps*steps+b.lambda*b.m)
 }
 
-// remainder returns an upper bound on the sum of the terms of logMean on one side of the largest term, and the number
-// of terms that it computed. The argument 'count' is the number of all terms on this side, computed or not. Each term
-// is divided by the largest term. The ratio of term i+1 to term i is ratio(i)·factor·curveⁱ, which decreases in i.
+// remainder adds up the terms of logMean on one side of the largest term. It returns an upper bound on their sum, and
+// the number of terms that it computed. The argument 'count' is the number of all terms on this side, computed or not.
+// Each term is divided by the largest term. The ratio of term i+1 to term i is ratio(i)·factor·curveⁱ, which decreases
+// in i.
 func remainder(factor, curve, count float64, ratio func(i float64) float64) (sum, steps float64) {
 	term := 1.0
 	for ; steps < count; factor *= curve {
@@ -189,7 +190,7 @@ type peakCells struct {
 	peaks []float64 // the bounds of the cells for the current price
 }
 
-// peakOf returns an upper bound on the maximum over the cells of u(q) + price·ln A_b(q), where the function 'point'
+// peakOf returns an upper bound on the largest value of u(q) + price·ln A_b(q) for q in the cells. The function 'point'
 // gives u and ln A_b. In each step, it divides the cell with the largest bound. It stops when this bound is at most the
 // largest value found plus the tolerance. It stops earlier if there are mostCells cells or if the cell is as narrow as
 // float64s allow. The bound is valid in these cases too. If there are no cells, the result is −∞.
@@ -234,9 +235,9 @@ func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoin
 
 // A peakCell is the range between two neighbouring points of a bin, with bounds on u_b and ln A_b in the cell.
 //
-// u_b is convex, so it is below its chord. With θ = ln(q/(1−q)), ln A_b(q) = ln Z(θ) + m ln(1−q), where Z(θ) =
-// Σ_N C(m, N)φ(N)e^{θN}. ln Z is convex in θ with a slope from 0 to m, so it is below its chord too. With the slope β of
-// this chord,
+// u_b is convex, so it is below its chord. Put θ = ln(q/(1−q)). Then ln A_b(q) = ln Z(θ) + m ln(1−q), where Z(θ) = Σ_N
+// C(m, N)φ(N)e^{θN} and φ(N) = e^{−λX_b(N)}. ln Z is convex in θ with a slope from 0 to m, so it is below its chord
+// too. With the slope β of this chord,
 //
 //	ln A_b(q) ≤ level + β ln(q/base) + (m−β) ln((1−q)/(1−base)).
 //

@@ -3,8 +3,8 @@ package calib
 import "math"
 
 // VariationLower returns a lower bound on V, the total variation of η(s) = P(y=1|s) as s goes from 0 to 1: P(V < Value)
-// ≤ δ for every function η and every distribution of the scores. BinnedVariation assumes an upper limit on V. So the
-// data can refute this assumption, although they cannot confirm it.
+// ≤ δ for every function η and every distribution of the scores. BinnedVariation assumes an upper limit on V. If Value
+// exceeds this limit, the data refute the assumption. The data cannot confirm it.
 //
 // Let the sorted scores be cut into B groups of neighbouring scores. The cuts depend on the scores alone, and equal
 // scores share a group. η̄_b is the mean of η over the scores of group b. Choose groups b_1 < b_2 < … < b_m, and call
@@ -17,7 +17,7 @@ import "math"
 // points of the sequence η̄_1, …, η̄_B, the right side of (1) is Σ_b |η̄_{b+1} − η̄_b|.
 //
 // Given the scores, the labels are independent, and the label of score s_i is 1 with probability η(s_i). ȳ_b is the
-// mean of the n_b labels of a group. VariationLower uses K partitions of the scores into groups, from coarse to fine
+// mean of the n_b labels of group b. VariationLower uses K partitions of the scores into groups, from coarse to fine
 // (cutLevels). For each partition there are two bounds, and each of the 2K bounds fails with probability at most δ' =
 // δ/(2K). Value is the largest of the 2K bounds.
 //
@@ -29,8 +29,9 @@ import "math"
 //     and ±2 for the others. So Σ c_b²/n_b ≤ (4m−6)/n_min, where n_min is the smallest n_b. By Hoeffding's inequality
 //     (1963, Theorem 2), Σ c_b·ȳ_b > Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are
 //     2·binom(B, m) ways to choose m groups and to call the first one high or low. Each number m gets the share
-//     1/(m(m−1)) of δ', and these shares sum to 1 over m ≥ 2. So with probability 1 − δ', for every m and every choice
-//     of m groups, V ≥ Σ c_b·ȳ_b − t_m, t_m² = (4m−6)·ln(2·binom(B, m)·m(m−1)/δ')/(2·n_min).
+//     1/(m(m−1)) of δ', and these shares sum to 1 over m ≥ 2. So with probability at least 1 − δ', the inequality V ≥ Σ
+//     c_b·ȳ_b − t_m holds for every m and every choice of m groups. Here t_m² = (4m−6)·ln(2·binom(B,
+//     m)·m(m−1)/δ')/(2·n_min).
 //
 // The bands are better if η is near 0 or 1. The zigzags are better if η turns often, because the errors of the ȳ_b are
 // independent and partly cancel. The usual size of a group in partition k is n/2ᵏ. Both bounds use only the groups with
@@ -120,9 +121,9 @@ func bandVariation(groups []labelGroup, delta float64) float64 {
 //
 // Let f_b(v) be the smallest sum over v_1, …, v_b if v_b = v. There are a number c and an interval I inside band b such
 // that f_b(v) = c + (the distance of v from I) for every v in band b. This is true for b = 1 with c = 0 and I = the
-// first band. Without the limits of band b+1, the smallest f_b(w) + |v − w| over w is c + (the distance of v from I)
-// again. If band b+1 meets I, the next I is their intersection. Otherwise the next I is the end of band b+1 that is
-// nearer to I, and c increases by the distance of this end from I.
+// first band. For every number v, inside or outside band b+1, the smallest value of f_b(w) + |v − w| over all w in band
+// b is again c + (the distance of v from I). If band b+1 meets I, the next I is their intersection. Otherwise the next
+// I is the end of band b+1 that is nearer to I, and c increases by the distance of this end from I.
 func leastVariation(lower, upper []float64) float64 {
 	sum, from, to := 0.0, math.Inf(-1), math.Inf(1)
 	for b := range lower {

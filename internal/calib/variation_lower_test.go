@@ -33,7 +33,7 @@ func slowVariation(s *Sample, delta float64) float64 {
 }
 
 // slowBands computes the limits of each band by a search with smaller and smaller steps. Then slowestVariation finds
-// the smallest sum.
+// the smallest sum of the steps |v_{b+1} − v_b| inside these limits.
 func slowBands(count, mean []float64, share float64) float64 {
 	var lower, upper []float64
 	for b, y := range mean {
@@ -52,8 +52,8 @@ func slowBands(count, mean []float64, share float64) float64 {
 	return slowestVariation(lower, upper)
 }
 
-// slowestVariation is the oracle of leastVariation. It uses dynamic programming. As values v_b, it tries only limits of
-// bands, because these values are enough to reach the smallest sum.
+// slowestVariation is the oracle of leastVariation. It uses dynamic programming. It tries only the limits of the bands
+// as values of the v_b. These values suffice to reach the smallest sum.
 func slowestVariation(lower, upper []float64) float64 {
 	var values []float64
 	values = append(append(values, lower...), upper...)

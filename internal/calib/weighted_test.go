@@ -184,8 +184,8 @@ func TestWeightedCoverage(t *testing.T) {
 	checkWeightedCoverage(t, 300, 40)
 }
 
-// The simulation detects bounds about the wrong population: if the weights are ignored, the lower bound exceeds the
-// error of Q.
+// If a bound ignores the weights, it is about the wrong population. The simulation detects this: the lower bound
+// without weights exceeds the error of Q too often.
 func TestCoverageNeedsTheWeights(t *testing.T) {
 	l := weightedLaw{"", scoreLaws[2], []stratum{{0.1, always(9), always(0.3)}, {0.9, always(0.1 / 0.9), always(0.9)}}, 0, 9}
 	truth, _ := l.truth()
@@ -505,8 +505,8 @@ func TestWeightErrors(t *testing.T) {
 	}
 }
 
-// NewWeightedSample must refuse weights whose mean is far from 1, because the bounds need a density ratio. With a
-// larger Γ the mean may be further from 1.
+// WeightedVariation and WeightedLower must refuse weights whose mean is far from 1, because the bounds need a density
+// ratio. With a larger Γ the mean may be further from 1.
 func TestWeightsMustBeRatios(t *testing.T) {
 	sample := func(w, bound, gamma float64, n int) *WeightedSample {
 		score, label, weight := make([]float64, n), make([]float64, n), make([]float64, n)

@@ -9,7 +9,7 @@ import (
 )
 
 // WeightedSample is a Sample of pairs drawn from a population P, with importance weights. The weights describe another
-// population Q. The bounds on a WeightedSample are about Q.
+// population Q. The bounds that are computed from a WeightedSample are about Q.
 type WeightedSample struct {
 	*Sample
 	share       []float64 // weight/Bound of each pair, in [0, 1], in the order of the sample
@@ -25,8 +25,8 @@ type WeightedSample struct {
 type Weighting struct {
 	Bound       float64 // W
 	Sensitivity float64 // Γ
-	// Estimated says that the weights were estimated from data. The bounds on a sample with estimated weights are sound
-	// only if Γ is above 1 and so large that ŵ/Γ ≤ w ≤ Γŵ holds.
+	// Estimated says that the weights were estimated from data. Bounds that are computed from estimated weights are
+	// sound only if Γ is above 1 and so large that ŵ/Γ ≤ w ≤ Γŵ holds.
 	Estimated bool
 }
 
@@ -99,10 +99,10 @@ func (s *WeightedSample) each(from, to int, visit func(share, residual float64))
 // ErrNotRatios means that the weights cannot be a density ratio, whose mean in the population is 1.
 var ErrNotRatios = errors.New("the weights are no density ratio")
 
-// checkRatios returns an error that wraps ErrNotRatios if the sample refutes E_P w = 1 beyond reasonable doubt. w/ΓW
-// lies in [0, 1] and has the mean 1/ΓW. Let m > 1/ΓW. By Hoeffding's Theorem 1, the mean of w/ΓW over n rows is at
-// least m with probability at most exp(−n·kl(m ‖ 1/ΓW)). For m < 1/ΓW, the probability that the mean is at most m has
-// the same bound. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
+// checkRatios returns an error that wraps ErrNotRatios if the sample refutes E_P w = 1 beyond reasonable doubt. The
+// ratio w/(ΓW) lies in [0, 1], and its mean is 1/(ΓW). Let m > 1/ΓW. By Hoeffding's Theorem 1, the mean of w/ΓW over n
+// rows is at least m with probability at most exp(−n·kl(m ‖ 1/ΓW)). For m < 1/ΓW, the probability that the mean is at
+// most m has the same bound. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
 func (s *WeightedSample) checkRatios() error {
 	top := s.top()
 	if top < 1 {
@@ -137,8 +137,9 @@ func KeepByWeight(weight []float64, bound float64, seed uint64) []bool {
 }
 
 // PoorOverlap reports whether density ratios show that few rows resemble the target population. The mean of the true
-// ratios over the rows is near 1. So PoorOverlap is true if the mean of the weights is below ½ or above 2, for example
-// because many ratios were limited to a largest value. It is also true if the effective size is below 1/20 of the rows.
+// ratios over the rows is near 1. So PoorOverlap is true if the mean of the weights is below ½ or above 2. For example,
+// the mean can be this far from 1 because many ratios were limited to a largest value. It is also true if the effective
+// size is below 1/20 of the rows.
 func PoorOverlap(weight []float64) bool {
 	n, sum := float64(len(weight)), 0.0
 	for _, w := range weight {

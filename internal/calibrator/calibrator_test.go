@@ -160,7 +160,7 @@ func TestEveryMethod(t *testing.T) {
 	probabilities := Data{Input: Probabilities, Columns: 3, Classes: 3}
 	for range 400 {
 		row := []float64{3 * rng.NormFloat64(), 3 * rng.NormFloat64(), 3 * rng.NormFloat64()}
-		p := calib.Softmax(row, 3, 2.5) // the labels follow p, so the data are overconfident
+		p := calib.Softmax(row, 3, 2.5) // the labels follow p, so the logits at temperature 1 are overconfident
 		y, u := 0, rng.Float64()
 		for u -= p[0]; u > 0 && y < 2; u -= p[y] {
 			y++
@@ -245,7 +245,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// The test exchanges the labels 0 and 1, so that higher scores go with fewer labels 1. Beta calibration is
+// The test exchanges the labels 0 and 1, so that the share of label 1 falls as the score grows. Beta calibration is
 // nondecreasing, so the best map is constant: the share of class 1.
 func TestBetaOfReversedScores(t *testing.T) {
 	d := goldenScores()

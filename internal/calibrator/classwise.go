@@ -87,8 +87,8 @@ func index(is bool) int {
 }
 
 // fitBeta fits σ(a ln s − b ln(1−s) + c) for a probability s. A weight a or b below 0 would reverse the order of
-// scores. If a weight is below 0, fitBeta sets it to 0 and fits the other parameters again, as does betacal, the
-// program of the method's authors.
+// scores. If a weight is below 0, fitBeta sets it to 0 and fits the other parameters again. The program betacal of the
+// method's authors does the same.
 func fitBeta(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		fit := func(useA, useB float64) ([]float64, error) {

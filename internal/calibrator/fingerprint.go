@@ -16,8 +16,8 @@ import (
 type Fingerprint struct {
 	N int `json:"n"` // number of rows
 	// Least holds the smallest hashes of the rows, at most fingerprintSize of them. They are hexadecimal numbers in
-	// ascending order. They are a sample of the rows of the fit: if another file holds half of these rows, about half
-	// of the hashes in Least are hashes of rows in that file.
+	// ascending order. The rows with these hashes are a sample of the rows of the fit. So if another file holds half of
+	// the rows of the fit, it has about half of the hashes in Least.
 	Least []string `json:"least"`
 	// Recurrence is an upper bound on the probability that a new, independent row is equal to a row of the fit. It is
 	// estimated from the rows of the fit. Draws is the number of these rows. If most rows occur in groups of g copies
@@ -135,9 +135,9 @@ func manyOf(found, n int, p float64) float64 {
 }
 
 // recurrence bounds the probability that an independent row occurs among given rows. The argument 'counts' holds the
-// number of these rows for each hash. The share of the given rows that occur more than once estimates the probability
-// (Good 1953). The result 'draws' is the number of given rows. If most rows occur in groups of g copies (see copiesOf),
-// a group counts as one row.
+// number of these rows for each hash. The estimate of this probability is the share of the given rows that occur more
+// than once (Good 1953). The result 'draws' is the number of given rows. If most rows occur in groups of g copies (see
+// copiesOf), a group counts as one row.
 func recurrence(counts map[uint64]int) (rate float64, draws int) {
 	twins := 0
 	of := copiesOf(counts)
@@ -155,9 +155,10 @@ func recurrence(counts map[uint64]int) (rate float64, draws int) {
 
 // copiesOf returns a number g such that most rows seem to occur in the file in groups of g copies. It returns 1 if the
 // rows seem not to be copied. If several g fit, it returns the largest. Let c be the number of times that a row occurs
-// in the file. If all rows are independent, c has nearly a Poisson distribution under the condition c > 0. Then the
-// probability that c is a multiple of g > 1 is at most 1/2. For example, c is even with probability (1−e^−λ)/2, where λ
-// is the Poisson mean. copiesOf accepts g if c is a multiple of g for far more than half of the different rows.
+// in the file. If all rows are independent, the distribution of c is nearly a Poisson distribution, given that c > 0.
+// Then the probability that c is a multiple of g > 1 is at most 1/2. For example, c is even with probability
+// (1−e^−λ)/2, where λ is the Poisson mean. copiesOf accepts g if c is a multiple of g for far more than half of the
+// different rows.
 func copiesOf(counts map[uint64]int) int {
 	values := map[int]int{} // values[c] is the number of different rows that occur c times
 	for _, c := range counts {

@@ -73,7 +73,7 @@ func TestSharedRows(t *testing.T) {
 		if s := print.In(other); s.Rows != 0 || !s.ByChance {
 			t.Errorf("other rows: %+v", s)
 		}
-		// Half of the rows of the fit have about half of the recorded hashes.
+		// A file with half of the rows of the fit has about half of the recorded hashes.
 		if s := print.In(part); s.ByChance || s.Rows < 16 || s.Rows > 48 {
 			t.Errorf("half of the rows: %+v", s)
 		}
@@ -102,8 +102,8 @@ func TestSharedRows(t *testing.T) {
 	if s := concat(repeated(fit, 2), firstRows(fit, 250)).SharedWith(fit); s.ByChance || !s.All() {
 		t.Errorf("a test in 2 and 3 copies: %+v", s)
 	}
-	// Rows drawn with replacement from the fit include many equal rows. No two rows of the fit are equal, so chance
-	// does not explain the shared rows.
+	// A sample that is drawn with replacement from the fit contains many rows more than once. No two rows of the fit
+	// are equal, so chance does not explain the shared rows.
 	for seed := range uint64(10) {
 		if s := fit.Fingerprint().In(resampled(fit, 500, seed)); s.ByChance || s.Rows < 24 {
 			t.Errorf("a resample of the fit: %+v", s)

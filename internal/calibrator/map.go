@@ -63,9 +63,10 @@ type Map struct {
 	// Rows identifies the rows of the fit. It is nil in maps of schema 1.
 	Rows *Fingerprint `json:"rows,omitempty"`
 
-	Before  *Before   `json:"before,omitempty"` // nil if the logits are used as z in zW + b without change
-	Weight  []float64 `json:"weight,omitempty"` // W in zW + b: [classes×classes] row-major, diagonal [classes], or [1]
-	Bias    []float64 `json:"bias,omitempty"`   // [classes]
+	Before *Before `json:"before,omitempty"` // nil if the logits are used as z in zW + b without change
+	// W in zW + b: a matrix [classes×classes] row-major, a diagonal [classes], or one weight for all classes [1]
+	Weight  []float64 `json:"weight,omitempty"`
+	Bias    []float64 `json:"bias,omitempty"` // [classes]
 	AtLimit bool      `json:"at_limit,omitempty"`
 
 	Platt []PlattCurve `json:"platt,omitempty"`
@@ -172,7 +173,9 @@ func (m Map) check() error {
 	return m.checkSteps()
 }
 
-// checkMethod checks that the map has the parameters of its method, and no others.
+// checkMethod checks the method's name and the number of its parameters. A map of a multinomial method must have
+// weights and biases, and no curves. A map of another method must have the curves of this method, and no other curves,
+// weights or biases.
 func (m Map) checkMethod() error {
 	k, wide := m.Classes, len(m.Weight)
 	switch m.Method {
@@ -296,7 +299,8 @@ func (m Map) affine(p, z []float64) {
 	}
 }
 
-// The method 'classwise' maps each class separately and normalises the results.
+// For two classes, the method 'classwise' maps only the probability of class 1. For more classes, it maps each class
+// separately and normalises the results.
 func (m Map) classwise(p, row []float64) {
 	if m.Classes == 2 {
 		s, d := odds(m.Input, m.Columns, row, 1)

@@ -2,8 +2,9 @@
 //
 // Methods lists temperature, vector, matrix, Dirichlet, structured, Platt, isotonic, beta, Venn–Abers and histogram
 // calibration. Method.Fit fits a map to Data (logits or probabilities, and labels) and returns it as a Map. Map.Apply
-// computes probabilities. Map.ONNX writes the map as a graph that takes the outputs of the model. Parse parses the
-// map's JSON. Identity returns the map that changes nothing.
+// computes probabilities. Map.ONNX writes the map as an ONNX graph. The input of this graph is the classifier's
+// outputs. Parse parses the map's JSON. Identity returns a map that does not calibrate: it returns probabilities
+// unchanged, and it turns logits into their softmax.
 //
 // Package calib measures the calibration before and after the map.
 package calibrator

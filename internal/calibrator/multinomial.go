@@ -60,9 +60,9 @@ var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string 
 func (p Penalty) String() string { return string(p) }
 
 // fitDirichlet fits softmax(W ln p + b) for probabilities p. The penalties are those of dirichletcal, the program of
-// the method's authors. That program calls L2 reg_lambda and calls L2Bias reg_mu. The penalty 'All' is its setting
-// reg_mu = None. The fit has no reference row (ref_row = False). The authors' paper divides the first sum of ODIR by
-// k(k−1) and the second sum by k, where k is the number of classes.
+// the method's authors. In that program, L2 has the name reg_lambda, and L2Bias has the name reg_mu. The penalty 'All'
+// is its setting reg_mu = None. The fit has no reference row (ref_row = False). In the penalty ODIR, the authors' paper
+// divides Σ_{i≠j}W_ij² by k(k−1) and ‖b‖² by k, where k is the number of classes.
 func fitDirichlet(d Data, o Options) (Map, error) {
 	r := ridge{off: o.L2, diagonal: o.L2, bias: o.L2}
 	if o.Penalty == ODIR {

@@ -7,9 +7,10 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class is the label of no
-// row. There is also no best map if the probabilities separate the labels of the rows. Rows in which all classes have
-// the same probability do not count for this condition. If all weights have a penalty, every data set has a best map.
+// The penalty ODIR does not limit the weights on the diagonal. So there is no best map if a class does not occur among
+// the labels. There is also no best map if the probabilities separate the labels of the rows. Rows in which all classes
+// have the same probability do not count for this condition. If all weights have a penalty, every data set has a best
+// map.
 func TestDirichletWithoutMaximum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(label func(p []float64) int) Data {

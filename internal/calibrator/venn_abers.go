@@ -102,8 +102,9 @@ func (p point) below(a, b point) bool {
 // examples, of which ones_i have the label 1. The isotonic regression is the slope of the greatest convex minorant of
 // the points P_j = (Σ_{i≤j} count_i, Σ_{i≤j} ones_i) (Barlow et al. 1972). Add one more example with the label 1 to
 // group i. Relative to the other points, this moves the points P_0 … P_{i−1} by (−1, −1). The same holds if the x of
-// the added example lies between the groups i−1 and i. Let Q_j = P_j − (1, 1). Then p₁ of group i is the slope of the
-// lower bridge, which is the common lower tangent, between the points Q_j, j < i, and the points P_j, j ≥ i.
+// the added example lies between the groups i−1 and i. Let Q_j = P_j − (1, 1). Then p₁ of group i is the slope of a
+// line that is called the lower bridge. It is the common lower tangent of the points Q_j, j < i, and the points P_j, j
+// ≥ i.
 //
 // The bridge starts at the point in the variable 'start' and ends at the last element of the slice 'stack'. This slice
 // holds corners of the lower hull of the points P_j, j ≥ i, from right to left. It holds only the corners that can
@@ -111,8 +112,9 @@ func (p point) below(a, b point) bool {
 // below the bridge, and then the bridge starts at Q_{i−1}. A corner that has left the stack is never an end of a later
 // bridge. The reason is that Q_{i−1} replaces P_{i−1} and lies on the line through P_{i−1} with slope 1. No line
 // through two of the points P_j is steeper. So Q_{i−1} lies on or below every line through P_{i−1} and a later corner.
-// A point between the two and above such a line is then also above the line from Q_{i−1} to that corner. So every point
-// enters and leaves the stack at most once. All coordinates are whole numbers, so the comparisons are exact.
+// Let P_j be a point between P_{i−1} and the later corner that lies above the line through them. Then P_j is also above
+// the line from Q_{i−1} to the later corner. So every point enters and leaves the stack at most once. All coordinates
+// are whole numbers, so the comparisons are exact.
 func withOne(count, ones []float64) []float64 {
 	corners := make([]point, len(count)+1)
 	for i := range count {

@@ -24,8 +24,8 @@ type claim struct {
 
 // The method 'proved' uses the exact margin search to prove a bound with at least the given margin. The result 'found'
 // says whether it proved the bound b. If the bonferroni margin is large enough, the bound is the bonferroni margin.
-// Otherwise the bound is slightly above the given margin, because margins in files are rounded down. The search's
-// method 'prove' decides whether this bound holds.
+// Otherwise the method tries to prove a bound slightly above the given margin, because margins in files are rounded
+// down. The search's method 'prove' decides whether this bound holds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false

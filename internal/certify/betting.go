@@ -24,11 +24,12 @@ import "math"
 //     capital must still grow by this factor to reach 1/α. So λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The
 //     code computes the factor once for each block of samples, not for each sample. The code omits the paper's last
 //     step, which rejects at a random threshold. Ville's inequality proves that the test is valid without this step.
-//   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
-//     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
-//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound is never below
-//     the bound of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). The Chernoff bound is above Hoeffding's bound if
-//     some X lies strictly between 0 and 1. The final K does not depend on the order of the samples.
+//   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m). Here x is the
+//     number above m with n·KL(x‖m) = ln(1/α). The function ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) +
+//     (1−x̄) ln((1−x)/(1−m))]). The right side is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound
+//     is never below the bound of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). The Chernoff bound is above
+//     Hoeffding's bound if some X lies strictly between 0 and 1. The final K does not depend on the order of the
+//     samples.
 //
 // (Another form of betting chooses the best λ after all samples are seen: it rejects m if sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
 // This form does not depend on the order of the samples. Its bound follows from Gaffke's bound by Chernoff's
@@ -37,7 +38,7 @@ import "math"
 //
 // Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
 // bet λ ≤ c/g' for each interval. If the bets are fixed, ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on
-// or above the chord. The bound rejects the part of the interval where the chord is ≥ ln(1/α). The error from the chord
+// or above the chord. The code rejects the part of the interval where the chord is ≥ ln(1/α). The error from the chord
 // is of second order in the width of the interval and always on the safe side.
 type bettingGrid struct {
 	stake     stake
@@ -62,11 +63,12 @@ const (
 	// the grid).
 	bettingBlock = 16
 	// The main edges of the grid lie at the distances 2^−j from 0, j = 1 … gridOctaves, and at the distances 2^−j from
-	// 1, j = 1 … gridOctaves − 1. From 0 and, after the division below, from 1, the smallest distance is about 2⁻²⁴.
-	// This is small enough: even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1.
-	// An octave is the interval between two successive main edges, or between the last main edge and 1. Each octave
-	// above 2^−fineOctaves is divided into fineSteps intervals. The octaves below 2^−fineOctaves are divided into
-	// coarseSteps intervals, because such small means matter only for an upper bound near 1.
+	// 1, j = 1 … gridOctaves − 1. The smallest distance of an edge from 0 is about 2⁻²⁴. After the division below, the
+	// smallest distance of an edge from 1 is also about 2⁻²⁴. This is small enough: even for n = 10⁷ samples that are
+	// all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An octave is the interval between two successive main
+	// edges, or between the last main edge and 1. Each octave above 2^−fineOctaves is divided into fineSteps intervals.
+	// The octaves below 2^−fineOctaves are divided into coarseSteps intervals, because such small means matter only for
+	// an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8

@@ -4,7 +4,8 @@ package certify
 // classes at level 1−α/m: p_A from below, and p_j from above for every other class j.
 //
 // The Clopper–Pearson upper bound grows with the count, so the largest upper bound belongs to the runner-up. So the
-// method is bonferroni with 2α/m in place of α. It is sound because m ≥ 2. It is looser than bonferroni if m > 2.
+// method is bonferroni with 2α/m in place of α. It is sound because m ≥ 2, so that 2α/m ≤ α. It is looser than
+// bonferroni if m > 2.
 //
 // A stopping rule plans its checkpoints before it sees votes. It then assumes m = 2. This assumption affects the
 // positions of the checkpoints, but not the certificates' validity.

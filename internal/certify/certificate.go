@@ -40,7 +40,8 @@ type Votes struct {
 	Index int `json:"index"`
 	Label int `json:"label"` // true class
 	// N0 is the number of selection samples. Counts0 has length m and holds the votes of these samples for each class.
-	// Without selection samples, only the true label can be certified (Target.Class = Label).
+	// Without selection samples, only the true label can be certified (Target.Class = Label). The method Splitting is
+	// an exception: it needs no selection samples.
 	N0      int64   `json:"n0,omitempty"`
 	Counts0 []int64 `json:"counts0,omitempty"`
 	// N is the number of estimation samples, which are independent of the selection samples. Counts has length m and
@@ -63,9 +64,9 @@ type Votes struct {
 	Scaled bool `json:"scaled,omitempty"`
 	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
 	Deterministic bool `json:"deterministic,omitempty"`
-	// RejectBelow is the threshold of the classifier's rule for samples of low confidence: a sample whose confidence is
-	// below RejectBelow counts as a sample without an answer (Claim.RejectBelow). 0 means that the classifier has no
-	// such rule, or that the file is from an older version, which did not write this key.
+	// RejectBelow is a threshold: a sample whose confidence is below it counts as a sample without an answer
+	// (Claim.RejectBelow). 0 means that the classifier has no such threshold, or that the file is from an older
+	// version, which did not write this key.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class that the model predicts without noise. It is −1 if there was no answer, and nil if the class
 	// is unknown. Certificates do not depend on Clean.

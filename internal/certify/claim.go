@@ -25,8 +25,8 @@ type NoneMode string
 
 const (
 	// NoneAnswer stands for the classifier that answers the class with the most votes. This classifier is silent (it
-	// has no answer) if more samples have no answer than vote for any one class. The certificate claims that the
-	// classifier answers A.
+	// has no answer) if the number of samples without an answer is larger than the number of votes for each class. The
+	// certificate claims that the classifier answers A.
 	NoneAnswer NoneMode = ""
 	// NoneIgnore stands for the classifier that always answers the class with the most votes. The certificate claims
 	// that this class is A.
@@ -59,7 +59,7 @@ func (n NoneMode) MarshalText() ([]byte, error) { return []byte(n), nil }
 // UnmarshalText parses the name of a mode. Empty text is the default.
 func (n *NoneMode) UnmarshalText(text []byte) error { return NoneModes.Unmarshal(text, n) }
 
-// Ranked reports whether the claim is that A is among the first TopK classes with TopK ≥ 2.
+// Ranked reports whether TopK ≥ 2. The claim is then that A is among the first TopK classes.
 func (c Claim) Ranked() bool { return c.TopK > 1 }
 
 // Usual reports whether c is the zero value: the classifier answers A, and every sample with finite outputs votes.
@@ -116,7 +116,7 @@ func (c Claim) Short() string {
 }
 
 // Qualifiers returns a suffix for the names of quantities, for example ".top3". The suffix says which claim the
-// quantity is about. It is empty for the usual claim.
+// quantity is about. It is empty if the claim is that the smoothed classifier answers A.
 func (c Claim) Qualifiers() string {
 	text := ""
 	if c.None != NoneAnswer {

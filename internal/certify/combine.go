@@ -17,8 +17,8 @@ const (
 	Directed Combine = "directed"
 	// Projected is the method 'Directed' with the fixed weight r = 1.
 	Projected Combine = "projected"
-	// BonferroniScores is the method that bounds the mean score of A and the mean scores of the rivals separately, each
-	// at α/2.
+	// BonferroniScores is the method that bounds the mean score of A and the mean score of each rival separately. Each
+	// of these bounds may fail with probability α/2.
 	BonferroniScores Combine = "bonferroni"
 	// BonferroniClassScores is the method that bounds the mean score of each of the m classes separately, each at α/m
 	// (Moutaouakil 2024, Algorithm 3). Each rival of A is a single class, so the rivals are known without selection
@@ -95,9 +95,9 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 	return lo
 }
 
-// maxMargin is the largest margin that directedMargin returns for r > 1. Under Gaussian noise, every second margin
-// computed by law.Low for p < 1 is below maxMargin. Under other noise, the code replaces larger margins by maxMargin. A
-// lower bound on the margin stays a lower bound when it is lowered in this way.
+// maxMargin is the largest margin that directedMargin returns for r > 1. law.Low returns quantiles. Under Gaussian
+// noise, every second margin that comes from its quantiles for p < 1 is below maxMargin. Under other noise, the code
+// replaces larger margins by maxMargin. A lower bound on the margin stays a lower bound when it is lowered in this way.
 const maxMargin = 80.0
 
 // The function 'weight' chooses the weight r of the method 'Directed'. The arguments a and b hold the scores of A and

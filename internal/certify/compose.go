@@ -133,11 +133,12 @@ const MostMembers = 256
 // on each other, Markov's inequality bounds this probability by the sum of the alphas divided by c*−q+1.
 //
 // If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
-// other members alone. Their number is K−q+1 or more. For each further member, a false claim needs one more wrong
-// certificate. So any K−q+1 of the other members include c*−q+1 or more with a wrong certificate, and the function
-// bounds the probability for the K−q+1 members with the largest alphas. The radius of a claim depends on the noise. But
-// members that certify a radius also certify all smaller radii. So the bound for the smallest radius at which the claim
-// is false also covers all larger radii.
+// other members alone. These are the members that do not really give the claimed answer everywhere within r. Their
+// number is K−q+1 or more. For each of them beyond K−q+1, a false claim needs one more wrong certificate. So among any
+// K−q+1 of the other members, c*−q+1 or more have a wrong certificate. The function bounds the probability of this
+// event for the K−q+1 members with the largest alphas. The radius of a claim depends on the noise. But members that
+// certify a radius also certify all smaller radii. So the bound for the smallest radius at which the claim is false
+// also covers all larger radii.
 func PollAlpha(alphas []float64, quorum, atLeast int, class Class, independent bool) (float64, error) {
 	k := len(alphas)
 	switch {

@@ -178,7 +178,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	if s := summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
-	// The arithmetic of a summary is exact if all its certificates are exact.
+	// The field Arithmetic of a summary is Exact if it is Exact in all certificates of the summary.
 	for _, tt := range []struct{ a, b, want Arithmetic }{{Exact, Exact, Exact}, {Exact, Idealised, Idealised}, {Idealised, Exact, Idealised}} {
 		if s := summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
 			t.Errorf("summary of %v and %v: %v", tt.a, tt.b, s.Arithmetic)
@@ -290,7 +290,8 @@ func TestAgrees(t *testing.T) {
 		{"a radius of no class", func(c *Certificate) { c.Prediction, c.Correct = Abstained, false }, "the run has no certificate with its margin, radius"},
 		{"no samples", func(c *Certificate) { c.N = 0 }, "its n is 0"},
 		{"radius added", func(c *Certificate) { c.Quantisation = -1 }, "its n is 1500, its quantisation -1"},
-		{"nothing taken off", func(c *Certificate) { c.Quantisation = 0; c.Radius += 0.01 }, ""}, // a dataset on a lattice
+		// nothing is subtracted if the inputs of the dataset lie on the lattice
+		{"nothing taken off", func(c *Certificate) { c.Quantisation = 0; c.Radius += 0.01 }, ""},
 	} {
 		cert := own
 		tt.change(&cert)
@@ -332,7 +333,7 @@ func TestAgreesWith(t *testing.T) {
 	}
 }
 
-// For p near 1, where Φ changes by less than its rounding error, the result of shiftDown is still below Φ(Φ⁻¹(p) −
+// For p near 1, Φ changes by less than its rounding error. Even then the result of shiftDown is below Φ(Φ⁻¹(p) −
 // shift).
 func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {

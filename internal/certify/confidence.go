@@ -9,9 +9,9 @@ import (
 // A ConfidenceBound is a bound on the mean score of a class c under attack. It is a row of bounds.csv. For every δ with
 // ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
 //
-// If Certified is true, c is the class A in Prediction, and A keeps the most votes everywhere within the radius (or, in
-// certificates by scores, the largest mean score). If Certified is false, c is Label, and the prediction is not
-// certified. The row then says that no other class has a mean score above 1 − Lower within the radius.
+// If Certified is true, c is the class A in Prediction. Everywhere within the radius, A keeps the most votes. In
+// certificates by scores, A keeps the largest mean score instead. If Certified is false, c is Label, and the prediction
+// is not certified. The row then says that no other class has a mean score above 1 − Lower within the radius.
 //
 // Each row fails with probability ≤ Alpha. The certificate uses half of Alpha. If A is the label, or the label is
 // unknown, the interval of A uses the other half. Otherwise the samples decide whether a row states the interval of A
@@ -120,8 +120,8 @@ func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	return x
 }
 
-// attackParams returns a copy of the parameters with larger radii. It adds to each radius the largest distance that
-// rounding to the lattice can add to a perturbation.
+// attackParams returns a copy of the parameters with larger radii. Rounding to the lattice can lengthen a perturbation.
+// The method adds the largest possible increase to each radius.
 func (a *ScoreAccumulator) attackParams() ScoreParams {
 	p := a.certifier.params
 	if q := a.example.Quantisation; q > 0 {

@@ -9,11 +9,11 @@ import (
 )
 
 // A contest is the comparison that proves a claim. It compares two events that exclude each other. Under noise, the
-// events have the probabilities p_1 and p_2. For the usual claim, the first event is a vote for A, and the second event
-// is a vote for the runner-up. The contest has a factor t. The claim holds wherever t times the probability of the
-// first event exceeds the probability of the second event. For noise of scale 1, this is so within the distance ρ if
-// t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile function of the noise
-// (law.Additive).
+// events have the probabilities p_1 and p_2. For the claim that the smoothed classifier answers A, the first event is a
+// vote for A, and the second event is a vote for the runner-up. The contest has a factor t. The claim holds wherever t
+// times the probability of the first event exceeds the probability of the second event. For noise of scale 1, this is
+// so within the distance ρ if t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ). F and Q are the distribution function and the quantile
+// function of the noise (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the votes for the second event
 	t             float64 // t in the inequality above; t = 1 gives the margin Q(p_1) − Q(p_2) (see the type 'ranks')
@@ -84,11 +84,11 @@ func safeContest(v Votes, a int) contest {
 }
 
 // rankContest returns a contest for the claim "A stays among the first k". Here k is TopK. There are several possible
-// contests, and the selection samples choose one of them. Each possible contest leaves out a set U of the u ≤ k−1
-// rivals with the most selection votes, and has the factor t = k−u. Let S be the set of the t most probable rivals
-// outside U. If A drops out of the first k, then each rival in S is at least as probable as A. So the probability of S
-// is at least t times the probability of A. The estimation samples do not affect S. The votes for S are at most the sum
-// of the t largest counts outside U. Without selection samples, U is empty.
+// contests, and the selection samples choose one of them. For each u from 0 to k−1, there is one contest. It leaves out
+// the set U of the u rivals with the most selection votes. Its factor is t = k−u. Let S be the set of the t most
+// probable rivals outside U. If A drops out of the first k, then each rival in S is at least as probable as A. So the
+// probability of S is at least t times the probability of A. The estimation samples do not affect S. The votes for S
+// are at most the sum of the t largest counts outside U. Without selection samples, U is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // indices of the rivals; those with the most selection votes come first
 	first := v.selected()

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// The radius of a first margin p_A − p_B is σ√(π/2) times the margin. If a Lipschitz constant L of the smoothed
+// For a first margin p_A − p_B, the radius is σ√(π/2) times the margin. If a Lipschitz constant L of the smoothed
 // classifier is known and small enough, the radius is larger: margin/(√2·L).
 func ExampleTarget_Radius_first() {
 	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin}.Radius(0.8))
@@ -68,8 +68,8 @@ func ExampleTally_Classes() {
 	// 1 2 0.5
 }
 
-// The summary covers 100 of 1,000 certificates. All false certificates of the 1,000 may be among these 100. So Among
-// returns the bound on the number of false certificates among all 1,000.
+// The summary covers 100 of 1,000 certificates. Some of the 1,000 certificates may be false, and all of these may be
+// among the 100. So Among returns the bound on the number of false certificates among all 1,000.
 func ExampleSummary_Among() {
 	certs := make([]certify.Certificate, 100)
 	for i := range certs {

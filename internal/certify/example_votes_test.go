@@ -121,8 +121,8 @@ func ExampleVotes_Right() {
 	// false
 }
 
-// The example prints the number of labelled examples and two accuracies: the accuracy of the classifier without noise,
-// and the accuracy of the smoothed classifier, which answers the class with the most votes.
+// The example prints the number of labelled examples and two accuracies. The first is the accuracy of the classifier
+// without noise. The second is the accuracy of the smoothed classifier, which answers the class with the most votes.
 func ExampleAccuracy() {
 	right, wrong := 0, 1
 	var a certify.Accuracy
@@ -205,8 +205,8 @@ func ExampleNewStopping_outOfReach() {
 	// Output: true
 }
 
-// The text of a rule is radius>=R, with a radius R in the units of the data, or precision=F, with a fraction F. For all
-// other text, ParseStop returns an error.
+// A rule is written as radius>=R or as precision=F. R is a radius in the units of the data, and F is a fraction. For
+// all other text, ParseStop returns an error.
 func ExampleParseStop() {
 	for _, text := range []string{"radius>=0.5", "precision=0.1", "radius=0.5"} {
 		rule, err := certify.ParseStop(text)

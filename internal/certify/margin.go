@@ -33,8 +33,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// The rival has at least t times as many votes as the class. So the event is likely under some distribution
-		// with the margin 0 (q1 = q2 = ½ if t = 1), and no margin above 0 can be certified.
+		// The rival has at least t times as many votes as the class. So some distribution with the margin 0 (q1 = q2 =
+		// ½ if t = 1) makes the event T ≥ T(x) likely. No margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -148,7 +148,8 @@ func (e *event) crude(q1, q2 float64) float64 {
 // starts at the argument 'floor', which is the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
 	// The constant 'leave' is the relative gap that the search keeps between the worst probability and α. Without a gap
-	// the proof would take too long. The gap lowers the margin by about 1e-5/3 of a standard deviation.
+	// the proof would take too long. The gap lowers the margin by about 1e-5/3 of the standard deviation of the
+	// observed margin.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0

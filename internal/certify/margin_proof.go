@@ -130,9 +130,9 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f whose distance from the node c is about the argument 'reach'. The argument y is the y
-// of c. The argument 'last' is a first guess of the step in y. The step is at most three quarters of the remaining
-// range of y.
+// stride returns the point of f whose distance from the node c is about the argument 'reach'. The argument y is the
+// parameter y of the frontier at c. The argument 'last' is a first guess of the step in y. The step is at most three
+// quarters of the remaining range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -149,8 +149,8 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 	return y + step, q1, q2, slope
 }
 
-// distance returns √(8n(1−ρ)) with ρ = Σ√(a_i b_i). This number approximates, in standard deviations, the distance
-// between n samples of the distribution a and n samples of the distribution b.
+// distance returns √(8n(1−ρ)) with ρ = Σ√(a_i b_i). This number approximates the distance between n samples of the
+// distribution a and n samples of the distribution b. Its unit is one standard deviation.
 func distance(n int64, a, b [3]float64) float64 {
 	var d float64
 	for i := range a {

@@ -315,8 +315,8 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The exact margin is monotone, but the search may return a slightly smaller margin. The constant 'left' is
-			// the largest violation of monotonicity that the test accepts.
+			// The exact margin is monotone in α and in the two counts, but the search may return a slightly smaller
+			// margin. The constant 'left' is the largest violation of monotonicity that the test accepts.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)

@@ -7,8 +7,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Votes at fixed inputs must not be certified as votes of random samples. Votes with a 'reject_below' other than the
-// target's must not be certified either. Votes of an older file, which has no 'reject_below', are accepted.
+// Votes that are evaluations at fixed inputs must not be certified as votes of random samples. Votes with a
+// 'reject_below' other than the target's must not be certified either. Votes of an older file, which has no
+// 'reject_below', are accepted.
 func TestVotesMarks(t *testing.T) {
 	uniform := VoteParams{Target: Target{Alpha: .001, Sigma: 1, Class: Label, Law: law.Of(law.Uniform)}, Method: ExactMargin}
 	rejecting := uniform

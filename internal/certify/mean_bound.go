@@ -64,5 +64,6 @@ type lowerMean interface {
 	lower() float64
 }
 
-// inUnit subtracts slack for rounding errors from a computed lower bound and clamps it to [0, 1].
+// inUnit subtracts the argument 'slack' from a computed lower bound to allow for rounding errors. It clamps the result
+// to [0, 1].
 func inUnit(lower, slack float64) float64 { return min(max(lower-slack, 0), 1) }

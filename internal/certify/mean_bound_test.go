@@ -271,7 +271,7 @@ func TestMeanBoundProperties(t *testing.T) {
 					t.Errorf("%s, %s, α = %v: %v", b, d.name, alpha, got)
 				}
 				// The bets of prpl-eb and star depend on α, so their bounds are only roughly monotone in α. The check
-				// allows every bound a decrease of 0.02, and omits star.
+				// omits star. For every other bound it allows a decrease of 0.02.
 				if b != STaR && got < last-0.02 {
 					t.Errorf("%s, %s: %v at α = %v, %v at a smaller one", b, d.name, got, alpha, last)
 				}

@@ -53,8 +53,8 @@ func (b *prplEB) add(x float64) {
 	}
 }
 
-// stake returns λ_t. With σ̂²_{t−1} = dev/t, the choice for a fixed n is min(√(2·logAlpha·t/(n·dev)), ½), and the
-// choice that does not depend on n is min(√(2·logAlpha/(dev·ln(1+t))), ½).
+// stake returns λ_t. Let σ̂²_{t−1} = dev/t. For a fixed n, λ_t is min(√(2·logAlpha·t/(n·dev)), ½). If λ_t does not
+// depend on n, it is min(√(2·logAlpha/(dev·ln(1+t))), ½).
 func (b *prplEB) stake(t float64) float64 {
 	if b.anytime {
 		return min(math.Sqrt(2*b.logAlpha/(b.dev*math.Log1p(t))), prplCap)
@@ -63,9 +63,9 @@ func (b *prplEB) stake(t float64) float64 {
 }
 
 func (b *prplEB) lower() float64 {
-	// Each of the n terms of the gain is off by at most 8·unit. The reasons are |λx| ≤ ½, d² ≤ 1, and that log1p is
-	// within 2·unit of its exact value, whose size is at most 0.7. The sums add a relative error of n·unit. The code
-	// divides these errors by Σλ, which is at least n times the smallest λ.
+	// Each of the n terms of the gain is off by at most 8·unit. The reasons are that |λx| ≤ ½, that d² ≤ 1, and that
+	// log1p is within 2·unit of its exact value. The size of this exact value is at most 0.7. The sums add a relative
+	// error of n·unit. The code divides these errors by Σλ, which is at least n times the smallest λ.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }
