@@ -69,7 +69,7 @@ func (d *quadraticDual) at(mu float64) dualPoint {
 	for i := range d.bins {
 		b := &d.bins[i]
 		at.gap += b.peak(price, b.share*d.tolerance)
-		// J_b is convex, so J_b(v) ≤ v·J_b(most)/most for v ≤ most.
+		// J_b is convex and J_b(0) = 0, so J_b(v) ≤ v·J_b(most)/most for 0 ≤ v ≤ most.
 		if most > 0 {
 			jumps[i] = b.jump(price, most) / most
 		}

@@ -2,11 +2,12 @@ package calib
 
 import "math"
 
-// quadraticPath sharpens step 5 of BinnedQuadratic. In the dual bound of step 5, the adversary chooses η̄_b in each bin
-// independently of the other bins. In addition, the adversary gets jumps of η with a total variation of V. But an η
-// that follows the scores uses up variation, so that little variation remains for jumps. quadraticPath maximises over
-// paths instead. A path is one function η over all bins. Steps 1 to 4 remain unchanged. If steps 1 and 4 hold, then the
-// dual bound of step 5 and the bound of quadraticPath both hold. So no union bound is needed.
+// quadraticPath sharpens step 5 of BinnedQuadratic. Think of the worst η in the dual bound of step 5 as the choice of
+// an adversary. The adversary chooses η̄_b in each bin independently of the other bins. In addition, the adversary gets
+// jumps of η with a total variation of V. But an η that follows the scores uses up variation, so that little variation
+// remains for jumps. quadraticPath maximises over paths instead. A path is one function η over all bins. Steps 1 to 4
+// remain unchanged. If steps 1 and 4 hold, then the dual bound of step 5 and the bound of quadraticPath both hold. So
+// no union bound is needed.
 //
 // Write v_b for the range of η over the last score before bin b and the scores of bin b. (For the first bin there is no
 // score before it.) Then ΣTV_b ≥ Σv_b, where TV_b is the variation of η from the last score before bin b to the last
@@ -27,19 +28,20 @@ import "math"
 //	E_b(q, v) = p·min(f_b(q) − |q−s̄| + e_b·v, (r−|q−s̄|)₊²/(2r)) + ωκ·p[(sd_b+v√(e_b/2))² − sd_b²] + (μ/λ)ρ·m·e_b·v²/4.
 //
 // The maximum over η is bounded on a lattice of step ε. For u in [0, ε) let k_i = ⌊(η_i−u)/ε⌋. If u is uniform, then
-// E|k_i−k_j|·ε = |η_i−η_j|. So the mean over u of ε·TV(k) is TV(η), and the maximum over η is at most the maximum over
-// u and η with ε·TV(k) in place of TV(η). Over the last score before a bin and the scores of the bin, let i be the
-// smallest k and j the largest k. Then v_b ≤ (j−i+1)ε, η̄_b is in [lε, (l+2)ε] for an integer l from i to j, and the
-// variation costs at least ν(j−i)ε. What remains is a maximum over integers. Dynamic programming finds this maximum
-// exactly. The state is the integer k at the last score of a bin. In each bin, a path goes from a state k to a state k'
-// through the integers from i to j, which include k and k'.
+// E|k_i−k_j|·ε = |η_i−η_j|. So the mean over u of ε·TV(k) is TV(η). Put ε·TV(k) in place of TV(η), and take the maximum
+// over u as well as η. This maximum is at least the maximum over η with TV(η). Take the last score before a bin and the
+// scores of the bin. At these scores, let i be the smallest k and j the largest k. From here on, i and j are values of
+// k and not indices. Then v_b ≤ (j−i+1)ε, η̄_b is in [lε, (l+2)ε] for an integer l from i to j, and the variation costs
+// at least ν(j−i)ε. What remains is a maximum over integers. Dynamic programming finds this maximum exactly. The state
+// is the integer k at the last score of a bin. In each bin, a path goes from a state k to a state k' through the
+// integers from i to j, which include k and k'.
 //
 // The states of bin b are a window of integers around s̄_b. If a path leaves the window, the nearest state of the
 // window takes the place of each state outside. This does not increase the variation of the path, but it can lower the
 // v_b. A lower v_b is allowed: ν is at least as large as every slope of E_b in v, so E_b − ν·v_b decreases in v_b. The
 // lowest state and the highest state of the window stand for everything beyond the window. At these two states, F_b is
-// the maximum over all q beyond the window. If a state of the next window lies beyond this window, it can be reached
-// from the lowest or the highest state.
+// the maximum over all q beyond the window. A state of the next window may lie beyond this window. A path reaches such
+// a state from the lowest or the highest state of this window, whichever is nearer.
 //
 // Every step and every size of the window give a valid bound. The step has 24 significant bits, so that multiples of
 // the step are exact.
@@ -266,8 +268,8 @@ func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float6
 	copy(value, s.rows[0])
 }
 
-// The method 'gains' computes two parts for each state, the largest F_b and the part of E_b that depends on q. It
-// writes the sum of the two parts to the slice 'gain'.
+// For each state, the method 'gains' adds two summands: the largest F_b, and the part of E_b that depends on q. It
+// writes the sum to the slice 'gain'.
 func (p *pathBin) gains(gain []float64, v float64) {
 	r, share, e := p.width+v, p.bin.share, p.bin.spread
 	for k := range gain {

@@ -30,7 +30,8 @@ func scoresOf(s *Sample, d *quadraticDual) [][]float64 {
 }
 
 // The test computes the bound from the formulas in the comment of quadraticPath, with plain sums. To find the maximum
-// over paths of integers, it tries every range of integers and every state in each range. It uses no windows.
+// over paths of integers, it tries every range of integers and every state in each range. This plain computation uses
+// no windows.
 func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	for name, law := range oddScores {
 		for _, variation := range []float64{0.3, 1} {
@@ -132,8 +133,8 @@ func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64)
 	return next
 }
 
-// For given scores and labels, the dual objective at any η of variation at most V is at most the path bound. As η, the
-// test tries shifted scores, stairs, jumps and waves. All of them are random.
+// Take any scores and labels, and any η with a variation of at most V. Then the dual objective at η is at most the path
+// bound. As η, the test tries shifted scores, stairs, jumps and waves. All of them are random.
 func TestQuadraticPathIsAboveEveryPath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	nearest := 0.0
@@ -212,8 +213,8 @@ func randomPath(rng *rand.Rand, bins [][]float64, limit, distance float64) [][]f
 	return out
 }
 
-// The simulation checks that the path bound holds for hostile laws. It also uses the path bound for sizes below
-// pathFrom, although BinnedQuadratic does not.
+// The simulation checks that the path bound holds for hostile laws. The samples may have fewer than pathFrom scores.
+// For so few scores, BinnedQuadratic does not use the path bound.
 func TestQuadraticPathCoverage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")

@@ -152,7 +152,7 @@ func poissonBinomial(etas []float64) []float64 {
 }
 
 // The test checks step 2 of BinnedQuadratic: if the labels have unequal probabilities, E φ is at most exp(ρ·m·var/2)
-// times A_b(η̄). In the worst of the random cases, ln(E φ/A_b(η̄)) must be at least 0.7·(ρ·m·var/2).
+// times A_b(η̄). In at least one of the random cases, ln(E φ/A_b(η̄)) must be at least 0.7·(ρ·m·var/2).
 func TestQuadraticUnequalProbabilities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	nearest := 0.0
@@ -247,7 +247,8 @@ func TestBinnedQuadraticFromTheFormulas(t *testing.T) {
 				what            string
 				got, want, over float64
 			}{
-				{"gap", got.Terms.Get("gap") / scale, gap, 0.01 * gap}, // room for the errors of the search and of f_b
+				// room above the exact value: peak may exceed the maximum over q, and distanceFrom may exceed f_b
+				{"gap", got.Terms.Get("gap") / scale, gap, 0.01 * gap},
 				{"variation", got.Terms.Get("variation") / scale, jump, 1e-6},
 				{"population", got.Terms.Get("population") / scale, math.Log(1/(0.03*delta)) / (n * kappa), 1e-6},
 				{"value", got.Value, (1 - math.Exp(-kappa*r)) / kappa, 1e-6},

@@ -49,7 +49,7 @@ func (r *Ranked) example(k int) (confidence float64, correct bool, w float64) {
 	return r.p.Confidence[i], r.p.Correct[i], r.p.Weight[i]
 }
 
-// EqualCount sorts the predictions into bins like the function EqualCount.
+// EqualCount sorts the predictions into bins. The comment of the function EqualCount describes these bins.
 func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	if bins < 1 {
 		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)

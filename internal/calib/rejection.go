@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ThresholdAtTPR returns the largest τ such that, on held-out clean data, at least a share tpr of the correct answers
-// have confidence ≥ τ (Stutz, Hein & Schiele 2020). It follows listing 1 of Stutz's article, but does not round tpr to
-// two digits.
+// ThresholdAtTPR chooses a threshold on held-out clean data. It returns the largest τ for which at least a share tpr of
+// the correct answers have confidence ≥ τ (Stutz, Hein & Schiele 2020). It follows listing 1 of Stutz's article, but
+// does not round tpr to two digits.
 func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64, error) {
 	if !(tpr > 0 && tpr <= 1) {
 		return 0, fmt.Errorf("TPR %v is outside (0, 1]", tpr)
@@ -64,10 +64,11 @@ func (a ascending) reaching(tau float64) float64 {
 // share returns the share of the confidences that are at least τ. The share is NaN if there are no confidences.
 func (a ascending) share(tau float64) float64 { return a.reaching(tau) / float64(len(a)) }
 
-// RejectionCurve holds the errors of a classifier with a confidence threshold, for every threshold. If there are
-// several attacks, the curve keeps the worst case of each example. The worst case consists of two confidences: the
-// highest confidence of a wrong answer, and the highest confidence of any answer. These two numbers are enough to
-// evaluate equation (2) of Stutz's article for several attacks, at every threshold.
+// RejectionCurve holds the errors of a classifier for every confidence threshold. The classifier answers only with a
+// confidence at or above the threshold. If there are several attacks, the curve keeps the worst case of each example.
+// The worst case consists of two confidences: the highest confidence of a wrong answer, and the highest confidence of
+// any answer. These two numbers are enough to evaluate equation (2) of Stutz's article for several attacks, at every
+// threshold.
 type RejectionCurve struct {
 	attacked bool
 
@@ -138,7 +139,8 @@ type RejectionErrors struct {
 	// attacks on an example whose clean answer is wrong, and it ignores right answers under attack.
 	Listed float64
 	// An example is fooled if its clean answer is right and an answer under attack is wrong. FalsePositives is the
-	// share of the fooled examples that have a wrong answer under attack with a confidence of at least Threshold.
+	// number of fooled examples with a wrong answer under attack whose confidence is at least Threshold, divided by the
+	// number of all fooled examples.
 	FalsePositives float64
 }
 
@@ -169,8 +171,8 @@ func (c *RejectionCurve) Thresholds() []float64 {
 type RejectionPlan struct {
 	TPR []float64 // each true positive rate chooses a threshold (ThresholdAtTPR)
 	Tau []float64 // further thresholds
-	// HeldOut holds the clean answers that choose the thresholds. If it is nil, a random share of the rows chooses the
-	// thresholds, and the errors are computed on the other rows (Holdout).
+	// HeldOut holds the clean answers that choose the thresholds. If HeldOut is nil and Share is not 0, a random share
+	// of the rows chooses the thresholds, and the errors are computed on the other rows (Holdout).
 	HeldOut *Answers
 	Share   float64
 	Seed    uint64

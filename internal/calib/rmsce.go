@@ -18,8 +18,8 @@ func RMSCE(bins []Bin) float64 {
 	return math.Sqrt(sum)
 }
 
-// RMSCEEstimate returns the RMSCE of the bins. The interval is for θ. θ is the RMSCE with the probability of being
-// correct, given the confidence, in place of each outcome:
+// RMSCEEstimate returns the RMSCE of the bins. The interval is for θ. θ is the RMSCE in which each outcome is replaced
+// by its expectation, the probability of being correct given the confidence:
 //
 //	θ = √(Σ_m w_m g_m²),  w_m g_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
@@ -32,8 +32,9 @@ func RMSCE(bins []Bin) float64 {
 //     at most a_i/√w_m, and the sum of the squares of all terms is largest for a u that is 0 in all bins but one.
 //   - below: θ ≥ Σw_m u_m g_m/√(Σw_m u_m²) for each of the 3^M patterns u_m ∈ {−1, 0, 1}, where M is the number of bins
 //     that are not empty. If the function 'deviation' gets (α/2)/3^M for each pattern, all 3^M bounds hold at once. So
-//     the pattern may depend on the data: it has the signs of ĝ_m in the bins with the largest |ĝ_m|, and 0 in the
-//     others.
+//     the pattern may depend on the data. For each k from 1 to M, one pattern has the signs of ĝ_m in the k bins with
+//     the largest |ĝ_m|, and 0 in the others. The lower end is the largest of the bounds for these M patterns, or 0 if
+//     all of them are negative.
 func RMSCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	var used []Bin
 	total := 0.0

@@ -49,7 +49,7 @@ func NewRowWeights(weight []float64) (RowWeights, error) {
 	return w, nil
 }
 
-// check returns an error unless there is a weight for each of n rows.
+// check returns an error if there are weights and their number is not n.
 func (w RowWeights) check(n int) error {
 	if w.units != nil && len(w.units) != n {
 		return fmt.Errorf("%d rows, %d weights", n, len(w.units))
@@ -74,9 +74,9 @@ func (w RowWeights) sum(n int) int {
 }
 
 // slack bounds the error of a weighted mean of n numbers g_i in [−1, 1] if the mean uses the rounded weights. Let s be
-// the number of units in 1, u_i the rounded weights and U their sum. Then s·w_i = u_i + ε_i with 0 ≤ ε_i < 1. So
-// Σs·w_i·g_i differs from Σu_i·g_i by less than n, and Σs·w_i is at least U and less than U + n. Therefore the two
-// means differ by less than 2n/U.
+// the number of units in a weight of 1, u_i the rounded weights in units, and U the sum of the u_i. Then s·w_i = u_i +
+// ε_i with 0 ≤ ε_i < 1. So Σs·w_i·g_i differs from Σu_i·g_i by less than n, and Σs·w_i is at least U and less than U +
+// n. Therefore the two means differ by less than 2n/U.
 func (w RowWeights) slack(n int) float64 {
 	if !w.inexact {
 		return 0

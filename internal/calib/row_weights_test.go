@@ -32,7 +32,7 @@ func mustWeights(t *testing.T, w []float64) RowWeights {
 	return must(NewRowWeights(w))
 }
 
-// The test computes the largest square for each interval, and the weighted mean of these squares, with exact fractions.
+// The test computes the largest (c−z)² for each interval, and the weighted mean of these squares, with exact fractions.
 func TestWeightedCBS(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 1))
 	for range 500 {

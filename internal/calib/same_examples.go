@@ -17,7 +17,8 @@ var ErrNoSameExample = errors.New("no example has a row at every radius")
 // restriction, the predictions that remain at larger radii are fewer and have higher confidences.
 //
 // The subset depends on the noise samples, but statements about the subset stay true. A bound for a row holds in any
-// subset. A statement for all rows counts the failures of all sampled examples (StateForAll).
+// subset. A statement for all rows counts the failures of all sampled examples, so it also counts the failures in the
+// subset (StateForAll).
 func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	if b.Index == nil {
 		return nil, ErrNoIndex

@@ -155,9 +155,9 @@ func newStream(seed, stream uint64) *splitMix {
 	return &r
 }
 
-// assignFolds deals n positions to k folds. Every assignment in which the sizes differ by at most one is equally
-// likely. The assignment does not depend on the data. So the folds are random even if the caller sorts the sample first
-// and takes ranks as positions.
+// assignFolds deals n positions to k folds. The first n mod k folds get one position more than the others. Every
+// assignment with these sizes is equally likely. The assignment does not depend on the data. So the folds are random
+// even if the caller sorts the sample first and takes ranks as positions.
 func assignFolds(n, k int, seed uint64) []uint8 {
 	fold := make([]uint8, n)
 	for i := range fold {

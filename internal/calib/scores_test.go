@@ -76,9 +76,9 @@ func TestDebiasedL2Agrees(t *testing.T) {
 	near(t, "one example", DebiasedL2(one, b), 0, 0)
 }
 
-// The estimate of the squared error is unbiased before DebiasedL2 replaces a negative estimate by 0: for calibrated
-// predictions its mean is 0. The plain squared L2 error of n predictions with confidence c in one bin has the mean
-// c(1−c)/n.
+// DebiasedL2 estimates the squared error and replaces a negative estimate by 0. Before this replacement, the estimate
+// is unbiased: for calibrated predictions its mean is 0. The plain squared L2 error of n predictions with confidence c
+// in one bin has the mean c(1−c)/n.
 func TestDebiasedL2IsUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	const trials, n = 4000, 50
@@ -92,7 +92,8 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 		b, _ := EqualWidth(p, 1, UpperClosed)
 		gap := b[0].Accuracy - b[0].Confidence
 		plain += gap * gap / trials
-		// For a single bin, DebiasedL2 returns √max(0, x). The test averages x itself, which can be negative.
+		// For a single bin, DebiasedL2 returns √max(0, x) with x = gap² − accuracy·(1−accuracy)/(n−1). The test
+		// averages x itself, which can be negative.
 		debiased += (gap*gap - b[0].Accuracy*(1-b[0].Accuracy)/(n-1)) / trials
 		if d := DebiasedL2(p, b); math.Abs(d*d-max(0, gap*gap-b[0].Accuracy*(1-b[0].Accuracy)/(n-1))) > 1e-12 {
 			t.Fatal(d)
@@ -201,7 +202,8 @@ func TestBettingIntervalCovers(t *testing.T) {
 	t.Logf("worst ratio of misses to α: %.3f", worst)
 }
 
-// If all values are nodes k/bettingCells of the histogram, logCapital equals its definition without approximation.
+// If all values are nodes k/bettingCells of the histogram, logCapital makes no approximation: its result is the
+// logarithm of Π(1 + λ(x−m)).
 func TestBettingCapital(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	x := make([]float64, 200)

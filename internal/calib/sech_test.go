@@ -34,9 +34,10 @@ func TestSechDistribution(t *testing.T) {
 	}
 }
 
-// The test compares with golden values, because the perturbation of a row must not change between versions. Otherwise
-// users could not reproduce their bounds. The uniform numbers are compared exactly. The perturbed scores are compared
-// with a tolerance, because functions such as tan and asinh may differ in the last bits between platforms.
+// The test compares the uniform numbers and the perturbed scores with golden values, because the perturbation of a row
+// must not change between versions. Otherwise users could not reproduce their bounds. The uniform numbers are compared
+// exactly. The perturbed scores are compared with a tolerance, because functions such as tan and asinh may differ in
+// the last bits between platforms.
 func TestSechGolden(t *testing.T) {
 	for _, tt := range []struct {
 		seed uint64

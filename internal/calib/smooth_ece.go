@@ -21,8 +21,8 @@ type SmoothCurve struct {
 //
 // where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ. This σ
 // exists because smECE_σ falls as σ grows (their Theorem 9). This error needs no bins and is continuous in the
-// confidences. The code computes on a grid of smoothGrid cells. A result below about 3/smoothGrid also reflects the
-// width of a grid cell.
+// confidences. The code computes on a grid of smoothGrid cells. If the result is below about 3/smoothGrid, the width of
+// a grid cell influences it.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
 // transform, with eigenvalues exp(−(πkσ)²/2). An example with confidence 0 or 1 has the same weight as any other
@@ -42,7 +42,7 @@ func SmoothECE(p *Predictions) SmoothCurve {
 
 const smoothGrid = 1 << 13
 
-// gridSmoother holds the cosine transforms of the residuals and of the weights on the grid.
+// gridSmoother holds three cosine transforms on the grid: of the residuals, of the right answers and of the weights.
 type gridSmoother struct {
 	dct             *fourier.DCT
 	residual, right []float64
@@ -113,7 +113,7 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 	return c
 }
 
-// Points returns about as many points of the regression as the argument 'count' says. It omits points where the density
+// Points returns the regression at evenly spaced confidences, about 'count' of them. It omits points where the density
 // is below a thousandth of its maximum, because too few examples determine the regression at these points.
 func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
 	most := slices.Max(c.Density)

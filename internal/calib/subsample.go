@@ -52,7 +52,8 @@ type SizeBounds struct {
 // standard deviation understates how much the bounds of independent samples vary. A subsample of all rows is the sample
 // itself. So all subsamples of this size are equal, and only the random numbers of the methods differ.
 type BoundStudy struct {
-	// Proxy stands for the unknown true error. It is EstimateError of all rows, which has no guarantee.
+	// Proxy stands for the unknown true error. It is the result of EstimateError for all rows. This result has no
+	// guarantee.
 	Proxy float64
 	Sizes []SizeBounds // in ascending order of N
 	// UpperSlope holds, by method, the slope of ln(mean bound − Proxy) against ln n. LowerSlope is the slope of

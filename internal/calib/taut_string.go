@@ -15,7 +15,7 @@ package calib
 type tautString struct {
 	lambda       float64
 	apex         knot
-	upper, lower chain // convex chains from the apex, where both begin, to the last points
+	upper, lower chain // convex chains; both begin at the apex and end at the last points added
 	path         []piece
 }
 

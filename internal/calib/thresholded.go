@@ -13,9 +13,9 @@ type Uncertified struct {
 // classifier answers only with a confidence of at least Tau. The confidence is the mean score of the answered class.
 type Thresholded struct {
 	Tau float64
-	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is
-	// wrong and its confidence may reach Tau, or no class is certified and the score of a class other than the label
-	// may reach Tau.
+	// Wrong is E, the number of examples for which an attack may cause a wrong answer. There are three cases. First, a
+	// wrong class is certified, and its confidence may reach Tau. Second, the example has a row but no certified class,
+	// and the score of a class other than the label may reach Tau. Third, the example has no row (see Threshold).
 	Wrong int
 	// Right is C, the number of examples answered rightly under every attack: the certified class is right and its
 	// confidence stays at or above Tau.

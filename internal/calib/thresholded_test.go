@@ -59,7 +59,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 		for range unknown {
 			outcomes = append(outcomes, anyhow)
 		}
-		free := 0 // number of examples whose answer no attack can make wrong while their bounds hold
+		free := 0 // number of examples for which no attack can cause a wrong answer, if their bounds hold
 		for range r.IntN(6) {
 			l, u := float64(r.IntN(9))/8, float64(r.IntN(9))/8
 			l, u = min(l, u), max(l, u)
@@ -115,7 +115,7 @@ func TestThreshold(t *testing.T) {
 	rows := RadiusRows{
 		Intervals: []Bounded{{0.7, 0.9, true}, {0.69, 0.9, true}, {0.2, 0.7, false}, {0.2, 0.69, false}},
 		Uncertified: []Uncertified{
-			{Lower: 0.3}, {Lower: 0.31}, {Lower: 0.29}, // 1 − 0.3 rounds to a float64 next to 0.7
+			{Lower: 0.3}, {Lower: 0.31}, {Lower: 0.29}, // 1 − 0.3 equals 0.7 in float64
 		},
 	}
 	for _, tt := range []struct {

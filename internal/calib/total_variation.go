@@ -20,9 +20,9 @@ import (
 // η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁, where y holds the training labels in ascending order of score, and Dv
 // holds the differences v_{j+1} − v_j. The minimum is over v that are functions of the score. So equal scores share one
 // value, and together they are one point whose weight is their number. Lemma 4 of the paper stays true, because η̂ and
-// η are both functions of the score. The noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count
-// labels, not distinct scores. The code rounds t2 up, because the lemma holds only if the factor of ‖Dv‖₁ is at least
-// t2/n.
+// η are both functions of the score. The noise bound of the lemma concerns the unmerged labels. So n, also in t2, is
+// the number of labels and not the number of distinct scores. The code rounds t2 up, because the lemma holds only if
+// the factor of ‖Dv‖₁ is at least t2/n.
 //
 // Between two neighbouring training scores, η̂ has the same value as at the lower of the two. Below the first training
 // score, η̂ has the same value as at the first. Corollary 2 of the paper holds for every extension that does not depend

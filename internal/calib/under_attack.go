@@ -18,7 +18,7 @@ type BoundRows struct {
 	Confidence            []float64 // [N], confidence without attack
 	Examples              []float64 // [N], number of sampled examples; the same in every row
 	// Certified [N] is 1 if the class is certified within the radius. If it is 0, Lower and Upper are bounds on the
-	// label's score. If the column is nil, every row counts as 1.
+	// label's score. If the column is nil, every row counts as certified.
 	Certified []float64
 	Alpha     []float64 // [N], failure probability of a row; the same in every row
 }
@@ -70,8 +70,9 @@ type NoRadiusError struct {
 
 func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
 
-// ByRadius checks the rows and groups them by radius, ascending. It returns the groups of the wanted radii, or of all
-// radii if the argument 'wanted' is empty. An error about a row is a *RowError.
+// ByRadius checks the rows and groups them by radius, ascending. It returns the groups of the wanted radii. If the
+// argument 'wanted' is empty, it returns the groups of all radii at which a row has a certified class. An error about a
+// row is a *RowError.
 func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	if b.Radius == nil && len(wanted) > 0 {
 		return nil, ErrNoRadii

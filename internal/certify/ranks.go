@@ -11,10 +11,9 @@ import "math"
 // The margin is 2ρ for the largest such ρ. So the theorem that turns the second margin into a radius also holds for
 // this margin. For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On
 // the frontier, q1 is a concave function of q2. The reason for the concavity is that the function q ↦ F(Q(q)+ρ) is
-// concave and nondecreasing. The frontier applies this function to q2, divides the result by t, and applies the
-// function again.
+// concave and nondecreasing. With g for this function, q1 = g(g(q2)/t).
 //
-// With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
+// If all votes are for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
 type ranks struct {
 	quantiles
 	t float64
@@ -23,8 +22,8 @@ type ranks struct {
 }
 
 // The method 'stays' reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). If the factor 'safety' is
-// above 1, the result 'true' is correct in spite of rounding errors. If this factor is below 1, the result 'false' is
-// correct.
+// above 1, the result 'true' is correct in spite of rounding errors. If this factor is below 1, the same holds for the
+// result 'false'.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)
@@ -144,8 +143,9 @@ func (s *ranks) reach(margin, q1 float64) float64 {
 	return math.Sqrt(back(w, 1e-9))
 }
 
-// rankEvent returns the event {T ≥ T(a, b)}, where T is the margin of the contest at the bonferroni bounds. It includes
-// every outcome that may tie with (a, b). The argument o must be a result of bonferroniOrder for s.quantiles.
+// rankEvent returns the event {T ≥ T(a, b)}. Here T is the margin of the contest, computed from the bonferroni bounds
+// on the two probabilities. The event includes every outcome that may tie with (a, b). The argument o must be a result
+// of bonferroniOrder for s.quantiles.
 func rankEvent(s *ranks, o *order, a, b int64) *event {
 	level := s.rho(o.enclose(a).Lower, -o.enclose(o.n-b).Lower)
 	e := &event{order: o, level: level, known: make(map[int64]*eventPage)}

@@ -122,10 +122,10 @@ func contestRadius(p, q, t float64) float64 {
 	return lo
 }
 
-// For every (p_A, p_S, t), one classifier shows that no radius above the theorem's radius is valid. The input of this
+// For every (p_A, p_S, t), one classifier shows that no radius above half the margin is valid. The input of this
 // classifier is one real number. The classifier answers A on the left part of the line. On the right part S it answers
-// one of t classes. (For t = ½, the test only compares the probability of A with twice the probability of S.) At the
-// distance of the radius, A and the t classes are all equally probable. At a slightly smaller distance, A is more
+// one of t classes. (For t = ½, the test only compares the probability of A with twice the probability of S.) At a
+// distance equal to the radius, A and the t classes are all equally probable. At a slightly smaller distance, A is more
 // probable than the least probable of the t classes.
 func TestRanksAreTight(t *testing.T) {
 	for _, c := range []struct{ a, s, t float64 }{{.8, .15, 2}, {.5, .4, 3}, {.25, .6, 5}, {.9, .05, 1}, {.95, .02, .5}} {
@@ -207,9 +207,9 @@ func (c Claim) truth(contest string, p []float64) float64 {
 	return contestRadius(p[0], math.Min(sum, 1), float64(t))
 }
 
-// For every p of a grid, the probability of a wrong certificate must be at most α. The test enumerates all selection
-// and all estimation votes. With the method ExactMargin, this probability must be at least leastBad·α for some p.
-// Otherwise the test has no power.
+// The grid holds vectors p of outcome probabilities. For each p, the probability of a wrong certificate must be at most
+// α. The test enumerates all selection and all estimation votes. With the method ExactMargin, this probability must be
+// at least leastBad·α for some p. Otherwise the test has no power.
 func TestClaimCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, c := range []struct {

@@ -16,15 +16,15 @@ func RoundDown(x float64) float64 {
 	if y <= x {
 		return y
 	}
-	// One unit of the last kept digit is at most |x|·10⁻⁸. A step of |x|·10⁻⁹/2 is half the smallest such unit, so it
-	// cannot skip a number of nine digits.
+	// One unit of the last kept digit is at most |x|·10⁻⁸. This unit is also more than |x|·10⁻⁹. So a step of
+	// |x|·10⁻⁹/2 is less than half a unit and cannot skip a number of nine digits.
 	for step := math.Abs(x) * 0.5e-9; y > x; step *= 2 {
 		y = roundNearest(x - step)
 	}
 	return y
 }
 
-// RoundUp returns the smallest number of nine significant decimal digits ≥ x.
+// RoundUp returns the smallest number of nine significant decimal digits that is at least x.
 func RoundUp(x float64) float64 { return -RoundDown(-x) }
 
 func roundNearest(x float64) float64 {

@@ -2,9 +2,9 @@ package certify
 
 import "testing"
 
-// A target with Scaled = true has a scale of the noise for each column. Its certificates have Scaled = true too. Its
-// certifier refuses votes that were sampled under noise with a single scale. If the target also has a Lipschitz
-// constant or a Sigma other than 1, NewVoteCertifier refuses it, because the unit of the radius would change.
+// A target with Scaled = true is for noise that has a separate scale for each column. Its certificates have Scaled =
+// true too. Its certifier refuses votes that were sampled under noise with a single scale. If the target also has a
+// Lipschitz constant or a Sigma other than 1, NewVoteCertifier refuses it, because the unit of the radius would change.
 func TestScaledTarget(t *testing.T) {
 	target := Target{Alpha: .001, Sigma: 1, Class: Label, Scaled: true}
 	votes := Votes{N: 100, Counts: []int64{100, 0}, Scaled: true, Quantisation: .01}

@@ -11,18 +11,18 @@ import (
 // classifier that predicts the class with the largest mean score under noise. Certificates from votes are about the
 // classifier that predicts the class with the most votes.
 //
-// If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each radius uses this second half in full. So each interval holds by itself, but
-// the intervals at all radii need not hold simultaneously.
+// If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals for the confidence.
+// With ConfidenceTangent, the interval at each radius uses this second half in full. So each interval holds by itself,
+// but the intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
-	// If ClassByVotes is set, the votes decide which class to certify: the class with the most votes of the selection
-	// samples, or the label if Class is Label. A VoteCertifier for ClassTarget certifies this class. The scores then
-	// only bound the confidence: in this class and, if the label is another class, in the label. The fields Bound and
-	// Combine are unused.
+	// If ClassByVotes is set, the votes certify the class. This class is the label if Class is Label. Otherwise, it is
+	// the class with the most votes of the selection samples. A VoteCertifier for ClassTarget certifies this class. The
+	// scores then only bound the confidence: in this class and, if the label is another class, in the label. The fields
+	// Bound and Combine are unused.
 	ClassByVotes bool
 }
 
@@ -80,8 +80,8 @@ func (t Target) ClassOnly() Target {
 	return t
 }
 
-// sideAlpha returns the failure probability of one side of one interval. Each of the given number of classes has an
-// interval with two sides. All these sides share half of α equally.
+// sideAlpha returns the failure probability of one side of one interval. The argument 'classes' is the number of
+// classes with an interval. Each interval has two sides. All these sides share half of α equally.
 func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
 // ConfidenceParams selects the bounds on the confidence under attack.
@@ -133,7 +133,8 @@ const (
 	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-// startInterval starts the bounds on the mean score of a class. Each side fails with probability at most α.
+// startInterval starts the bounds on the mean score of a class. The lower and the upper bound each fail with
+// probability at most α.
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{

@@ -148,7 +148,7 @@ type ScoreAccumulator struct {
 	first       []float32 // scores of the first selection samples, m for each sample
 	sums        []float64 // sums of the selection samples' scores [m]
 
-	class  int // A; −1 until the selection is over
+	class  int // the chosen class, called A; −1 until the selection is over
 	rivals []rival
 	lower  lowerMean // bounds the mean of X^A; nil unless Combine.separate is true
 	// intervals bound the mean score of A and, if the label is another class, the mean score of the label.
@@ -207,8 +207,8 @@ func (e *ScoreError) Error() string {
 const sumTolerance = 1e-2
 
 // rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above 1.
-// After normalisation the scores of two classes satisfy X^A + X^B ≤ 1, up to rounding, as Directed and Projected
-// require. A row of zeros is a sample without an answer (ClearNone), so mean scores may sum to any number below 1. All
+// Directed and Projected require X^A + X^B ≤ 1 for the scores of two classes. After normalisation this holds, up to
+// rounding. A row of zeros is a sample without an answer (ClearNone), so mean scores may sum to any number below 1. All
 // methods here need only that this sum is ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64

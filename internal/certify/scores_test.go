@@ -83,7 +83,7 @@ func (s scoreModel) rows(r *rand.Rand, k int) []float32 {
 	return out
 }
 
-// startScores begins an example with label 0.
+// startScores returns an accumulator for an example with label 0.
 func startScores(t testing.TB, p ScoreParams, n0, n int64, classes int) *ScoreAccumulator {
 	t.Helper()
 	c, err := NewScoreCertifier(p)
@@ -337,9 +337,9 @@ func TestScoreErrors(t *testing.T) {
 	}
 }
 
-// For a linear model the smoothed scores are known: f_0(x) = [wᵀx > 0], so z_0 = Φ(wᵀx/σ‖w‖) and the true radius is
-// wᵀx/‖w‖. No certified radius may exceed the true radius. With 20,000 samples, no certified radius may be far below
-// the true radius.
+// For a linear model, the score of class 0 is f_0(x) = [wᵀx > 0]. So the smoothed score is z_0 = Φ(wᵀx/σ‖w‖), and the
+// true radius is wᵀx/‖w‖. No certified radius may exceed the true radius. With 20,000 samples, no certified radius may
+// be far below the true radius.
 func TestScoresLinearModel(t *testing.T) {
 	const sigma, alpha = 0.5, 0.001
 	for _, truth := range []float64{0.1, 0.4, 0.9} {
@@ -469,9 +469,9 @@ func TestScoreMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkScoreSampling measures the time per sample that score statistics add: the softmax, the update of the
-// statistics for a certificate, and, in half of the runs, the update for the confidence at two radii. It runs with 10
-// and with 1,000 classes. Memory must not grow with n.
+// BenchmarkScoreSampling measures the time per sample that score statistics add. This time covers the softmax and the
+// update of the statistics for a certificate. In half of the runs, it also covers the update for the confidence at two
+// radii. It runs with 10 and with 1,000 classes. Memory must not grow with n.
 func BenchmarkScoreSampling(b *testing.B) {
 	for _, m := range []int{10, 1000} {
 		for _, confidence := range []ConfidenceParams{{}, {Radii: []float64{0.25, 0.5}}} {
@@ -516,8 +516,8 @@ func BenchmarkScoreSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkBettingExample measures how long it takes to compute the betting bound of one example and one pair of
-// classes at n = 100,000, from saved scores.
+// BenchmarkBettingExample measures the time to compute the betting bound from saved scores. The bound is for one
+// example and one pair of classes, at n = 100,000.
 func BenchmarkBettingExample(b *testing.B) {
 	const n = 100000
 	c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 0.5}})

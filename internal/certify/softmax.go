@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Softmax turns each row of logits [k·m] into probabilities of the same shape, p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a
-// temperature T > 0. It subtracts the largest logit first, so that nothing overflows. A class with the logit −∞ gets
+// Softmax turns k rows of m logits into k rows of m probabilities, p_j = exp(z_j/T) / Σ_i exp(z_i/T). The temperature T
+// is above 0. It subtracts the largest logit first, so that nothing overflows. A class with the logit −∞ gets
 // probability 0. A row without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the
 // same.
 //
@@ -72,7 +72,7 @@ func ClearNone(probs []float32, m int) {
 	}
 }
 
-// expNegative returns eˣ for x ≤ 0. Where eˣ is a normal float64, the relative error is 1e-15. For x < −745,
+// expNegative returns eˣ for x ≤ 0. Where eˣ is a normal float64, the relative error is at most 1e-15. For x < −745,
 // expNegative returns 0.
 //
 // Let k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2. Then |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is
@@ -101,10 +101,10 @@ func expNegative(x float64) float64 {
 	return p * math.Float64frombits(uint64(1023+int64(k))<<52)
 }
 
-// Retemper turns the probabilities of each row [k·m] at temperature 1 into probabilities at temperature T, in place.
-// The logarithm of a softmax equals the logits up to a constant. So the new probabilities are p^(1/T), normalised,
-// where T is the argument 'temperature'. Retemper cannot restore the precision that float32 lost. A probability that
-// was rounded to 0 stays 0, and a row of zeros stays a row of zeros.
+// Retemper turns k rows of m probabilities at temperature 1 into probabilities at temperature T, in place. The
+// logarithm of a softmax equals the logits up to a constant. So the new probabilities are p^(1/T), normalised, where T
+// is the argument 'temperature'. Retemper cannot restore the precision that float32 lost. A probability that was
+// rounded to 0 stays 0, and a row of zeros stays a row of zeros.
 func Retemper(probs []float32, m int, temperature float64) {
 	if temperature == 1 {
 		return

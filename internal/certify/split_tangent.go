@@ -8,9 +8,10 @@ package certify
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k samples, ψ is a
 // fixed function, and the values ψ(f_A) of the other n − k samples are independent. Their expectation is the mean that
-// the method 'tangent' bounds. So, given the first k samples, each side fails with probability at most its part of α.
-// This holds for all values of the first k samples, so it also holds unconditionally. The class is certified from all n
-// samples. The union bound needs no independence, so the parts of α add up as they do for n0 > 0 (ConfidenceBound).
+// the method 'tangent' bounds. So, given the first k samples, each side of the interval fails with probability at most
+// its part of α. This holds for all values of the first k samples, so it also holds unconditionally. The class is
+// certified from all n samples. The union bound needs no independence, so the parts of α add up as they do for n0 > 0
+// (ConfidenceBound).
 type splitTangent struct {
 	first    []float64 // the first samples, at most k (the capacity of the slice)
 	start    func(first []float64) *tangent
@@ -26,10 +27,10 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 	}
 }
 
-// TangentSamples returns the number of estimation samples from which the method 'tangent' computes its function if
-// there are no selection samples (n0 = 0). This number is n/20, but at least 1 and at most 1,024. TangentSamples
-// returns 0 if there are selection samples, if n is below 2, if no radii are given, or if the method is not
-// ConfidenceTangent. For n from 100 to 1,000, n/20 is near the best number (docs/scores-tables.md).
+// TangentSamples returns a number of estimation samples. If there are no selection samples (n0 = 0), the method
+// 'tangent' computes its function from these samples. This number is n/20, but at least 1 and at most 1,024.
+// TangentSamples returns 0 if there are selection samples, if n is below 2, if no radii are given, or if the method is
+// not ConfidenceTangent. For n from 100 to 1,000, n/20 is near the best number (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {
 		return 0

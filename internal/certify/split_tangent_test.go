@@ -41,8 +41,8 @@ func TestTangentTakesTheFirstSamples(t *testing.T) {
 	}
 }
 
-// TangentSamples returns a twentieth of the samples, but at least 1 and at most 1,024. It returns 0 for a single
-// sample, if there are selection samples, if no radii are given, or if the method is not 'tangent'.
+// TangentSamples returns a twentieth of the samples, but at least 1 and at most 1,024. It returns 0 in four cases:
+// there is only one sample, there are selection samples, no radii are given, or the method is not 'tangent'.
 func TestTangentSamples(t *testing.T) {
 	p := ConfidenceParams{Radii: []float64{0.1}, Method: ConfidenceTangent}
 	for n, want := range map[int64]int64{1: 0, 2: 1, 39: 1, 40: 2, 1000: 50, 20480: 1024, 100000: 1024} {

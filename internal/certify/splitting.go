@@ -24,8 +24,8 @@ import (
 // gives the same answer to the same input. Evaluations without an answer count as one more class, which loses every
 // tie. If this class has the most evaluations, the smoothed classifier has no answer, and nothing is certified.
 //
-// If only n of the W evaluations are known, the remaining W − n may all be for j. Then N_A − N_j is at least the
-// difference of the known counts minus W − n.
+// If only n of the W evaluations are known, the remaining W − n may all be for j. Let D be the difference of the known
+// counts for A and j. Then N_A − N_j is at least D − (W − n).
 const Splitting VoteMethod = "splitting"
 
 // completeSplitting checks the parameters of the vote method Splitting and fills in their defaults.
@@ -125,7 +125,7 @@ func leadOf(v Votes, a int) int64 {
 	return lead
 }
 
-// stepRadius returns the radius of a number of steps, rounded down. The certificate includes the perturbations whose
+// stepRadius converts a number of steps to a radius, rounded down. The certificate includes the perturbations whose
 // norm equals the radius.
 func (t Target) stepRadius(steps int64) float64 {
 	return floorRat(new(big.Rat).Mul(t.Step, big.NewRat(steps, 1)))

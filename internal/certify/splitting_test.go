@@ -248,8 +248,8 @@ func TestSplittingIsTight(t *testing.T) {
 }
 
 // The test tries all sequences of evaluations. Sampling must end as soon as the known evaluations decide whether the
-// certified radius from all evaluations reaches the rule's radius. The certified radius must not exceed the radius that
-// all evaluations give.
+// certified radius from all evaluations reaches the rule's radius. The radius certified at this point must not exceed
+// the radius certified from all evaluations.
 func TestSplittingStopsAtTheDecision(t *testing.T) {
 	const w = 7
 	certifier := splitCertifier(t, w)

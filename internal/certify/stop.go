@@ -30,13 +30,14 @@ const (
 	stopAtPrecision stopKind = "precision="
 )
 
-// stopRules holds the kinds of rules, each under its text. The function 'do' reports whether a value is allowed.
+// stopRules holds the kinds of rules. The name of each kind is the part of the rule's text that precedes the value. The
+// function 'do' reports whether a value is allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
 	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
 	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
 }}
 
-// ParseStop parses radius>=R, where R > 0 is in the units of the data, or precision=F, where 0 < F < 1.
+// ParseStop parses radius>=R or precision=F. R > 0 is in the units of the data, and 0 < F < 1.
 func ParseStop(s string) (StopRule, error) {
 	for _, e := range stopRules.entries {
 		text, ok := strings.CutPrefix(s, string(e.name))

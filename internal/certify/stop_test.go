@@ -181,8 +181,8 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 }
 
 // The test computes the exact probability that sampling ends with a wrong certificate. This probability must be at most
-// α. The largest of these probabilities must be at least α/10. For a rule radius>=R, one of the tested true radii is
-// just below R.
+// α. For each rule, the largest of these probabilities over the tested true radii must be at least α/10. For a rule
+// radius>=R, one of the tested true radii is just below R.
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {

@@ -12,7 +12,8 @@ import (
 )
 
 // The counts of a subsample have the multivariate hypergeometric distribution. A χ² test compares the frequencies of
-// all possible counts with this distribution, for sizes below and above half of the votes. One class is "no answer".
+// all possible counts with this distribution. The test takes subsamples of sizes below and above half of the votes. One
+// class is "no answer".
 func TestSubsampleDistribution(t *testing.T) {
 	v := Votes{Index: 3, Label: 0, N: 12, Counts: []int64{6, 0, 4}, None: 2}
 	const turns = 20_000

@@ -17,8 +17,8 @@ const ChoosePoint = "alpha holds for each point by itself. If you choose the bes
 	"be wrong with a probability above alpha. Then certify the chosen point again with a new seed, or choose alpha so small\n" +
 	"that alpha times the number of points is small enough"
 
-// BetterOfTwo says what holds for the certificates of a second run whose examples were chosen by the results of a first
-// run.
+// BetterOfTwo is the notice about the certificates of a second run. The examples of this run were chosen by the results
+// of a first run.
 const BetterOfTwo = "The noise of this run is new, so each certificate holds with probability at least 1 − alpha. If you take, for\n" +
 	"each example, the better of its two certificates, this certificate can be wrong with a probability up to the sum of\n" +
 	"both alphas"
@@ -71,7 +71,7 @@ type NormSummary struct {
 	AverageRadius float64             `json:"average_certified_radius"`
 }
 
-// ClassSummary summarises the certificates of the examples of one label.
+// ClassSummary summarises the certificates of all examples with the same label.
 type ClassSummary struct {
 	Class         int                 `json:"class"`
 	Examples      int                 `json:"examples"`

@@ -20,7 +20,7 @@ import (
 // also holds for each of these probabilities. In both sums, S(s_j) includes the scores that are equal to s_j. The upper
 // sum of Emde et al. starts at j = 1. It misses the interval [0, s_1), so it is too small by up to s_1.
 //
-// Only the counts at the thresholds are stored.
+// The type does not store the samples. It only counts the samples between neighbouring thresholds.
 type survivalBand struct {
 	params ScoreParams
 	points boundSurvival

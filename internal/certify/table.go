@@ -28,7 +28,8 @@ type table[M named, F any] struct {
 	entries []entry[M, F]
 }
 
-// The constraint 'named' admits the types of method names, for example VoteMethod: string types with a method String.
+// The constraint 'named' admits string types with a method String. These are the types of method names, for example
+// VoteMethod.
 type named interface {
 	~string
 	fmt.Stringer

@@ -77,7 +77,7 @@ func (t *Tally) Correct() int { return t.all.correct }
 // +∞.
 func (t *Tally) Largest() float64 { return t.largest }
 
-// Summary summarises the certificates at the given radii.
+// Summary returns the summary of the added certificates. It holds the certified accuracy at each of the given radii.
 func (t *Tally) Summary(radii []float64) Summary {
 	c := t.first
 	s := Summary{
@@ -118,9 +118,9 @@ func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error)
 	return NormSummary{norm, curve(radii, converted...), averageRadius(converted...)}, nil
 }
 
-// Classes summarises the certificates of each label at the given radii, in ascending order of labels. It ignores
-// examples without a label. The number of failures in a class is bounded only by Summary.Failures, because all failures
-// may be in this class.
+// Classes returns a summary for each label, in ascending order of labels. A summary holds the certified accuracy at
+// each of the given radii. It ignores examples without a label. The number of failures in a class is bounded only by
+// Summary.Failures, because all failures may be in this class.
 func (t *Tally) Classes(radii []float64) []ClassSummary {
 	var classes []ClassSummary
 	for _, label := range slices.Sorted(maps.Keys(t.byLabel)) {

@@ -18,7 +18,7 @@ type Target struct {
 	Law    law.Name // law of the noise; empty for the Gaussian law
 	Margin MarginKind
 	Class  Class
-	// Alpha is the failure probability of all statements about an example, in (0, 1).
+	// Alpha is the failure probability of all statements about an example. It is in (0, 1).
 	Alpha float64
 	// Level is the part of Alpha that the bounds may use if noise is drawn from random words of finite length
 	// (smoothing.Deflate). For idealised noise, 0 means all of Alpha. For exact noise, 0 is an error.
@@ -28,7 +28,7 @@ type Target struct {
 	// inputs are in the law's norm, and distances of vectors are in L2. Lipschitz is 0 if no constant is known. Only
 	// the first margin uses Lipschitz.
 	Lipschitz  float64
-	Arithmetic Arithmetic // arithmetic of the noise
+	Arithmetic Arithmetic // whether the noise is Idealised or Exact
 	// Precision is the number format in which the model was computed. The format is part of the model. Precision is
 	// empty if the format is unknown.
 	Precision string
@@ -109,8 +109,8 @@ func errScaled(scaled bool) error {
 	return errors.New("it is of noise with one scale, and the run has a scale for each column")
 }
 
-// needGaussian returns an error if the noise is not Gaussian. Methods whose paper replaces Φ⁻¹ by a polynomial call
-// needGaussian.
+// needGaussian returns an error if the noise is not Gaussian. It is called for methods whose paper replaces Φ⁻¹ by a
+// polynomial.
 func (t Target) needGaussian(kind string, method fmt.Stringer) error {
 	if t.Law.Law() != law.Gaussian {
 		return fmt.Errorf("%s %s is for %s", kind, method, law.Gaussian.Words().Noise)
@@ -166,8 +166,8 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 
 // The method 'steps' returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the
 // certificate has no class, if radii are not in L1, or if the inputs do not lie on a lattice. The reported radius is
-// smaller than the radius of the theorem. So the certificate also holds for perturbations of exactly the returned
-// number of steps.
+// smaller than the radius that the law's theorem gives (see the function 'theorem'). So the certificate also holds for
+// perturbations of exactly the returned number of steps.
 func (t Target) steps(cert Certificate) *int64 {
 	if t.Step == nil || cert.Norm != law.L1 || cert.Prediction == Abstained || cert.Quantisation != 0 || cert.Unbounded {
 		return nil

@@ -28,7 +28,8 @@ func clopperPearsonLow(x, n int64, alpha float64) float64 {
 	return mathext.InvRegIncBeta(float64(x), float64(n-x+1), alpha)
 }
 
-// scoreSamples returns rows of two classes with f_A near 0.9.
+// scoreSamples returns n rows of scores for two classes. The slice x holds the scores f_A of the first class, which are
+// near 0.9.
 func scoreSamples(n int) (rows []float32, x []float64) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for range n {
@@ -124,8 +125,8 @@ func TestConfidenceTerms(t *testing.T) {
 	check("binomial, lower", lower, wantLower)
 	check("binomial, upper", upper, wantUpper)
 
-	// For the method 'tangent', the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that the method
-	// chose.
+	// For the method 'tangent', the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)). Here ψ and C are those for the
+	// S_0 that the method chose.
 	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
 		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
 	feed(t, a, selection, rows)
@@ -177,8 +178,8 @@ type prplTerms struct {
 	width  func(penalty, sumLambda float64) float64 // half width from Σv_iψ_E(λ_i) and Σλ_i
 }
 
-// The method 'bound' evaluates the printed formula after t samples, for the same values of t as the package. It returns
-// the largest result. It computes every sum anew for each t.
+// The method 'bound' evaluates the published formula after t samples, for each t at which the package evaluates the
+// formula. It returns the largest result. It computes every sum anew for each t.
 func (p prplTerms) bound(x []float64) float64 {
 	// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
 	muHat := func(j int) float64 {
@@ -212,8 +213,8 @@ func (p prplTerms) bound(x []float64) float64 {
 	return best
 }
 
-// prplVersions returns the formulas of prpl-eb, of the confidence sequence, and of Proposition 3 as printed in
-// Moutaouakil 2024.
+// prplVersions returns three formulas: that of prpl-eb, that of the confidence sequence, and that of Proposition 3 as
+// Moutaouakil 2024 prints it.
 func prplVersions(n, alpha float64) map[MeanBound]prplTerms {
 	sequence := func(log float64) func(variance, i float64) float64 {
 		return func(variance, i float64) float64 { return math.Sqrt(2 * log / (variance * i * math.Log(1+i))) }
@@ -328,8 +329,8 @@ func TestVoteTerms(t *testing.T) {
 	}
 }
 
-// The runner-up in the estimation samples may differ from the runner-up in the selection samples. The certificate then
-// bounds the smaller of the two margins: one margin for each of these two rivals of the class A.
+// The runner-up in the estimation samples may differ from the runner-up in the selection samples. So the class A has
+// two margins: one over each of these runners-up. The certificate bounds the smaller margin.
 func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
 	repeat := func(row []float32, k int) (rows []float32) {
 		for range k {
@@ -367,7 +368,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The polygon has the point with q1 = 'over' and q2 = 'at'.
+						// The point of the polygon at q2 = 'at' has q1 = 'over'.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -376,8 +377,8 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}
-					// The numbers above1 and above2 are the values of the two tangents at v2, without the factor
-					// 'lift'.
+					// The numbers above1 and above2 are the values of the two tangents at v2. Unlike v1, they do not
+					// contain the factor 'lift'.
 					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
 						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
 					}

@@ -11,8 +11,8 @@ import (
 // be certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example. Up to this number, float64 represents counts exactly, and
-// products of two counts with enough precision.
+// MaxVotes is the largest number of samples of an example. Up to this number, float64 represents counts exactly. It
+// represents products of two counts with enough precision.
 const MaxVotes = 1 << 40
 
 // Validate returns an error if v is invalid. The error names the invalid key of votes.jsonl.
@@ -140,7 +140,7 @@ type VoteCertifier struct {
 
 	mu     sync.Mutex
 	known  map[observation]*once
-	claims map[claim]bool // results of CertifyAtLeast: whether the margin is proved
+	claims map[claim]bool // results of CertifyAtLeast: whether the observation proves the claim's margin
 	orders map[ranking]*order
 }
 
@@ -150,7 +150,8 @@ type observation struct {
 	two     bool  // the model has two classes, and the claim is just that the classifier answers A
 	alpha   float64
 	t       float64 // factor of the contest; 0 stands for the factor 1
-	classes int     // number of classes, for the method BonferroniClasses alone; 0 if it is unknown
+	// number of classes for the method BonferroniClasses; 0 if this number is unknown, and for all other methods
+	classes int
 }
 
 // A ranking is the key of a cached order of outcomes. The order depends only on these fields, on the method and on the

@@ -137,8 +137,8 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 	}
 }
 
-// For large n, the sum over all outcomes takes too long, so this test simulates failures. An exact binomial test
-// compares the number of failures with α, at level 1e-6 per case.
+// For large n, the sum over all outcomes takes too long, so this test simulates failures. In each case, an exact
+// binomial test at level 1e-6 checks that the failure probability is at most α.
 func TestVoteCoverageSimulated(t *testing.T) { simulateCoverage(t, 400, []int64{1000}) }
 
 func simulateCoverage(t *testing.T, runs int64, ns []int64) {
@@ -168,8 +168,8 @@ func simulateCoverage(t *testing.T, runs int64, ns []int64) {
 	}
 }
 
-// multinomial draws the votes of n samples, class by class. It inverts the conditional binomial distributions around
-// their modes.
+// multinomial draws the votes of n samples, class by class. Each count has a conditional binomial distribution. The
+// function inverts this distribution, starting at its mode.
 func multinomial(rng *rand.Rand, n int64, p []float64) []int64 {
 	x := make([]int64, len(p))
 	left, rest := n, 1.0
@@ -217,12 +217,12 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 }
 
 // The test compares the published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) with the votes that Jia et al.
-// got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
-// both groups of votes certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). p̲
-// determines the number of votes that Cohen et al. saw, up to the rounding of r to three digits. A two-sample test
-// compares the two estimates by the normal approximation. The test of one image is two-sided with z = 4.06, so its
-// level is 4.9e-5. The level for all 500 images together is at most 0.025. An allowance of 3 votes covers the error of
-// the approximation near p = 1.
+// got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If the
+// log and the votes of Jia et al. both certify an image, the two estimates of p_A must agree. The logged radius r gives
+// p̲ = Φ(r/σ). p̲ determines the number of votes that Cohen et al. saw, up to the rounding of r to three digits. A
+// two-sample test compares the two estimates by the normal approximation. The test of one image is two-sided with z =
+// 4.06, so its level is 4.9e-5. The level for all 500 images together is at most 0.025. An allowance of 3 votes covers
+// the error of the approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")

@@ -28,7 +28,7 @@ const (
 	Absent  State = iota // the line has no checksum
 	Good                 // the checksum matches the text
 	Bad                  // the text or the checksum has changed
-	Foreign              // the checksum matches the text for another Seed
+	Foreign              // the checksum does not match the text for this Seed, but it does for another Seed
 )
 
 // String returns the name of the state.
@@ -116,9 +116,9 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 
 // VerifyCSV undoes AppendCSV. It returns the row itself if the row has no checksum. The state is Bad if the checksum is
 // wrong. It is also Bad if the header's last column is named "check" and the row's last cell only resembles a checksum.
-// The state is Bad in three more cases: the last cell is a checksum but the name of the header's last column is not
-// "check", the checksum follows a tab, or the checksum is alone on its line. The state is Foreign if the checksum is
-// right for another Seed.
+// The state is Bad in three more cases. In the first, the last cell is a checksum, but the header's last column is not
+// named "check". In the second, the checksum follows a tab. In the third, the checksum is alone on its line. The state
+// is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

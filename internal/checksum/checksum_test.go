@@ -135,7 +135,7 @@ func TestEveryFlipIsBad(t *testing.T) {
 	t.Logf("%d flips", n)
 }
 
-// If a correct checksum follows a tab, or nothing at all, instead of a comma, the row must be bad.
+// If a correct checksum follows a tab instead of a comma, or stands alone in the row, the row must be bad.
 func TestSeparator(t *testing.T) {
 	header := []byte("a,check")
 	cell := appendCell(nil, Seed(0).rowSum(header, nil))

@@ -15,8 +15,8 @@ import (
 // number of bits before the checksum have changed, the computed start value is never a Seed.
 type Seed uint32
 
-// NewSeed returns the Seed of the object that a digest identifies, for example a run. There are 65535 seeds. The
-// digests should be uniformly distributed, as SHA-256 digests are.
+// NewSeed returns the Seed of an object, for example of a run. The argument 'digest' identifies the object. There are
+// 65535 seeds. The digests should be uniformly distributed, as SHA-256 digests are.
 func NewSeed(digest []byte) Seed {
 	const seeds = 1<<16 - 1
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
@@ -68,8 +68,8 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed from which the CRC in 'cell' started, if this CRC is the CRC of the concatenation of 'parts'.
-// It returns false if no Seed gives this CRC.
+// find assumes that 'cell' holds the CRC of the concatenation of 'parts'. It returns the Seed from which this CRC
+// started. It returns false if no Seed gives this CRC.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {

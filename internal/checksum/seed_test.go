@@ -105,7 +105,9 @@ func TestEveryFlipOfALoneLine(t *testing.T) {
 			if got, ok := FindJSON(flipped); ok && at < len(line)-cellLen-len(lineForm.after) {
 				t.Errorf("byte %d: %08x passes as the seed", at, got)
 			} else if ok {
-				passed++ // a flip in the checksum: one bit of a digit's ASCII code can change two bits of its value
+				// a flip in the checksum: a flip of one bit in a digit's ASCII code can change two bits of the digit's
+				// value
+				passed++
 			}
 		})
 		row := s.AppendCSV(header, []byte("1,0.25,0.75"))

@@ -9,7 +9,7 @@ import (
 
 // List holds the values of one kind, in the order in which help shows them.
 type List[T fmt.Stringer] struct {
-	kind     string // name of the kind in errors about files
+	kind     string // word for the values in the errors of Unmarshal, for example "precision"
 	values   []T
 	what     func(T) string
 	optional bool
@@ -93,8 +93,8 @@ func (l List[T]) Parse(name string) (T, error) {
 	return none, fmt.Errorf("%.40q: want %s", name, l)
 }
 
-// Unmarshal parses a name from a file, in the form that encoding.TextUnmarshaler needs. Its error names the kind. If
-// the name is unknown, the variable *to keeps its value.
+// Unmarshal parses a name from a file. A method UnmarshalText (see encoding.TextUnmarshaler) can call it. Its error
+// names the kind. If the name is unknown, the variable *to keeps its value.
 func (l List[T]) Unmarshal(text []byte, to *T) error {
 	v, err := l.Parse(string(text))
 	if err != nil {

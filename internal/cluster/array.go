@@ -20,8 +20,9 @@ import (
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
 // run folder RUN. The folder holds the Array as array.json, the script array.sh, the shards' run folders part0, part1…
-// and the logs. A sweep is a set of runs, its points (see the package sweep). In the array of a sweep, each task runs
-// one shard of one point. The folder of each task (part0, part1…) is then the folder of a sweep with one point.
+// and the logs. A sweep is a set of runs, which are called its points (see the package sweep). In the array of a sweep,
+// each task runs one shard of one point. The folder of each task (part0, part1…) is then the folder of a sweep with one
+// point.
 type Array struct {
 	Shards  int      `json:"shards"`           // number of shards of the run or, in a sweep, of each point
 	Points  []string `json:"points,omitempty"` // names of the points of a sweep; empty for a single run
@@ -191,8 +192,8 @@ func (a *Array) Same(other *Array) error {
 	return nil
 }
 
-// Resume copies, from the array 'other', the settings that may change between submissions. It then writes the script
-// again.
+// Resume copies some settings from the array 'other': those that may change between submissions. It then writes the
+// script again.
 func (a *Array) Resume(other *Array) error {
 	a.Dir, a.Program, a.Options, a.AtOnce = other.Dir, other.Program, other.Options, other.AtOnce
 	if err := durable.WriteFile(a.Script(), []byte(a.Text())); err != nil {

@@ -27,7 +27,7 @@ func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 }
 
 // Tasks returns the tasks of the job j. It asks squeue, but squeue forgets a task some time after the task's end. If
-// the cluster keeps accounts, Tasks gets the forgotten tasks from sacct.
+// the cluster records accounting data, Tasks gets the forgotten tasks from sacct.
 func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	out, err := output(ctx, "squeue", j.args("--noheader", "--array", "--states=all", "--Format="+queueFormat, "--jobs="+j.ID)...)
 	if err != nil && !strings.Contains(err.Error(), "Invalid job id") {
@@ -39,7 +39,8 @@ func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	}
 	out, err = output(ctx, "sacct", j.args("--noheader", "--array", "--parsable2", "--allocations", "--format=JobID,State,ExitCode", "--jobs="+j.ID)...)
 	if err != nil {
-		return tasks, nil // without accounts, only the folders of forgotten tasks say whether these tasks are done
+		// without accounting data, only the folders of forgotten tasks say whether these tasks are done
+		return tasks, nil
 	}
 	accounts, err := parseAccounting(out)
 	for id, task := range accounts {

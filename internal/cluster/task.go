@@ -41,8 +41,8 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 }
 
 // TaskPoint returns the number of the point that a task runs. The argument 'points' is the number of points in the
-// sweep. Without PointsVariable, the array must have one task for each point. Then the argument 'shard' must be
-// spec.Whole, because each task runs a whole point.
+// sweep. Without PointsVariable, the array must have one task for each point. In this case each task runs a whole
+// point, so the argument 'shard' must be spec.Whole.
 func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard) (int, error) {
 	e := environment{lookup: lookup}
 	said, ok := e.optional(PointsVariable)
@@ -71,10 +71,10 @@ func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard)
 	return s.I, err
 }
 
-// taskOfArray returns the shard of a task if PointsVariable is not set. The task belongs to a Slurm job array or a
-// Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a Kubernetes job,
-// or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the position of the task
-// in the array is the number of the shard.
+// taskOfArray returns the shard of a task. It is for environments without PointsVariable. The task belongs to a Slurm
+// job array or a Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a
+// Kubernetes job, or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the
+// position of the task in the array is the number of the shard.
 func taskOfArray(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)

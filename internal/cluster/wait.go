@@ -25,8 +25,8 @@ type Queue interface {
 	Tasks(ctx context.Context, j Job) (map[int]Task, error)
 }
 
-// Watch waits for an array and resubmits failed shards. In the array of a sweep, its 'shards' are the tasks: each is
-// one shard of one point.
+// Watch waits for an array and resubmits failed shards. In the array of a sweep, Watch counts each task as a 'shard'. A
+// task is one shard of one point.
 type Watch struct {
 	Queue   Queue
 	Retries int                                                 // maximum number of resubmissions of a failed shard
@@ -111,8 +111,9 @@ type watched struct {
 	failed  bool
 }
 
-// Run waits until all shards are finished. If a shard fails, Run submits it again, at most Retries times. If Run gives
-// up a shard, it still waits for the other shards and then returns an error.
+// Run waits until all shards are finished. If a shard fails, Run submits it again, at most Retries times. (It does not
+// repeat a shard whose exit code is wrongInput.) If Run gives up a shard, it still waits for the other shards and then
+// returns an error.
 func (w *Watch) Run(ctx context.Context, a *Array) error {
 	shards := make([]watched, a.Tasks())
 	for silent := 0; ; {

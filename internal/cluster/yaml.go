@@ -28,7 +28,7 @@ func (m Manifest) YAML() (string, error) {
 	return out.String(), e.Close()
 }
 
-// The pattern 'word' matches strings whose quotes asBlocks removes. If such a string looks like another type, for
+// asBlocks removes the quotes of strings that match the pattern 'word'. If such a string looks like another type, for
 // example true, the encoder quotes it again.
 var word = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
 

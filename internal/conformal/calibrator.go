@@ -128,8 +128,9 @@ func (p *Predictor) parts(points []Point) []part {
 // The type 'thresholds' computes the threshold τ̂ for a part of the calibration examples.
 type thresholds struct {
 	*Design
-	credits     polynomial // w(0), …, w(m); nil if the Design has no weights
-	miss, delta *big.Rat   // a and δ times the factor 1−Nη of FiniteWords; for BinCP, a minus Spent
+	credits polynomial // w(0), …, w(m); nil if the Design has no weights
+	// miss is a·(1−Nη) and delta is δ·(1−Nη) (see FiniteWords); for BinCP, Spent is subtracted from miss
+	miss, delta *big.Rat
 }
 
 func (p *Predictor) newThresholds() (*thresholds, error) {
@@ -215,12 +216,13 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // example rises by 1. So the sum of the theorem falls by the difference of two neighbouring weights. The sum and its
 // limit are integers in units of 2⁻³².
 //
-// An adversary who replaces an example can lower the loss of this example by at most w(m) − w(0). So the method adds
-// this number to the sum for each replaced example. With one threshold per class, the added number also covers replaced
-// labels.
+// An adversary who replaces an example can lower the loss of this example by at most w(m) − w(0). So for each example
+// that may have been replaced, the method adds this number to the sum. With one threshold per class, the added number
+// also covers replaced labels.
 //
 // If the rank is k, then τ̂ is the k-th smallest score. The method returns the rank only for m = m′ = 1. In this case
-// the rank does not depend on the data, and a query misses exactly if its score is below τ̂.
+// the rank does not depend on the data. The set of a query lacks the true class if and only if the class's score is
+// below τ̂.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))

@@ -435,7 +435,8 @@ func TestAuto(t *testing.T) {
 
 // With OwnRange, the range of the values comes from the calibration data. This lowers the level of each rule by
 // 2/(n+1). So it lowers the rank of the threshold by 2. With OwnRange, NewDesign must refuse poisoned data, and it must
-// refuse the guarantee Training. With or without OwnRange, it must refuse random scores for several submissions.
+// refuse the guarantee Training. With or without OwnRange, it must refuse a random score if there are several
+// submissions per query.
 func TestOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, p := range []Params{

@@ -1,5 +1,5 @@
 // Package conformal computes prediction sets that contain the true class with a stated probability, also under attack.
-// It computes sets and figures from scores and counts. It reads no files and runs no model.
+// It computes sets, and statistics such as coverage, from scores and counts. It reads no files and runs no model.
 //
 // A score s(u, y) says how well the class y conforms to the noisy input u. For a query x′, m′ noisy copies of x′ are
 // drawn. The set of the query includes the class y if at least t′ of the m′ scores s(u, y) are at least the threshold
@@ -30,8 +30,8 @@
 // # Use
 //
 //   - Params describes the wanted sets. NewDesign chooses the numbers m, m′ and t′, and either t or the weights. For
-//     the rules Count, Weights and RCP1, it proves that they satisfy the condition of the theorem. (The rule BinCP
-//     chooses t and t′ at the calibration.) It uses no data.
+//     the rules Count, Weights and RCP1, it proves that these numbers and weights satisfy the condition of the theorem.
+//     (The rule BinCP chooses t and t′ at the calibration.) It uses no data.
 //   - Design.Calibrator takes the scores of the calibration examples and returns a Predictor.
 //   - Predictor.Decide and Predictor.Set turn the counts of a query into a set.
 //   - Evaluator computes coverage and sizes of sets whose labels are known.

@@ -16,8 +16,8 @@ type countPair struct{ t, need int64 }
 // be the probability that a noisy score reaches the threshold. If p = t′/(m′+1), the set of the query includes the
 // class with probability about ½. If p = t/(m+1), calibration counts the example as covered with probability about ½.
 // The gap of a pair is Q(t/(m+1)) − Q(t′/(m′+1)), where Q is the quantile function of the law. So the pair acts as if
-// the attack had the gap as its shift, although the true shift is ρ. The order statistics vary least for pairs with
-// t/(m+1) ≥ ½ ≥ t′/(m′+1). So the best pair is the pair with the least gap among these pairs. The search considers
+// the shift of the attack were the gap. The true shift is ρ. The t-th and t′-th largest scores vary least if t/(m+1) ≥
+// ½ ≥ t′/(m′+1). So among the pairs with this property, the pair with the least gap is the best. The search considers
 // other pairs only if it can prove none of these. For m = m′, the pairs t → t′ and m+1−t′ → m+1−t have equal gaps. Of
 // these two, the pair with the smaller t is better. The search itself needs no proof, because it returns only a pair
 // that is proved.

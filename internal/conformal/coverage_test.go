@@ -10,8 +10,8 @@ import (
 )
 
 // An exampleLaw is a probability distribution of examples. The examples are of one or more kinds. The slice 'shares'
-// holds the probability of each kind. Every score is one of several numbers, the levels. The levels are numbered in
-// ascending order. The function p returns the probability that a noisy score of a kind reaches a level.
+// holds the probability of each kind. Every score is one of several numbers, which are called levels. The levels are
+// numbered in ascending order. The function p returns the probability that a noisy score of a kind reaches a level.
 type exampleLaw struct {
 	name   string
 	levels int
@@ -130,7 +130,8 @@ func atLeast(n, k int, p float64) float64 {
 	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
 }
 
-// The function 'designs' returns the rules that the tests compare, with a = 0.1, ρ = 1 and n = 99 examples.
+// The function 'designs' returns a calibrated Predictor for each rule that the tests check, with a = 0.1, ρ = 1 and n =
+// 99 examples.
 func designs(t *testing.T) map[string]*Predictor {
 	t.Helper()
 	attack := Attack{Radius: 0.5, Scale: 0.5}

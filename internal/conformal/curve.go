@@ -21,11 +21,12 @@ const farthest = 35
 // Q = 1, see the package comment). Probabilities are written p = F(z), where F is the distribution function of the law,
 // so that g(F(z)) = F(z − shift). The methods that return bounds round outward.
 type target struct {
-	law     law.Additive
-	shift   float64 // ρ·(1 + 2⁻⁴⁸), which covers the roundings of the radii, the scale and their quotient
-	draws   int64   // m′
-	need    int64   // t′
-	queries int64   // Q
+	law law.Additive
+	// ρ·(1 + 2⁻⁴⁸); the factor covers the rounding errors of the radii, of their sum, of the scale and of the quotient
+	shift   float64
+	draws   int64 // m′
+	need    int64 // t′
+	queries int64 // Q
 }
 
 // newTarget returns the target for sets that contain a class if at least t′ of its m′ scores reach the threshold. The

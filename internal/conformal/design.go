@@ -11,24 +11,26 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// FiniteWords describes noise that is computed from random words of finitely many bits. Each value of a noisy
-// coordinate has at most 1 + η times its ideal probability, where η is Eta. Calibration and the Q submissions of a
-// query use N = (n·m + Q·m′)·Coordinates noisy coordinates. So the probability of an event that depends on these
-// coordinates is at most e^{Nη} times its ideal probability. To make up for this factor, the level a becomes a·(1−Nη) ≤
-// a·e^{−Nη}. The zero value is ideal noise.
+// FiniteWords describes noise that is computed from random words of finitely many bits. The probability of each value
+// of a noisy coordinate is at most (1 + η) times its ideal probability, where η is Eta. Calibration and the Q
+// submissions of a query use N = (n·m + Q·m′)·Coordinates noisy coordinates. So the probability of an event that
+// depends on these coordinates is at most e^{Nη} times its ideal probability. To make up for this factor, the level a
+// becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
 type FiniteWords struct {
 	Eta         float64 `json:"eta,omitempty"`
 	Coordinates int64   `json:"coordinates,omitempty"` // number of noisy coordinates of an input
 }
 
-// Params describes the wanted sets. The caller must fix all fields before seeing the calibration data.
+// Params describes the prediction sets that the caller wants. The caller must fix all fields before seeing the
+// calibration data.
 type Params struct {
 	Rule      Rule
 	Scorer    Scorer
 	Attack    Attack
 	Miss      float64 // a: allowed probability of a miss, in (0, 1); read as decimal.Of(Miss): 0.1 is exactly 1/10
 	Guarantee Guarantee
-	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
+	// for Training only: δ, the allowed probability of calibration examples for which the guarantee fails, in (0, 1)
+	Delta     float64
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
 	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for Count with noise, else 1
@@ -36,7 +38,9 @@ type Params struct {
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best
 	Degree           int     // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
-	Probability      float64 // for BinCP: the fixed probability p of the rule (see chooseBinCP); 0 means F(ρ/2)
+	// for BinCP: the fixed probability p of the rule (see chooseBinCP); 0 means F(ρ/2), where F is the distribution
+	// function of the noise's law
+	Probability      float64
 	Words            FiniteWords
 	// OwnRange means that the classifier clamps inputs to the range of the calibration data (see Design.OwnRange).
 	OwnRange bool
@@ -166,8 +170,8 @@ func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
 		// Every submission has its own random number u. So the sets of all Q submissions contain the class with
-		// probability (E_u[H(g(p_u))])^Q. But the rule proves a lower bound on E_u[H(g(p_u))^Q], which is at least as
-		// large as this probability. So this probability may be below the proved bound.
+		// probability (E_u[H(g(p_u))])^Q. But the rule proves a lower bound on E_u[H(g(p_u))^Q]. This expectation is at
+		// least as large as the probability. So the probability may be below the proved bound.
 		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
 			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
 	case p.OwnRange && p.Guarantee == Training:
@@ -262,7 +266,7 @@ func (d *Design) Check() error {
 	return d.prove()
 }
 
-// check returns an error if the numbers of draws and counts are not consistent.
+// check returns an error if the draws, the weights and the counts do not fit together.
 func (d *Design) check() error {
 	switch {
 	case d.M < 1 || d.QueryM < 1:

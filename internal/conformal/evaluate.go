@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// An Outcome is the set of one query whose true class is known.
+// An Outcome is the prediction set of a query whose true class is known.
 type Outcome struct {
 	Index int // position in the data, named in errors
 	Label int
@@ -89,7 +89,7 @@ func (e *Evaluator) AddCounts(counts []int64) error {
 	return nil
 }
 
-// A tally counts queries, covered queries, and the classes in their sets.
+// A tally counts queries and covered queries, and adds up the sizes of the sets of all these queries.
 type tally struct{ n, covered, size int64 }
 
 func (t *tally) add(covered bool, size int) {

@@ -108,8 +108,8 @@ func TestBetaBinomial(t *testing.T) {
 	}
 }
 
-// exchangeabilityOf evaluates the sets of queries whose label is 0. It returns the first Exchangeability of the
-// evaluation.
+// exchangeabilityOf evaluates the prediction sets. The label of each query is 0. It returns the first Exchangeability
+// of the evaluation.
 func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability {
 	t.Helper()
 	e := p.Evaluator(0.05)
@@ -126,7 +126,7 @@ func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability
 }
 
 // The test simulates sets of the rule Clean for exchangeable examples and queries. The number of misses must have the
-// expected mean. The share of p-values up to 0.1 must be at most 0.1 plus four standard errors.
+// expected mean. The share of the p-values that are at most 0.1 must not exceed 0.1 by more than four standard errors.
 func TestExchangeabilityHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	const runs, n, queries = 2000, 60, 40
@@ -169,8 +169,8 @@ func TestExchangeabilityHolds(t *testing.T) {
 }
 
 // The test simulates the worst case of OwnRange. All queries outside the range of the calibration data miss, and the
-// two examples at the ends of this range have the largest scores. Even then, p-values are uniform or larger. Without
-// the two lost ranks, p-values would be too small.
+// two examples at the ends of this range have the largest scores. Even then, the p-values are stochastically at least
+// as large as uniform variables. Without the two lost ranks, p-values would be too small.
 func TestExchangeabilityOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	const runs, n, queries = 2000, 60, 40
@@ -239,8 +239,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// The test checks the weights W that the method sizeWeights returns. Let p be the probability that a score of a class
-// reaches the threshold at a clean input. The probability that the set contains this class reaches its maximum under
+// The test checks the weights W that the method sizeWeights returns. Let p be the probability that, at a clean input, a
+// score of a class reaches the threshold. The probability that the set contains this class reaches its maximum under
 // the worst attack. B_W(p) must be at least this maximum for every p. On average over p, it must not be far above the
 // maximum.
 func TestSizeWeights(t *testing.T) {

@@ -81,8 +81,8 @@ func (d *Design) unenlarged() bool {
 	return same && d.Attack.queries() == 1 && d.Rule != BinCP && !d.OwnRange
 }
 
-// compareMisses compares the number of misses with its distribution for exchangeable queries and a threshold of rank k
-// among n examples.
+// compareMisses compares the number of misses with its distribution for exchangeable queries. The threshold has the
+// rank k among n examples.
 func compareMisses(queries, misses, k, n int64) Exchangeability {
 	x := Exchangeability{
 		N: queries, Misses: misses, Expected: float64(queries) * float64(k) / float64(n+1),

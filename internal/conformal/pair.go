@@ -130,8 +130,8 @@ func (c pairClaim) holds(l, r float64) bool {
 	return binomial.Tail(c.m, c.m-c.t+1, c.low(-r)).Lower >= c.missCeiling(l)
 }
 
-// The method 'fails' reports whether the inequality is false at z by more than rounding. A wrong result can lead to a
-// worse pair, but not to a false proof.
+// The method 'fails' reports whether the inequality is violated at z by more than rounding errors can explain. A wrong
+// result can lead to a worse pair, but not to a false proof.
 func (c pairClaim) fails(z float64) bool {
 	b := binomial.Tail(c.m, c.t, c.low(z)).Lower
 	h := math.Pow(binomial.Tail(c.draws, c.need, c.high(z-c.shift)).Upper, float64(c.queries))

@@ -122,7 +122,7 @@ func TestPairsAtTheLimits(t *testing.T) {
 }
 
 // The inequality in the comment on the type 'end' must hold at the number that the method 'start' returns, and on a
-// grid of smaller numbers. The interval that the method 'span' returns must reach both ends.
+// grid of smaller numbers. There must be no gap between the two ends and the interval that the method 'span' returns.
 func TestEnds(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		for _, c := range []pairClaim{
@@ -153,8 +153,8 @@ func TestEnds(t *testing.T) {
 }
 
 // A cell may count as proved only if the inequality in the comment on the type 'pairClaim' holds in the whole cell.
-// Many pairs in this test violate the inequality at moderate z. Therefore the inequality holds in one part of many
-// cells, and fails in another part.
+// Many pairs in this test violate the inequality at moderate z. Therefore, in many cells, the inequality holds in one
+// part of the cell and fails in another part.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}
@@ -232,7 +232,8 @@ func TestEndIsItsFormula(t *testing.T) {
 	}
 }
 
-// The inequality k·λ(x) ≤ k′·λ(x+ρ), where λ = f/F, must hold for all x with x+ρ up to the result of hazardLimit.
+// Let λ = f/F. The inequality k·λ(x) ≤ k′·λ(x+ρ) must hold for all x for which x+ρ is at most the result of
+// hazardLimit.
 func TestHazardLimit(t *testing.T) {
 	for _, l := range law.Additives() {
 		hazard := func(x float64) float64 {
@@ -259,7 +260,7 @@ func TestHazardLimit(t *testing.T) {
 	}
 }
 
-// The bounds on both sides of the condition are rounded outward.
+// The condition has a left side and a right side. The computed bounds on each side must be rounded outward.
 func TestTargetRoundsOutward(t *testing.T) {
 	for _, l := range law.Additives() {
 		const queries = 3

@@ -130,10 +130,11 @@ func (b polynomial) trivial(g target) bool {
 // maxSearch is the maximum number of cells that one search halves.
 const maxSearch = 1 << 19
 
-// search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
-// terms increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). Each step of the search halves the
-// cell with the largest such bound. The function 'stop' receives this bound, and the largest difference that the search
-// has found at a point so far. The search ends when 'stop' returns true. The outermost cells are unbounded.
+// search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. The search divides the values z, where p = F(z),
+// into cells [l, r]. Both terms of the difference increase with p. So on a cell, the difference is at most B_w(F(r)) −
+// (H∘g)^Q(F(l)). Each step of the search halves the cell with the largest such bound. The function 'stop' receives this
+// bound, and the largest difference that the search has found at a point so far. The search ends when 'stop' returns
+// true. The outermost cells are unbounded.
 func (b polynomial) search(g target, stop func(bound, seen float64) bool) float64 {
 	s := search{polynomial: b, target: g, seen: math.Inf(-1), scratch: make([]float64, len(b))}
 	const width = 1.0 / 16

@@ -6,8 +6,9 @@ import "github.com/rscert/rscert/internal/choice"
 type Rule string
 
 const (
-	// Auto is Clean if there is no noise. Otherwise it is Count if the numbers of draws suit Count and a pair of counts
-	// is proved for them. In all other cases it is Weights (see chooseAuto).
+	// Auto is Clean if there is no noise. Otherwise it is Count if two conditions hold: the numbers of draws suit
+	// Count, and rscert can prove a pair of counts for these numbers. In all other cases it is Weights (see
+	// chooseAuto).
 	Auto Rule = "auto"
 	// Count is the rule with the weights w = 1{N ≥ t}. With these weights, only the t-th largest score of each example
 	// matters, and the threshold is an order statistic of these scores (count.go).

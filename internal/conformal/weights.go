@@ -22,8 +22,8 @@ const slackTolerance = 1e-7
 // threshold. In the model, p has the distribution π = (1−2c)δ₁ + 2c·Unif: p is 1 with probability 1−2c, and otherwise
 // uniform on [0, 1]. For small c, most examples have p = 1. The linear program maximises ∫B_w dπ, the mean of B_w over
 // the examples. At the threshold τ̂ of the theorem, this mean is about 1−a. So if the field 'goal' is 1−a,
-// proposeWeights chooses c so that the maximum equals 1−a. With a larger c, the mean could not reach 1−a. If 'goal' is
-// 0, c does not change.
+// proposeWeights chooses c so that the maximum of this mean equals 1−a. With a larger c, the mean could not reach 1−a.
+// If 'goal' is 0, c does not change.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the allowed miss probability 'miss', which is the level a of the
@@ -34,9 +34,9 @@ func calibrationPopulation(miss float64) population { return population{math.Min
 // and the function 'slackened' makes any proposal valid. So an error of the linear program can only lower the weights.
 // If the linear program fails, the result is a line, the tangent of g (tangentWeights).
 //
-// If there is no attack and Q = 1, the best B_w is H itself. In this case bestWeights returns weights with B_w = H,
-// provided that m′, the number of draws of a query, is at most the argument 'degree'. The reason for this condition is
-// that these weights have the degree m′.
+// If there is no attack and Q = 1, the best B_w is H itself. Let m′ be the number of draws of a query. If m′ is at most
+// the argument 'degree', bestWeights then returns weights with B_w = H. The reason for this condition is that these
+// weights have the degree m′.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
 	if g.shift == 0 && g.queries == 1 && g.draws <= int64(degree) {
 		return step(g.need, g.draws), 0, nil
@@ -233,8 +233,8 @@ func (p *program) weights(x []float64) []float64 {
 	return w
 }
 
-// chooseWeights chooses the numbers of draws, t′ and the weights. If the caller does not give t′, chooseWeights takes
-// t′ ≈ m′·F(−ρ/2), where F is the distribution function of the noise law.
+// chooseWeights chooses m, m′, t′ and the weights. If the caller does not give t′, chooseWeights takes t′ ≈ m′·F(−ρ/2),
+// where F is the distribution function of the noise law.
 func (d *Design) chooseWeights(p Params) error {
 	d.Rule = Weights
 	d.QueryM = max(1, p.Draws)

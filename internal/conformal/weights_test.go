@@ -221,8 +221,8 @@ func TestTangent(t *testing.T) {
 	}
 }
 
-// If there is no attack, Q = 1 and the degree is m′, the method 'valid' must accept the weights 1{k ≥ t′} and lower
-// weights. It must reject the other cases of the table.
+// If there is no attack, Q = 1 and the degree is m′, the method 'valid' must accept the weights 1{k ≥ t′}. It must also
+// accept weights below these. It must reject the other cases of the table.
 func TestTrivialWeights(t *testing.T) {
 	g := newTarget(law.Gaussian, 0, 5, 3, 1)
 	for _, tt := range []struct {

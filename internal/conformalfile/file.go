@@ -80,8 +80,7 @@ func ClassifierOf(run runfolder.Run) *Classifier {
 	return &Classifier{run.Model, run.Parameters.Smoothing, run.Parameters.Conditions, run.Noise, run.Runtime}
 }
 
-// Run returns a description of the classifier and the calibration data in the form of run.json. The description
-// contains no certification.
+// Run describes the classifier and the calibration data as run.json would. The description contains no certification.
 func (f *File) Run() runfolder.Run {
 	c := f.Classifier
 	r := runfolder.Run{

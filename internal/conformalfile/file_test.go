@@ -128,9 +128,9 @@ func TestPredictorFitsItsClassifier(t *testing.T) {
 	}
 }
 
-// For idealised noise, the statement must say that the noise is idealised. If the scores also come from a file that
-// names no run, the statement must say what it assumes about their noise. Without a guarantee, the statement must have
-// no such addition.
+// For idealised noise, the statement must say that the noise is idealised. If, in addition, the scores come from a file
+// that names no run, the statement must say what it assumes about the noise of these scores. Without a guarantee, the
+// statement must have no such addition.
 func TestStatement(t *testing.T) {
 	const ran, drawn = "for idealised noise, not for the floats that were run", "if the noise of these scores was drawn as stated, fresh and secret"
 	for _, tt := range []struct {

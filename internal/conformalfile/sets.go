@@ -65,8 +65,8 @@ type Conditions struct {
 	// each threshold by two (see conformal.Design.OwnRange).
 	OwnRange bool `json:"own_range,omitempty"`
 	// M and QueryM are numbers of draws. T and QueryT are numbers of scores that must reach the threshold (see
-	// conformal.Design for all four). N and K are the number of calibration examples and the rank of the set's
-	// threshold. If each class has its own threshold, N and K describe the threshold of the label's class.
+	// conformal.Design for all four). N is the number of calibration examples for the set's threshold, and K is the
+	// rank of this threshold. If each class has its own threshold, N and K describe the threshold of the label's class.
 	M      int64 `json:"m"`
 	T      int64 `json:"t"`
 	QueryM int64 `json:"query_m"`
@@ -235,8 +235,8 @@ func (s Set) validate() error {
 	return s.Conditions.validate()
 }
 
-// checkCounts returns an error in three cases: a count is impossible, the counts do not decide whether a class belongs
-// to the set, or they decide for a set that differs from the field Set.
+// checkCounts returns an error in three cases: a count is impossible, the counts leave it open whether a class belongs
+// to the set, or the set that follows from the counts differs from the field Set.
 func (s Set) checkCounts() error {
 	p := &conformal.Predictor{Labels: len(s.Counts)}
 	p.QueryM, p.QueryT = s.QueryM, s.QueryT
@@ -315,7 +315,8 @@ type condition struct {
 }
 
 // The method 'fixed' returns the conditions that all sets of a predictor share. Other conditions, such as the radius,
-// can differ between sets, because rounding may move an input, and because a file may join the sets of several calls.
+// can differ between sets. There are two reasons: rounding may move an input, and a file may join the sets of several
+// calls.
 func (c Conditions) fixed() []condition {
 	return []condition{
 		{"rule", c.Rule}, {"law", c.Law.String()}, {"sigma", c.Scale}, {"norm", c.Norm}, {"poison_radius", c.Poison}, {"poisoned", c.Poisoned},

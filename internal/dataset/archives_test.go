@@ -168,8 +168,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state. Open must keep no
-// part of such pages.
+// TestParquetBombs checks that Open refuses pages that unpack to far more than their headers state. Open must not keep
+// any part of such pages in memory.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{

@@ -99,8 +99,8 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
-// modelNames returns the names in Options.ModelClasses. It returns nil if ModelClasses is empty, or if ClassNames or
-// FirstLabel determines the numbers of the classes.
+// modelNames returns the names in Options.ModelClasses. It returns nil if ModelClasses is empty. It also returns nil if
+// ClassNames or FirstLabel determines the numbers of the classes.
 func (o Options) modelNames() *classNames {
 	if o.ClassNames != "" || o.FirstLabel != 0 || len(o.ModelClasses) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (o Options) modelNames() *classNames {
 }
 
 // If the labels of d are numbers, renumber looks up each label in Options.ModelClasses. It replaces the label by the
-// number of the model's class that has this label. If this fails for any label, renumber changes nothing.
+// number of the model's class whose name is this label. If this fails for any label, renumber changes nothing.
 func (d *Dataset) renumber(opt Options) {
 	names := opt.modelNames()
 	if names == nil || d.names != nil || d.folders > 0 {

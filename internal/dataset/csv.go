@@ -20,9 +20,10 @@ import (
 // openCSV reads lines that hold a label and values, after an optional header. The code in labelcolumn.go finds the
 // column of labels.
 //
-// If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes, and openCSV
-// scales them to [0,1]. Otherwise the values are not scaled. In particular, openCSV does not scale a file of zeros and
-// ones, because such a file does not show whether its values are bytes or already in [0,1]. Note reports the decision.
+// openCSV scales the values as bytes to [0,1] if all input values of the file are integers from 0 to 255 and at least
+// one is above 1. Otherwise the values are not scaled. In particular, openCSV does not scale a file of zeros and ones,
+// because such a file does not show whether its values are bytes or already in [0,1]. The method Dataset.Note returns a
+// text that states the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {
