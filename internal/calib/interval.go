@@ -153,8 +153,9 @@ func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 // depend on the confidences. The proof writes |D_m| = s_m D_m with signs s_m = ±1. D̂_m is the observed D_m, in which
 // the outcomes replace the probabilities.
 //
-//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d, where d is the bound that
-//     the function 'deviation' gives at α/2 for the mean of the signed residuals ±(correct − confidence).
+//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d. Here d is the bound that
+//     the function 'deviation' gives for the mean of the signed residuals ±(correct − confidence), at the failure
+//     probability α/2.
 //   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s. So θ ≥ ECE − d′. The bound d′ must hold
 //     for every pattern s. M nonempty bins have 2^M patterns, so d′ is the bound of the function 'deviation' at
 //     (α/2)/2^M.

@@ -14,9 +14,9 @@ import (
 // probabilities p_τ are not known. So the rule spends a tenth of the level a on Clopper–Pearson bounds, with a union
 // bound over the n examples and the query:
 //
-//   - η = spent/(n+1), where spent = a/10, and t is the least count with P(Bin(m, p) ≥ t) ≤ η. Let S_i be the
-//     t-th largest of the m scores of example i. With probability at least 1 − η, S_i is at most the largest τ with
-//     p_τ ≥ p;
+//   - η = spent/(n+1), where spent = a/10. The count t is the least count with P(Bin(m, p) ≥ t) ≤ η. Let S_i be the
+//     t-th largest of the m scores of example i. With probability at least 1 − η, S_i is at most the largest τ with p_τ
+//     ≥ p;
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
 //   - τ̂ is the k-th smallest of the numbers S_i, where k = ⌊(n+1)(a−spent)⌋ − j, and j is the number of examples that
 //     an adversary may replace.

@@ -31,8 +31,8 @@
 //
 //   - Params describes the wanted sets. NewDesign chooses the numbers m, m′ and t′, and either t or the weights. For
 //     the rules Count, Weights and RCP1, it proves that these numbers and weights satisfy the condition of the theorem.
-//     (The rule BinCP chooses t and t′ at the calibration.) It uses no data.
+//     (The rule BinCP chooses t and t′ at the calibration.) NewDesign uses no data.
 //   - Design.Calibrator takes the scores of the calibration examples and returns a Predictor.
 //   - Predictor.Decide and Predictor.Set turn the counts of a query into a set.
-//   - Evaluator computes coverage and sizes of sets whose labels are known.
+//   - Evaluator computes coverage and sizes of the sets of queries whose labels are known.
 package conformal

@@ -30,18 +30,18 @@ type Params struct {
 	Miss      float64 // a: allowed probability of a miss, in (0, 1); read as decimal.Of(Miss): 0.1 is exactly 1/10
 	Guarantee Guarantee
 	// for Training only: δ, the allowed probability of calibration examples for which the guarantee fails, in (0, 1)
-	Delta     float64
-	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
+	Delta    float64
+	Poisoned int // number of calibration examples that an adversary may have replaced by arbitrary examples
 
-	Draws            int64   // m′: draws per query; 0 means DefaultDraws for BinCP and for Count with noise, else 1
-	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, or max(m′, DefaultDegree) for Weights
-	Need             int64   // t; 0 chooses the best
-	QueryNeed        int64   // t′; 0 chooses the best
-	Degree           int     // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
+	Draws            int64 // m′: draws per query; 0 means DefaultDraws for BinCP and for Count with noise, else 1
+	CalibrationDraws int64 // m: draws per calibration example; 0 means m′, or max(m′, DefaultDegree) for Weights
+	Need             int64 // t; 0 chooses the best
+	QueryNeed        int64 // t′; 0 chooses the best
+	Degree           int   // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
 	// for BinCP: the fixed probability p of the rule (see chooseBinCP); 0 means F(ρ/2), where F is the distribution
 	// function of the noise's law
-	Probability      float64
-	Words            FiniteWords
+	Probability float64
+	Words       FiniteWords
 	// OwnRange means that the classifier clamps inputs to the range of the calibration data (see Design.OwnRange).
 	OwnRange bool
 }

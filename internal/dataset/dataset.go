@@ -60,9 +60,9 @@ type Dataset struct {
 	// The function 'values' fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// The function 'roundings' fills dst with bounds on |number in the file − value|, one for each value of example i.
-	// The order of these bounds does not matter. The result 'named' is true if every number in the file is a usual
-	// spelling of its float32 in Example.Values (isNamed). The field 'roundings' is nil if the file holds float32 or
-	// bytes.
+	// The order of these bounds does not matter. The result 'named' is true if every number of example i in the file is
+	// a usual spelling of its float32 in Example.Values (isNamed). The field 'roundings' is nil if the file holds
+	// float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
 	labelAt func(i int) string
@@ -71,8 +71,9 @@ type Dataset struct {
 
 // Open opens the dataset at path, which is a file or a folder. Open finds the format by the names and the first bytes
 // of the files. It reads the whole dataset once, to check the data and to compute their digest. Images, plain IDX and
-// CIFAR files, .npy and uncompressed .npz files stay on the disk. The Dataset checks later reads of these files against
-// digests of their parts. Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
+// CIFAR files, .npy and uncompressed .npz files stay on the disk. When the Dataset reads a part of these files again,
+// it compares the part's digest with the digest from the first reading. Compressed files, CSV and arrays in Fortran
+// order are held in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)
@@ -120,7 +121,7 @@ func unplaced(int) string { return "no label" }
 // checkExample returns an error if the memory is too small to read one example. Reading needs memory for the example
 // and for its intermediate forms.
 func checkExample(shape []int) error {
-	const bytes = 32 // bytes per value: its form in the file, its float64, its offset and its float32
+	const bytes = 32 // for each value: its bytes in the file, their offset, its float64 and its float32
 	size := int64(1)
 	for _, n := range shape {
 		if n > 0 && size > math.MaxInt64/bytes/int64(n) {
@@ -186,8 +187,7 @@ func (d *Dataset) size() int {
 // CSV table with a header.
 func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
 
-// LabelColumn describes the column of a CSV table that holds the labels, such as "the last column (y)". It is empty for
-// other data.
+// LabelColumn describes the label column of a CSV table, such as "the last column (y)". It is empty for other data.
 func (d *Dataset) LabelColumn() string { return d.labelColumn }
 
 // Bytes reports whether the values are bytes that were scaled to [0,1].
@@ -196,13 +196,14 @@ func (d *Dataset) Bytes() bool { return d.bytes }
 // Format returns the name of the format, for messages.
 func (d *Dataset) Format() string { return d.format }
 
-// Note tells the user in one line what Open decided: the chosen files, the scaling, and the range of values.
+// Note returns one line that tells the user what Open decided: the chosen files, the scaling, and the range of values.
 func (d *Dataset) Note() string { return quote.Line(d.note) }
 
 // SHA256 returns the digest of the data, in hex. The digest does not depend on the names, the compression or the folder
 // of the files. For all formats except images it covers the number of examples, the shape, and the label (int64) and
-// values (float32) of each example, little-endian. So the same data have the same digest, whether they are stored as
-// IDX, .npz or CSV. Open does not decode all images, so the digest of images covers the labels and the image files.
+// values (float32) of each example, little-endian. So the same data in the same shape have the same digest, whether
+// they are stored as IDX, .npz or CSV. Open does not decode all images, so the digest of images covers the labels and
+// the image files.
 func (d *Dataset) SHA256() string { return d.sum }
 
 // settle applies the options that all formats share.

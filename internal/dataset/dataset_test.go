@@ -310,8 +310,8 @@ func TestERAN(t *testing.T) {
 	}
 }
 
-// The test checks that the same data have the same digest in every format and at every path. A change of one byte of a
-// value, a label or the shape changes the digest.
+// The test checks that the same data have the same digest in every format and at every path. It also checks that the
+// digest changes if one byte of the values changes, if a label changes, or if the shape changes.
 func TestSameDataSameDigest(t *testing.T) {
 	const n, h, w = 4, 6, 5
 	px := pixels(n * h * w)
@@ -483,7 +483,7 @@ func TestErrors(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	// The header, with its checksum, belongs to a PNG image of 65536×65536 pixels.
+	// The variable 'huge' is the header of a PNG image of 65536×65536 pixels, with a correct checksum.
 	huge := pngBytes(small(3))[:33]
 	binary.BigEndian.PutUint32(huge[16:], 1<<16)
 	binary.BigEndian.PutUint32(huge[20:], 1<<16)

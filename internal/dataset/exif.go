@@ -112,8 +112,7 @@ func tiffOrientation(tiff []byte) int {
 	return 0
 }
 
-// The function 'turned' reports whether an image of this orientation exchanges its height and width when it is turned
-// upright.
+// The function 'turned' reports whether turning an image of this orientation upright swaps its height and width.
 func turned(orientation int) bool { return orientation >= 5 }
 
 // turn turns an image [C,H,W] of this orientation upright, and writes the result to dst.

@@ -108,7 +108,7 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
-// errBefore means that an archive states, for a member, a position before the first byte of the file.
+// errBefore is the error if an archive states that a member begins before the first byte of the file.
 var errBefore = errors.New("reads before the beginning of the file")
 
 // ReadAt implements io.ReaderAt.
@@ -157,9 +157,9 @@ func (c *checkedFile) load(k int64) error {
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // openContents opens a file. If the file begins with the first bytes of gzip, openContents unpacks the file into
-// memory. The function 'promise' reads the unpacked header and returns the file length that the header states, or -1 if
-// the header states no length. openContents returns an error if the unpacked file is longer than this length or than
-// memory.Limit.
+// memory. The function 'promise' reads the header of the unpacked file. It returns the length that this header states
+// for the file, or -1 if the header states no length. openContents returns an error if the unpacked file is longer than
+// this length or than memory.Limit.
 func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
 	file, err := openChecked(path)
 	if err != nil {

@@ -96,8 +96,8 @@ func examples(d *Dataset) (values [][]float32, errs []error) {
 	return values, errs
 }
 
-// The test changes the file after Open, in every way and for every format. Reading an example must then give the values
-// that were hashed, or an error.
+// For every format and for every change in 'changes', the test changes the file with the inputs after Open. Reading an
+// example must then give the old values or an error.
 func TestChangedAfterOpen(t *testing.T) {
 	flip := func(data []byte, at int) []byte {
 		data = bytes.Clone(data)
@@ -187,7 +187,8 @@ func (f *idxFile) forget() {
 	}
 }
 
-// If an image is replaced by another image of the same size and length, the result is an error.
+// If an image is replaced by another image of the same height and width in a file of the same length, the result is an
+// error.
 func TestSwappedImages(t *testing.T) {
 	s := sources(t)["images"]
 	open, _ := s.write(t)

@@ -21,8 +21,8 @@ type format struct {
 	ownLabels bool // the files hold their labels, so Options.Labels is refused
 }
 
-// The function 'formats' returns the formats that Open recognises by the name of the file. Open tries any other file as
-// a pickle, and then as IDX.
+// The function 'formats' returns the formats that Open recognises by the name of the file. Open refuses files with a
+// suffix of 'remedies'. If any other file begins like a pickle, Open reads it as a pickle, otherwise as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
@@ -37,7 +37,7 @@ func formats() []format {
 // A remedy tells the user how to convert a format that is not supported.
 type remedy struct {
 	suffixes []string
-	magic    string // first bytes of the file, or "" if they need no check
+	magic    string // first bytes of files of this format, or "" if rscert looks only at the suffix
 	text     param.Text
 }
 
@@ -101,7 +101,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	return d, err
 }
 
-// ownLabels returns the error for a file that holds its own labels if Options.Labels is given too.
+// ownLabels returns the error for Options.Labels if the file holds its own labels.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
@@ -229,10 +229,10 @@ func remedyInFolder(dir string) *remedy {
 	return nil
 }
 
-// splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test" if there is
-// one, otherwise the split "validation" ("val", "valid") if there is one, and otherwise the only split there is. The
-// split of a file is the part of its name before the first "-", "_" or ".". For example, test-00000-of-00003.parquet
-// (Hugging Face) belongs to the split "test".
+// splitIn returns the files of one split in a folder or in its subfolder "data". It prefers the split "test". If there
+// is none, it takes "validation", "val" or "valid". If there is none of these either, it takes the only split, and
+// returns an error if there are several. The split of a file is the part of its name before the first "-", "_" or ".".
+// For example, test-00000-of-00003.parquet (Hugging Face) belongs to the split "test".
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

@@ -239,7 +239,7 @@ func unnatural(folders []string) (a, b string) {
 	return "", ""
 }
 
-// appendImages appends the images in a folder, with the given label, to the slice 'images'.
+// appendImages appends the images of a folder to the slice 'images'. The appended images get the given label.
 func appendImages(images []encoded, folder string, label int) ([]encoded, error) {
 	files, err := imagesIn(folder)
 	for _, path := range files {
@@ -369,9 +369,9 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns finds the column of file names and the column of labels by the first line of a labels file. If this line
-// has only one field, there are no file names, and the result 'file' is −1. The result 'header' reports whether the
-// line names the columns.
+// imageColumns reads the first line of a labels file. It finds the column of file names and the column of labels. If
+// this line has only one field, there are no file names, and the result 'file' is −1. The result 'header' reports
+// whether the line names the columns.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
@@ -402,8 +402,8 @@ func imageColumns(record []string, chosen string) (file, label int, header bool,
 	return file, label, true, nil
 }
 
-// twoColumns checks the first line of a table without a header. It returns an error unless the line is a file name and
-// a label, in this order, and the user chose no column.
+// twoColumns checks the first line of a table without a header. The line must be a file name and a label, in this
+// order, and the user must have chosen no column. Otherwise, twoColumns returns an error.
 func twoColumns(file int, record []string, chosen string) error {
 	if file != 0 || len(record) != 2 || chosen != "" {
 		return errors.New("want a file name and a label, or a header with the columns filename and label")

@@ -24,7 +24,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// The type 'encoded' is an image that is not yet decoded, with the information in its header.
+// The type 'encoded' is an image that is not yet decoded. It also holds the information from the image's header.
 type encoded struct {
 	name  string
 	label int

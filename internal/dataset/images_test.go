@@ -121,8 +121,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestChannels checks the conversion of grey to three channels, and Pillow's convert("L") to one channel: L of (10,
-// 200, 50) is 126.
+// TestChannels checks the conversion of grey to three channels and the conversion of colours to one channel. The second
+// must agree with Pillow's convert("L"): L of (10, 200, 50) is 126.
 func TestChannels(t *testing.T) {
 	dir := t.TempDir()
 	m := image.NewNRGBA(image.Rect(0, 0, 1, 2))

@@ -27,9 +27,9 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
 // enlarge returns a colour plane at the image's resolution, [H,W]. In a 4:2:2 image, the plane has half the image's
-// width. In a 4:2:0 image, it has half the width and half the height. In these images, enlarge interpolates with the
-// weights ¾ and ¼ in each direction that is halved. Like libjpeg, it alternates the direction of rounding. Also like
-// libjpeg, it repeats samples if the image is very narrow or has another subsampling ratio.
+// width. In a 4:2:0 image, it has half the width and half the height. In these images, enlarge interpolates in each
+// direction of halved resolution, with the weights ¾ and ¼. Like libjpeg, it alternates the direction of rounding. Also
+// like libjpeg, it repeats samples if the image is very narrow or has another subsampling ratio.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)
@@ -43,7 +43,8 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 		}
 		return out
 	}
-	column := make([]int, half) // the samples of one line; in 4:2:0 they are multiplied by 4
+	// the samples for one line of the image; in 4:2:0 they are sums with the weights 3 and 1, so 4 times too large
+	column := make([]int, half)
 	for y := range h {
 		scale, down, up := enlargeColumn(column, img, plane, y)
 		for x := range w {
@@ -59,8 +60,8 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 }
 
 // enlargeColumn fills the slice 'column' with the samples of line y. It returns three parameters for rounding. The sum
-// of a pixel's weighted samples must be divided by 2^scale. Before the division, the term 'down' is added for odd
-// pixels and the term 'up' for even pixels.
+// of a pixel's weighted samples must be divided by 2^scale. Before the division, the term 'down' is added in columns of
+// odd x and the term 'up' in columns of even x.
 func enlargeColumn(column []int, img *image.YCbCr, plane []uint8, y int) (scale, down, up int) {
 	if img.SubsampleRatio == image.YCbCrSubsampleRatio422 {
 		for i := range column {

@@ -229,8 +229,8 @@ func (t *csvTable) columnName(k int) string {
 	return name
 }
 
-// takeOtherLabels takes the labels from the file Options.Labels. If Options.Labels is NoLabels, it sets placeholder
-// labels.
+// takeOtherLabels takes the labels from the file Options.Labels. If Options.Labels is NoLabels, takeOtherLabels sets
+// placeholder labels.
 func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	if t.opt.unlabelled() {
 		d.labels, d.labelAt = make([]int, t.rows()), unplaced
@@ -304,11 +304,11 @@ func (t *csvTable) guess(index int) (int, error) {
 
 // candidate describes the cells of a watched column.
 type candidate struct {
-	named    bool  // the cells are not numbers
+	named    bool  // no cell is a number
 	whole    bool  // all cells are whole numbers, at least 0
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of the cell that the field 'damaged' is about
-	dense    bool  // the values are 0 … 'top' or 1 … 'top' without gaps, and there are at least two
+	dense    bool  // the distinct values are 0, 1, …, 'top' or 1, 2, …, 'top'; there are at least two of them
 	top      int
 	distinct int
 }

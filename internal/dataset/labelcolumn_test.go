@@ -137,7 +137,7 @@ func TestLabelsApart(t *testing.T) {
 
 // TestLabelsFromOne checks data whose labels run from 1 to the number of classes. The method CheckLabels must refuse
 // these labels. The method Warnings must return a warning about them, although it does not know the number of classes.
-// The error and the warning must name the parameter in the spelling of the command line.
+// The error and the warning must name the parameter for the first label as the command line spells it.
 func TestLabelsFromOne(t *testing.T) {
 	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()

@@ -102,9 +102,9 @@ func (l Lattice) Nearest(x float32) int {
 }
 
 // FileRounding bounds the effect of the file's rounding on a distance. Let p and p′ be vectors of n lattice values, and
-// let x and x′ be the same vectors after this file's rounding. Then ‖x − x′‖₂ − ‖p − p′‖₂ is at most 2√n times the
-// rounding of one value. FileRounding returns this bound, rounded up. It returns 0 if the values in the file are
-// lattice points.
+// let x and x′ be the same vectors after this file's rounding. Then ‖x − x′‖₂ exceeds ‖p − p′‖₂ by at most 2√n times
+// the largest rounding error of one value. FileRounding returns this bound, rounded up. It returns 0 if the values in
+// the file are lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -112,10 +112,10 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding bounds the effect of converting a vector of n float64 numbers to float32. It returns an upper bound
-// on the distance between the two vectors, in the norm L2 or L1, if all numbers are between Low and High. The bound is
-// √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the file holds float32, the
-// bound is 0.
+// ReadingRounding bounds the effect of converting a vector of n float64 numbers to float32. If all numbers are between
+// Low and High, it returns an upper bound on the distance between the vector before and after the conversion, in the
+// norm L2 or L1. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the
+// file holds float32, the bound is 0.
 func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0
@@ -258,9 +258,9 @@ func (r *recogniser) on(l Lattice) bool {
 }
 
 // byteRounding reports whether x is k/255 for a byte k, as one of the common methods computes it. It also returns a
-// bound on |x − k/255|. There are three common methods. PyTorch, NumPy and rscert divide in float32, with an error of
-// at most half the spacing of float32 below 1. JAX and TensorFlow multiply by the float32 1/255, which is off by at
-// most 2⁻³². Other programs round the quotient to float16.
+// bound on |x − k/255|. There are three common methods. PyTorch, NumPy and rscert divide in float32. The error is at
+// most 2⁻²⁵, which is half the distance between neighbouring float32 numbers just below 1. JAX and TensorFlow multiply
+// by the float32 1/255, which is off by at most 2⁻³². Other programs round the quotient to float16.
 func byteRounding(x float32) (rounding float64, ok bool) {
 	k := float32(math.RoundToEven(255 * float64(x)))
 	if !(0 <= k && k <= 255) {

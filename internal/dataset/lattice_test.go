@@ -62,8 +62,8 @@ func TestBytesInFloats(t *testing.T) {
 	}
 }
 
-// The test checks each kind of lattice. If a single value is the next float after a lattice point, the data are not on
-// this lattice.
+// The test checks each kind of lattice. If a single value is not a lattice point but the float32 next to one, the data
+// are not on this lattice.
 func TestLatticeKinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var words, halves, floats []float32

@@ -249,8 +249,8 @@ func channels(n int) bool { return n == 1 || n == 3 }
 
 func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
-// readArray reads the header of a .npy file. The data stay in the file unless they are in Fortran order, because
-// Fortran order spreads an example over the whole file.
+// readArray reads the header of a .npy file. Data in C order stay in the file. Data in Fortran order are read into
+// memory, because Fortran order spreads an example over the whole file.
 func readArray(ctx context.Context, path string) (_ *array, _ contents, err error) {
 	f, err := openChecked(path)
 	if err != nil {

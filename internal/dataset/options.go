@@ -14,21 +14,20 @@ import (
 type Options struct {
 	// Labels is the file of the labels, for formats that store them separately (IDX, .npy, .npz without labels, a flat
 	// folder of images). If Labels is empty, Open looks for the labels of an IDX or .npy file in the folder of the
-	// data. For the other two formats, Open returns an error if Labels is empty. The value NoLabels means that Open
-	// reads no labels.
+	// data. For a .npz file without labels and for a flat folder of images, Open returns an error if Labels is empty.
+	// The value NoLabels means that Open reads no labels.
 	Labels string `json:"labels,omitzero"`
-	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. If
-	// LabelColumn is 'none', no column holds labels, and Labels must name a file of labels or be NoLabels. If
-	// LabelColumn is empty, Open finds the column itself. It returns an error if the table does not show clearly which
-	// column this is.
+	// LabelColumn is the label column of a table: 'first', 'last', a name, or an index from 0. If LabelColumn is
+	// 'none', no column holds labels, and Labels must name a file of labels or be NoLabels. If LabelColumn is empty,
+	// Open finds the column itself. It returns an error if the table does not show clearly which column this is.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`
 	// ClassNames is a file with the names of the model's classes, in the order of the model.
 	ClassNames string `json:"class-names,omitzero"`
-	// ModelClasses lists the labels of the model's classes, as the model's file holds them. If ClassNames is empty and
-	// FirstLabel is 0, ModelClasses determines the class of each label, provided that ModelClasses contains all labels
-	// of the data.
+	// ModelClasses lists the labels of the model's classes, as the model's file holds them. ModelClasses determines the
+	// class of each label if three conditions hold: ClassNames is empty, FirstLabel is 0, and ModelClasses contains all
+	// labels of the data.
 	ModelClasses []string `json:"model-classes,omitempty"`
 	// Open applies Resize and then Crop, as torchvision does. Both need images of bytes (8 bits per channel).
 	Resize        Size          `json:"resize,omitzero"`

@@ -117,7 +117,8 @@ type parquetTable struct {
 
 	image, imagePath, label int      // numbers of the leaf columns; imagePath is −1 if no column has paths
 	classes                 []string // class names in the metadata (ClassLabel); nil: none
-	labels                  string   // name of the column of labels, with more text for messages
+	// name of the column of labels; for messages, a list of similar columns may follow the name
+	labels string
 
 	images []encoded
 	cells  []cell
@@ -247,7 +248,7 @@ func (t *parquetTable) read() error {
 	return nil
 }
 
-// rowOverhead approximates the memory of a row in bytes, without the text of its label.
+// rowOverhead is roughly the number of bytes that a row takes in memory, without the text of its label.
 const rowOverhead = 256
 
 func (t *parquetTable) addImage(group, row int, v parquet.Value) error {

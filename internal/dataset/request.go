@@ -46,7 +46,8 @@ func (l Lattice) Holds(values []float32) bool {
 // claim much memory.
 const maxRequestPixels = 1 << 24
 
-// The variable 'decoding' is a lock that limits memory: the program decodes only one image of a request at a time.
+// The variable 'decoding' is a lock: the program decodes the images of all requests one after another. This limits the
+// memory.
 var decoding = make(chan struct{}, 1)
 
 // DecodeImage decodes, resizes and crops an image in the same way as Open does with an image of a folder. It returns

@@ -153,7 +153,7 @@ func TestFloat64OnALattice(t *testing.T) {
 	}
 }
 
-// TestRoundingIsUpward checks that Rounding is at least the true distance, also for numbers that float32 rounds to 0.
+// TestRoundingIsUpward checks that Rounding is at least ‖x − float32(x)‖₂, also for numbers that float32 rounds to 0.
 func TestRoundingIsUpward(t *testing.T) {
 	for _, row := range [][]float64{{.1, .2, .3}, {1e-60, 1}, {1e-320, 0}, {1 + 0x1p-40}, {math.Pi * 1e30, -math.E * 1e-30, 5}} {
 		for name, path := range map[string]string{"npz": npzOf(t, "<f8", row, row), "csv": csvOf(t, "%v", row, row)} {

@@ -22,9 +22,9 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 }
 
 // openTars reads the archives of a WebDataset. The part of a member's name before the first dot is its key. Members
-// with the same key make an example. The image is a member such as key.jpg. The label is a number or a name. It is
-// either the content of key.cls (or key.label, key.class, key.cls.txt), or the value of "label" (or "labels", "class",
-// "target", "y", "cls") in key.json. The images stay in the archives.
+// with the same key make an example. The image is a member such as key.jpg. The label is a number or a name. It is the
+// content of key.cls, key.label, key.class or key.cls.txt. Or it is in key.json, as the value of "label", "labels",
+// "class", "target", "y" or "cls". The images stay in the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -140,7 +140,7 @@ func (s *tarSamples) read(ctx context.Context, archive string, file contents) er
 func (s *tarSamples) join(archive string, keys []string, samples map[string]*tarSample) error {
 	for _, key := range keys {
 		switch sample := samples[key]; {
-		case sample.image == nil && sample.label == nil: // the sample has neither an image nor a label
+		case sample.image == nil && sample.label == nil:
 		case sample.image == nil:
 			return fmt.Errorf("%s: %s: a label without an image", archive, quote.Name(key))
 		case sample.label == nil:

@@ -2,10 +2,10 @@ package dataset
 
 import "image"
 
-// webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, exactly like libwebp (src/dsp/yuv.h and
-// upsampling.c), which Pillow and OpenCV use. The colours of WebP have the studio range of BT.601. The type image.YCbCr
-// assumes another range, the full range of JPEG. webpRGB enlarges colour planes with the weights 9/16, 3/16, 3/16 and
-// 1/16, and rounds twice.
+// webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image. It computes exactly the same colours as
+// libwebp (src/dsp/yuv.h and upsampling.c), which Pillow and OpenCV use. The colours of WebP have the studio range of
+// BT.601. The type image.YCbCr assumes another range, the full range of JPEG. webpRGB enlarges colour planes with the
+// weights 9/16, 3/16, 3/16 and 1/16, and rounds twice.
 func webpRGB(dst []float32, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	clip := func(v int) float32 { return unit[clamp(v>>6)] }

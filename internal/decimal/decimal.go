@@ -44,7 +44,8 @@ func Up(r *big.Rat) float64 {
 
 // Sum returns the exact sum of Of(x) over all x in xs.
 func Sum(xs []float64) *big.Rat {
-	sums := map[power]*wide{} // for each power of ten, the sum of the integers that split returned with this power
+	// for each power of ten, the sum of the integers that the function 'split' returned with this power
+	sums := map[power]*wide{}
 	var text [32]byte
 	for _, x := range xs {
 		digits, p := split(strconv.AppendFloat(text[:0], x, 'e', -1, 64))

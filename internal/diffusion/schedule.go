@@ -110,9 +110,9 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 // In this case, Timestep returns an error that wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t for which Noise(t) is nearest to the argument 'noise'. This argument is the standard deviation
-// of the input's noise, after scaling to the range of the model's inputs. If two timesteps are equally near, Timestep
-// returns the smaller one.
+// Timestep returns the t for which Noise(t) is nearest to the argument 'noise'. The argument is the standard deviation
+// of the noise after the input is scaled to the range of the diffusion model's inputs. If two timesteps are equally
+// near, Timestep returns the smaller one.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSchedules compares the schedules with NumPy: cumprod(1 − linspace(1e-4, 0.02, 1000)) and betas_for_alpha_bar of
-// guided-diffusion.
+// TestSchedules compares Linear with NumPy's cumprod(1 − linspace(1e-4, 0.02, 1000)), and Cosine with
+// betas_for_alpha_bar of guided-diffusion.
 func TestSchedules(t *testing.T) {
 	for name, c := range map[string]struct {
 		alpha map[int]float64

@@ -1,6 +1,6 @@
 // Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
-// SyncFolder makes the names in a folder survive a power cut. CheckName returns an error if an open file has lost its
-// name.
+// SyncFolder makes the names in a folder survive a power cut. CheckName returns an error if an open file was deleted,
+// moved or replaced.
 package durable
 
 import (
@@ -85,8 +85,8 @@ func writeInto(path string, data []byte, flag int) error {
 // newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// The function 'replace' writes a new file to path. If a file exists there, the caller passes the FileInfo of the
-// existing file, and the new file gets the same mode and owner. If the caller passes nil, the new file gets newMode.
+// The function 'replace' writes a new file to path. If a file exists there, the argument 'was' is the FileInfo of this
+// file, and the new file gets the same mode and owner. If the caller passes nil, the new file gets newMode.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))

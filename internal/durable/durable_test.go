@@ -143,7 +143,7 @@ func TestNoRegularFile(t *testing.T) {
 	}
 }
 
-// TestDevice checks that /dev/null in a folder stays a device.
+// TestDevice writes to a null device in a temporary folder. It checks that the device stays a device.
 func TestDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "null")
 	const null = 1<<8 | 3

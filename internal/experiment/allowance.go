@@ -10,7 +10,7 @@ import "github.com/rscert/rscert/internal/smoothing"
 // belongs to a known clean input x. A statement about an unknown clean input needs the Allowance.
 func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
 
-// The method 'allowance' returns the result of the method Allowance for inputs that have 'dimensions' values.
+// The method 'allowance' computes the bound of Experiment.Allowance for inputs that have 'dimensions' values.
 func (n *noise) allowance(dimensions int) float64 {
 	if n.quantise == nil {
 		return 0

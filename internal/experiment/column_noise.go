@@ -163,8 +163,8 @@ func (n *noise) columnsText() string {
 }
 
 // adviseScales extends an error that wraps smoothing.ErrTooWide, unless the inputs are images. It returns other errors
-// unchanged. It names the columns whose range is too large for one σ, and advises the user to give each column its own
-// scale.
+// unchanged. The added text names the columns whose range is too large for one σ, and advises the user to give each
+// column its own scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

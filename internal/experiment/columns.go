@@ -26,8 +26,8 @@ type columns struct {
 	image bool
 }
 
-// splitColumns divides the model's input into columns. For images, the columns are the channels. If the data are flat
-// but the model takes images, and the argument 'channels' is true, the columns are the channels of these images.
+// splitColumns divides the model's input into columns. For images, the columns are the channels. The columns are also
+// channels if three conditions hold: the data are flat, the model takes images, and the argument 'channels' is true.
 func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, error) {
 	shape, d := e.data.Shape(), e.model.InputLen()
 	c := columns{of: make([]int, d), image: len(shape) > 1 || channels && a.Channels > 1}

@@ -39,8 +39,8 @@ func (e *Experiment) parallel() int {
 	return len(e.models())
 }
 
-// Sampler returns a sampler of the model on all devices. For one example, the sampler reruns samples in other batches
-// and compares the outputs (ComparesFirst). The caller sets N0, Progress and Lost.
+// Sampler returns a sampler that runs the model on all devices. For one example, the sampler reruns samples in other
+// batches and compares the outputs (ComparesFirst). The caller sets N0, Progress and Lost.
 func (e *Experiment) Sampler() smoothing.Sampler {
 	s := smoothing.Sampler{
 		Classifier: e.model, Seed: e.Spec.Seed, Workers: e.threads, Compare: ComparesFirst(e.Spec.Conditions, e.data.Len()),

@@ -37,7 +37,7 @@ func (e *Experiment) Example(position int) (Example, error) {
 	return e.withNoise(example)
 }
 
-// withNoise adds the noise to an example of the data. Its errors are InputErrors.
+// withNoise returns an example of the data together with its noise. Its errors are InputErrors.
 func (e *Experiment) withNoise(example dataset.Example) (Example, error) {
 	input, quantisation, err := e.noise.input(example.Values)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package experiment opens experiments. According to a spec.Spec, it loads the model on a device, opens the data and
-// prepares the noise. It checks that they fit each other. Every command that samples a model starts from Open.
+// prepares the noise. It checks that the model, the data and the noise fit each other. Every command that samples a
+// model starts from Open.
 package experiment
 
 import (
@@ -59,19 +60,20 @@ func (c Console) afterSeconds(note string) (stop func()) {
 type Experiment struct {
 	Spec spec.Spec // settled spec; Open has chosen its fields 'Seed' and 'Select'
 
-	console   Console
-	file      *graph.File // the model, joined with its denoiser if there is one
-	modelSum  string      // SHA-256 of the model, in hex
-	recipe    string      // SHA-256 of the model's recipe; empty for an ensemble
-	denoiser  *runfolder.Denoiser
-	members   []runfolder.Member // the models of an ensemble
-	library   *onnx.Runtime
-	model     *onnx.Model
-	replicas  []*onnx.Model // copies of the model on further devices
-	data      *dataset.Dataset
-	noise     *noise
-	other     *graph.Arrangement // arrangement for HWC if the layout is CHW, and vice versa; nil: no difference
-	onHost    error              // reason why a device cannot make the noise, so that the host makes it; or nil
+	console  Console
+	file     *graph.File // the model, joined with its denoiser if there is one
+	modelSum string      // SHA-256 of the model, in hex
+	recipe   string      // SHA-256 of the model's recipe; empty for an ensemble
+	denoiser *runfolder.Denoiser
+	members  []runfolder.Member // the models of an ensemble
+	library  *onnx.Runtime
+	model    *onnx.Model
+	replicas []*onnx.Model // copies of the model on further devices
+	data     *dataset.Dataset
+	noise    *noise
+	// arrangement for HWC if the layout is CHW, and vice versa; nil if both layouts give the same inputs
+	other     *graph.Arrangement
+	onHost    error // reason why the host makes the noise although a device was to make it; otherwise nil
 	threads   int
 	positions []int // positions of the examples in the data
 

@@ -24,7 +24,7 @@ const (
 	imageSize = 48
 )
 
-// writeImages writes a CSV file of images whose labels are 0, 1, 2, …
+// writeImages writes a CSV file of images. The labels are 0, 1, 2, 3, 0, 1, …
 func writeImages(t *testing.T, images ...[]float64) string {
 	t.Helper()
 	var b strings.Builder
@@ -45,7 +45,7 @@ func writeImages(t *testing.T, images ...[]float64) string {
 	return path
 }
 
-// manyImages writes 12 images of values k/255.
+// manyImages writes 12 images. Their values are multiples of 1/255.
 func manyImages(t *testing.T) string {
 	images := make([][]float64, 12)
 	for k := range images {
@@ -114,7 +114,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// If an experiment cannot be opened, the error must be an InputError.
+// If the user's input prevents an experiment from opening, the error must be an InputError. If the context is
+// cancelled, the error must not be an InputError.
 func TestOpenRefuses(t *testing.T) {
 	data := manyImages(t)
 	for want, change := range map[string]func(*spec.Spec){

@@ -14,8 +14,8 @@ import (
 // The model receives bytes if its input has an integer type, the data are bytes, and no mean or std is given. If the
 // input type is uint8, data on the lattice k/255 count as bytes too. For such data, rscert divides the float32 nearest
 // to k/255 by the float64 nearest to 1/255, and this gives k. Suppose that the data are not bytes, and no mean or std
-// is given. If the input type is uint8, givesBytes returns an error. If it is another integer type, the model's graph
-// rounds the data without scaling them.
+// is given. If the input type is uint8, givesBytes returns an error. If the input type is another integer type, the
+// model's graph rounds the data without scaling them.
 func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {
 	intake := e.model.Intake()
 	if intake == graph.Floats || len(mean) > 0 || len(std) > 0 {

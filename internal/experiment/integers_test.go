@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// wholeImages writes images of bytes in the form of whole numbers.
+// wholeImages writes a CSV file of images. The values of the images are bytes, written as whole numbers.
 func wholeImages(t *testing.T, images ...[]int) string {
 	t.Helper()
 	var b strings.Builder
@@ -100,8 +100,8 @@ func TestBytesReachTheModel(t *testing.T) {
 	}
 }
 
-// A model that takes bytes refuses other data, unless --mean or --std is given. The model's graph then rounds (x −
-// mean)/std and clamps it to 0…255.
+// A model that takes bytes refuses other data, unless --mean or --std is given. If one of them is given, the model's
+// graph rounds (x − mean)/std and clamps it to 0…255.
 func TestBytesRefused(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {

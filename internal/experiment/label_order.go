@@ -46,8 +46,8 @@ func judgeOrder(predicted, labels []int) Finding {
 	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
 }
 
-// The method 'better' reports whether, under the relabelling, most answers are right and clearly more answers are right
-// than before.
+// The method 'better' reports whether two conditions hold under the relabelling: most answers are right, and clearly
+// more answers are right than before.
 func (r relabelling) better(predicted, labels []int) bool {
 	var lost, gained int64
 	right, now := agreement(predicted, labels, r)
@@ -161,7 +161,7 @@ func suggested(predicted, labels []int) relabelling {
 
 // judgeClasses compares the largest label with the number m of the model's classes. The set-up is suspect if two
 // conditions hold: the model has at least four times as many classes as the data, and most answers are above the
-// largest label. The model's outputs may then not be scores of classes.
+// largest label. In this case, the model's outputs are perhaps not scores of classes.
 func judgeClasses(predicted, labels []int, m int) Finding {
 	low, high := slices.Min(labels), slices.Max(labels)
 	said := param.Textf("the model has %d classes; the labels of %d examples go from %d to %d", m, len(labels), low, high)

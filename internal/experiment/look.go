@@ -17,7 +17,8 @@ import (
 // Look is the result of a quick test on some examples. The test shows, before hours of sampling, whether model, data
 // and noise fit each other.
 type Look struct {
-	Examples int     `json:"examples"`       // number of labelled examples, spread over the experiment
+	// number of labelled examples that Look classified without noise; they are spread over the experiment's examples
+	Examples int     `json:"examples"`
 	Clean    float64 `json:"clean_accuracy"` // accuracy without noise
 	Noisy    float64 `json:"noisy_accuracy"` // accuracy with noise, from one sample per example
 	// Float32 is the accuracy without noise in float32 on the CPU provider. Differ is the number of predictions that
@@ -91,7 +92,8 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	return l, e.compareReference(ctx, &l, clean, x.predicted, labels)
 }
 
-// compareReference compares predictions without noise with predictions in float32 on the CPU provider.
+// compareReference makes the predictions without noise again, in float32 on the CPU provider. It compares them with the
+// argument 'predicted', and records the result in l.
 func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i int, to []float32), predicted, labels []int) error {
 	reference, err := e.loadReference(ctx)
 	if err != nil {
@@ -111,8 +113,8 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs returns labelled examples that are spread over the experiment. It uses examples without a label only to
-// find the range of the values.
+// lookInputs returns labelled examples that are spread over the experiment's examples. It uses examples without a label
+// only to find the range of the values.
 func (e *Experiment) lookInputs() (x looked, err error) {
 	n := min(lookExamples, len(e.positions))
 	x.low, x.high, x.whole = float32(math.Inf(1)), float32(math.Inf(-1)), true
@@ -139,7 +141,7 @@ func (e *Experiment) lookInputs() (x looked, err error) {
 }
 
 // classify returns the model's votes for n inputs of d values each. It stops after the time limit, but not before the
-// end of the first batch. It then returns fewer than n votes.
+// end of the first batch. If it stops early, it returns fewer than n votes.
 func classify(ctx context.Context, model *onnx.Model, n, d int, limit time.Duration, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)

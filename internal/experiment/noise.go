@@ -45,7 +45,8 @@ type noise struct {
 	float normalisation // for noise in floats, and for inputs without noise
 	bytes bool          // the model has integer inputs and receives bytes, 255·x
 
-	mean, std []float64 // the model receives (x − mean)/std for each value x; empty: 0 and 1
+	// the model receives (x − mean)/std for each value x; an empty mean counts as 0, and an empty std as 1
+	mean, std []float64
 }
 
 // newNoise prepares the noise of an experiment. The experiment's model and data must be open.

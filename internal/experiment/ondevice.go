@@ -11,9 +11,10 @@ import (
 )
 
 // placeNoise decides whether the models or the host generate the noise. The models can generate noise only if the noise
-// is on a lattice. Then they generate it in two cases: the spec asks for it, or the spec leaves the choice open and the
-// first device has its own memory. If one of the models fails to generate noise, or generates other bits than the host,
-// the host generates the noise of all models. The error 'why' then gives the reason.
+// is on a lattice. For noise on a lattice, the models generate the noise in two cases: the spec asks for this, or the
+// spec leaves the choice open and the first device has its own memory. If one of the models fails to generate noise, or
+// generates other bits than the host, the host generates the noise of all models. The error 'why' then gives the
+// reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -24,7 +25,7 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 			}
 		}
 		if !e.Spec.KeepSource {
-			m.SealSource() // frees the parsed file of the model, which no later code needs
+			m.SealSource() // frees the model's parsed file, because no later code needs this file
 		}
 	}
 	if why != nil {

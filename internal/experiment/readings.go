@@ -22,11 +22,11 @@ type reading struct {
 // multiplied by the number of readings (Bonferroni's correction).
 const readingLevel = 0.001
 
-// judgeReadings runs the model on the examples in the other layout (CHW in place of HWC, or HWC in place of CHW), if
-// the layout matters. If the model may have been fitted to bytes, it compares values in [0,1] with whole numbers from 0
-// to 255 (judgeBytes). If more than a twentieth of the answers are wrong, it also tries other scales and orders of the
-// values. The set-up is suspect if clearly more answers are right under one of these readings (see the function
-// 'better').
+// judgeReadings runs the model on the examples in the other layout, if the layout matters. The other layout is HWC for
+// CHW, and CHW for HWC. If the model may have been fitted to bytes, judgeReadings compares values in [0,1] with whole
+// numbers from 0 to 255 (judgeBytes). If more than a twentieth of the answers are wrong, it also tries other scales and
+// orders of the values. The set-up is suspect if clearly more answers are right under one of these readings (see the
+// function 'better').
 func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale Finding, err error) {
 	text, matters := e.layoutText()
 	layout, scale = Finding{AspectLayout, Fine, text}, e.judgeRange(x)
@@ -64,8 +64,8 @@ func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale
 }
 
 // judgeBytes runs the model on values in [0,1] and on whole numbers from 0 to 255, and compares how many answers are
-// right. The set-up is suspect if clearly more answers to the whole numbers are right. If neither kind of values is
-// clearly better, the set-up is suspect if most answers to values in [0,1] are wrong.
+// right. The set-up is suspect if clearly more answers to the whole numbers are right. It is also suspect if neither
+// kind of values is clearly better and most answers to values in [0,1] are wrong.
 func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Time) (Finding, error) {
 	asBytes := reading{feed: e.normalised(e.noise.Arrangement, e.noise.mean, []float64{1 / 255.})}
 	answers, err := e.answers(ctx, x, asBytes, deadline)

@@ -13,9 +13,10 @@ import (
 // Request returns an example with the values of a request. The values are in the order of the data. Request returns an
 // InputError for a value that is not finite. If the lattice of the noise contains the run's data, the argument 'round'
 // says what happens to values off the lattice of the data. If 'round' is false, Request returns an InputError for such
-// values. If 'round' is true, Request returns the error of mayRound if there is one, and otherwise moves them to the
-// nearest lattice points. The example's field 'Quantisation' is then an upper bound on the distance that they move.
-// Whether values moved or not, Request then returns an InputError if a value is outside the range of the noise.
+// values. If 'round' is true, Request calls mayRound. If mayRound returns an error, Request returns this error.
+// Otherwise it moves these values to the nearest lattice points. The example's field 'Quantisation' is then an upper
+// bound on the distance that they move. Whether values moved or not, Request then returns an InputError if a value is
+// outside the range of the noise.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise
 	for d, x := range values {

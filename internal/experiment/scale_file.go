@@ -19,7 +19,7 @@ import (
 // maxScaleFile limits the size of a file with the scales of columns.
 const maxScaleFile = 16 << 20
 
-// readScales reads the scale of each named column from a file. The file must name every column.
+// readScales reads the scales of the columns in the list 'names' from a file. The file must name every column.
 func readScales(path string, names []string) ([]float64, error) {
 	pairs, err := readPairs(path)
 	if err != nil {

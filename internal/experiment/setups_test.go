@@ -128,7 +128,7 @@ func (s images) flatHWC() images {
 
 func (s images) flatCHW() images { return images{[]int{len(s.values[0])}, s.values, s.labels} }
 
-// exportNames lists the bundled exports of other frameworks.
+// exportNames lists the bundled models that machine-learning frameworks exported.
 var exportNames = []string{"torch-dynamo", "torch-script", "torch-normalised", "one-file", "keras", "scikit-learn", "lightgbm"}
 
 // exportImages returns the data of a bundled export, with ONNX Runtime's answers as labels.

@@ -67,7 +67,7 @@ func (a *Sum) AddUnits(v uint64) {
 	a.hi += int64(carry)
 }
 
-// AddProduct adds n·v units to a, n ≥ 0.
+// AddProduct adds n·v units to a, for n ≥ 0.
 func (a *Sum) AddProduct(n int, v uint64) {
 	hi, lo := bits.Mul64(uint64(n), v)
 	var carry uint64
@@ -91,10 +91,10 @@ func (a Sum) Cmp(b Sum) int {
 	return cmp.Compare(a.lo, b.lo)
 }
 
-// MeanUp returns the smallest float64 that is not below a/n, n > 0.
+// MeanUp returns the smallest float64 that is not below a/n, for n > 0.
 func (a Sum) MeanUp(n int) float64 { return a.mean(n, big.ToPositiveInf) }
 
-// MeanDown returns the largest float64 that is not above a/n, n > 0.
+// MeanDown returns the largest float64 that is not above a/n, for n > 0.
 func (a Sum) MeanDown(n int) float64 { return a.mean(n, big.ToNegativeInf) }
 
 // mean returns a/n with a single rounding, in the given direction. A nonzero quotient is at least 2⁻⁶³/2⁶³, so it is a

@@ -83,7 +83,7 @@ func nodeLabels(n *onnxpb.NodeProto) (labels []string) {
 	return labels
 }
 
-// initialLabels returns the labels in the initializer of the given name, which holds strings or integers. It returns
+// initialLabels returns the labels in the initializer of the given name. The labels are strings or integers. It returns
 // nil if the graph has no initializer of this name.
 func initialLabels(g *onnxpb.GraphProto, name string) (labels []string) {
 	const stringsField = 6 // number of the field string_data in TensorProto

@@ -14,8 +14,8 @@ import (
 )
 
 // oneColumnEach reports whether the model has two or more inputs and each of them is one column of a table. Each input
-// must have the shape [N], where N is free or 1, or the shape [N,1]. All inputs must have the same N. skl2onnx exports
-// a data frame in this way.
+// must have the shape [N,1], or the shape [N] with N free or 1. All inputs must have the same N. skl2onnx exports a
+// data frame in this way.
 func oneColumnEach(inputs []TensorInfo) bool {
 	if len(inputs) < 2 {
 		return false
@@ -31,9 +31,9 @@ func oneColumnEach(inputs []TensorInfo) bool {
 	return true
 }
 
-// joinColumns replaces D inputs of one column each by one input [N,D]. It matches the old inputs with the data's
-// columns by name. If the columns have no names, it takes the inputs in the order of the graph. The added nodes split
-// the new input into columns, and convert each column to the type and shape of the old input.
+// joinColumns joins D inputs into one input [N,D]. Each of the D inputs is one column. It matches the old inputs with
+// the data's columns by name. If the columns have no names, it takes the inputs in the order of the graph. The added
+// nodes split the new input into columns, and convert each column to the type and shape of the old input.
 func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, columns []string) error {
 	order, err := orderOf(inputs, columns)
 	if err != nil {

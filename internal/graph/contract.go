@@ -62,8 +62,8 @@ func readContract(info *Info, output string) (Contract, error) {
 // batchSize returns the value of Contract.Batch. An input of one dimension has no batch dimension. In any other input,
 // the first dimension is the batch dimension if its size is free. Suppose that this size is fixed at n. If the output
 // has two or more dimensions, and its first size is n or free, n is the batch size. If the output's shape is unknown, n
-// counts as the batch size if n is 1 or the input has four dimensions. If n is 1 and the output's shape is [1], the
-// batch size is 1. In all other cases the input has no batch dimension.
+// counts as the batch size in two cases: n is 1, or the input has four dimensions. If n is 1 and the output's shape is
+// [1], the batch size is 1. In all other cases the input has no batch dimension.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -152,7 +152,7 @@ func scoresLike(o TensorInfo) bool {
 	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
 }
 
-// The function 'lone' reports whether the model's file declares one number per sample for the output.
+// The function 'lone' reports whether the output holds one number per sample, according to the model's file.
 func lone(o TensorInfo) bool {
 	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
 }

@@ -69,8 +69,9 @@ type Denoiser struct {
 //	scores = C(((û−Low)/(High−Low) − Mean)/Std)
 //
 // Here x is the input, D the denoiser, t its timestep, and C the classifier. ᾱ is the field AlphaBar. The sizes of D's
-// input and output must match the sizes of C's input. If a diffusion model also learns its variance, its output has
-// twice the channels and only the first half is used. If the sizes do not match, the error names them.
+// input and output must match the sizes of C's input. If a diffusion model also learns the variance of the diffusion
+// step, its output has twice as many channels as the image. Only the first half of the channels is used. If the sizes
+// do not match, the error names them.
 func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	front, back := proto.CloneOf(denoiser.Model), proto.CloneOf(classifier.Model)
 	into, err := describe(back)
@@ -122,7 +123,7 @@ type join struct {
 	input    TensorInfo  // the denoiser's input
 	step     *TensorInfo // the denoiser's input for the timestep; nil if there is none
 	output   TensorInfo
-	variance bool // the second half of the output holds the variance
+	variance bool // true if the second half of the output's channels holds the variance
 
 	prefix, added  string // prefixes for the denoiser's names and for new names
 	noisy          *onnxpb.ValueInfoProto

@@ -88,7 +88,7 @@ type editor struct {
 	constants map[string]*onnxpb.TensorProto // the graph's constants by name, from initializers and Constant nodes
 	producers map[string]*onnxpb.NodeProto
 	names     int
-	*Builder  // nodes to insert in front of all others, except Constant nodes
+	*Builder  // nodes to insert after the graph's Constant nodes and before all its other nodes
 }
 
 func newEditor(g *onnxpb.GraphProto) *editor {
@@ -102,8 +102,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// The method 'finish' puts the added nodes in front of the graph's own nodes, except the graph's Constant nodes. It
-// puts the graph's Constant nodes in front of the added nodes, because the added nodes may use these constants.
+// The method 'finish' puts the added nodes after the graph's Constant nodes and in front of the graph's other nodes.
+// The Constant nodes come first because the added nodes may use their constants.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {
@@ -135,7 +135,8 @@ func (e *editor) uses(name string) bool {
 		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
 }
 
-// int64sOf returns the elements of an int64 tensor stored in the file.
+// int64sOf returns the elements of an int64 tensor. It returns false if the tensor has another type or if the elements
+// are stored outside the model file.
 func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
 	if t.GetDataType() != int32(onnxpb.TensorProto_INT64) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
 		return nil, false

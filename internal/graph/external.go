@@ -31,8 +31,8 @@ import (
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
 
 // smallWeight is the smallest size, in bytes, of a weight that sessions use in place, without a copy. Smaller weights
-// are copied into the graph, because some of them hold shapes, and the code that edits graphs or infers shapes reads
-// shapes only in the graph.
+// are copied into the graph, because some of them hold shapes. The code that edits graphs or infers shapes reads shapes
+// only in the graph.
 const smallWeight = 1 << 10
 
 // externalFile is a file in a model's folder that holds external data.
@@ -207,8 +207,9 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether all kernels can use data of the given type directly in memory. They can do so if each
-// element takes a whole number of bytes, and the type is neither a complex type nor a small float type.
+// wholeElements reports whether all kernels of ONNX Runtime can use data of the given type in place, without a copy.
+// They can do so if each element takes a whole number of bytes, and the type is neither a complex type nor a small
+// float type.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }

@@ -1,7 +1,7 @@
 // Package graph reads, checks and edits ONNX models without ONNX Runtime and without cgo. It finds a model's input and
-// the output with the class scores. It proves that the inputs of a batch do not affect each other. It can also add a
-// denoiser or noise in front of a model, and can add nodes behind the model that turn its scores into votes for classes
-// (see AddVotes).
+// the output with the class scores. It proves that no input of a batch affects the scores of another input. It can also
+// add a denoiser or noise in front of a model. Behind a model, it can add nodes that turn the model's scores into votes
+// for classes (see AddVotes).
 package graph
 
 import (
@@ -33,8 +33,9 @@ type File struct {
 
 // SHA256 returns the digest, in hex, of all files that make up the model. For a model in one file, the digest is the
 // file's SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines in the format of
-// sha256sum. The first line is the digest of the model's file, two spaces, and "-". For each external file, sorted by
-// name, a line follows: the file's digest, two spaces, and the file's name. Each line ends with a newline.
+// sha256sum. The first line is the digest of the model's file, two spaces, and "-". Then one line follows for each
+// external file, in the order of the files' names: the file's digest, two spaces, and the file's name. Each line ends
+// with a newline.
 func (f *File) SHA256() string { return f.sha256 }
 
 // Info describes the model from its file alone, without ONNX Runtime.
@@ -52,10 +53,11 @@ func (f *File) Learned() bool {
 	}) != nil
 }
 
-// ReadModel reads a model's file and the external files that hold its weights, or a model that is part of the program
-// (package builtin). It refuses everything except regular files, because reading a device or a pipe may never end. It
-// refuses a model's file above ONNX's limit of 2 GiB. External files may be larger. It also refuses files that together
-// exceed a third of the available memory (see modelCopies).
+// ReadModel reads a model's file and the external files that hold its weights. If the argument 'path' names a model
+// that is part of the program (package builtin), ReadModel reads that model. It refuses everything except regular
+// files, because reading a device or a pipe may never end. It refuses a model's file above ONNX's limit of 2 GiB.
+// External files may be larger. It also refuses a model's file that exceeds a third of the available memory, and
+// external files that together exceed a third of the memory then available (see modelCopies).
 func ReadModel(path string) (*File, error) {
 	if name, ok := builtin.Name(path); ok {
 		return readBuiltin(name)

@@ -112,8 +112,8 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 			return sample, a, true
 		}
 	}
-	// The shapes of the sample and of the example are equal after dimensions of size 1 are removed, as for [1,28,28]
-	// and [28,28].
+	// An example also fits if its shape and the sample's shape are equal after dimensions of size 1 are removed, as for
+	// [1,28,28] and [28,28].
 	if sizes != nil && slices.Equal(WithoutOnes(sizes), WithoutOnes(example)) {
 		return sizes, a, true
 	}

@@ -21,7 +21,7 @@ func TestFit(t *testing.T) {
 		}
 	}
 	for _, k := range []struct {
-		input  string // one sample of the model's input
+		input  string // shape of one sample of the model's input
 		data   string // shape of the example
 		values []float32
 		layout Layout
@@ -86,7 +86,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// sizes parses a shape such as [3,2,4], with −1 for a free size.
+// sizes parses a shape such as [3,2,4]. It returns −1 for a free size, which is written as '?'.
 func sizes(shape string) []int {
 	var all []int
 	for _, d := range dims(shape) {

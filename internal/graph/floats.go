@@ -56,5 +56,6 @@ func (f *File) Floats(t *onnxpb.TensorProto) (values []float64, ok bool) {
 	return values, true
 }
 
-// Ints returns the elements of an int64 tensor that the model stores.
+// Ints returns the elements of an int64 tensor. The second result is false if the tensor has another type, or if its
+// elements are stored in another file.
 func (f *File) Ints(t *onnxpb.TensorProto) ([]int64, bool) { return int64sOf(t) }

@@ -68,7 +68,7 @@ func (f *function) weights(low, high float64, shape ...int64) string {
 	return f.floats(shape, values...)
 }
 
-// floats adds a constant of the function's type.
+// floats adds a constant with the function's element type.
 func (f *function) floats(shape []int64, values ...float64) string {
 	t := &onnxpb.TensorProto{Name: proto.String(f.name()), Dims: shape, DataType: proto.Int32(int32(f.of))}
 	if f.of == graph.Float64 {
@@ -238,8 +238,8 @@ func doubles(values []float32) []float64 {
 	return f
 }
 
-// slope returns a numerical derivative of the sum in coordinate i. It combines the central differences over ±h and ±h/2
-// by Richardson extrapolation. The result is exact for polynomials of degree four or less.
+// slope returns a numerical derivative of the weighted sum with respect to coordinate i of x. It combines the central
+// differences over ±h and ±h/2 by Richardson extrapolation. The result is exact for polynomials of degree four or less.
 func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) float64 {
 	t.Helper()
 	over := func(h float64) float64 {

@@ -13,7 +13,8 @@ import (
 
 // This file adds nodes for single operations, in the form that the model's operator set requires.
 
-// floatType returns the element type of gradients in v. Gradients in quantised values are float32.
+// floatType returns the element type of gradients with respect to the value v. Gradients with respect to quantised
+// values are float32.
 func (t *tape) floatType(v string) graph.ElemType {
 	if of := t.types[v]; of.IsFloat() {
 		return of
@@ -77,7 +78,7 @@ func sizeOf(of graph.ElemType) int {
 
 func (t *tape) reshape(x string, shape []int64) string { return t.Op("Reshape", x, t.Ints(shape...)) }
 
-// reshapeTo gives x the sizes of v.
+// reshapeTo reshapes x to the shape of v.
 func (t *tape) reshapeTo(x, v string) string { return t.reshape(x, t.shape(v)) }
 
 func (t *tape) expand(x string, shape []int64) string { return t.Op("Expand", x, t.Ints(shape...)) }
@@ -135,8 +136,8 @@ func (t *tape) reverse(x string, axis int, size int64) string {
 	return t.Node("Gather", []string{x, t.Ints(backwards...)}, graph.IntAttribute("axis", int64(axis)))
 }
 
-// pad adds nodes that put before[i] zeros in front of axis i and after[i] zeros behind it. Negative numbers crop the
-// axis. The type of x is the type of gradients in v.
+// pad adds nodes that extend each axis i by before[i] zeros at its start and by after[i] zeros at its end. Negative
+// numbers crop the axis. x has the element type of gradients with respect to v.
 func (t *tape) pad(v, x string, before, after []int64) string {
 	var starts, ends, axes []int64
 	pads := make([]int64, 0, 2*len(before))

@@ -105,7 +105,7 @@ func operatorOf(domain, name string) operator {
 // of type node holds the gradients in the outputs of this node.
 type rule func(*tape, *node) error
 
-// tape is the state while the nodes of the gradient are added.
+// tape holds the state while the nodes of the gradient are added.
 type tape struct {
 	*graph.Builder // the nodes written so far
 

@@ -68,7 +68,7 @@ func scaler(t *tape, n *node) error {
 	return nil
 }
 
-// featureVectorizer is the rule of the operator that joins columns into rows.
+// featureVectorizer is the rule of the operator that concatenates its inputs along the columns.
 func featureVectorizer(t *tape, n *node) error {
 	t.divide(n, 1)
 	return nil

@@ -75,10 +75,10 @@ type Objective struct {
 	Targeted bool
 	Examples int
 	// Copies is the number of noisy copies of each example. If Copies is above 1, the loss uses the logarithm of the
-	// mean softmax of the copies instead of the logits. For CrossEntropy this is the loss of SmoothAdv (Salman et al.
-	// 2019, equation 7). The model's batch size is Examples·Copies.
+	// mean softmax of the copies instead of the logits. With CrossEntropy, the loss of the copies is the loss of
+	// SmoothAdv (Salman et al. 2019, equation 7). The model's batch size is Examples·Copies.
 	Copies int
-	// Probabilities says that the scores are probabilities. Their logarithms then serve as logits.
+	// Probabilities is true if the scores are probabilities. Their logarithms then serve as logits.
 	Probabilities bool
 }
 
@@ -86,7 +86,9 @@ type Objective struct {
 type Attached struct {
 	Input  string // shape [Examples, …]
 	Noise  string // shape [Examples, Copies, …]; the noise of each copy; the name is "" unless Copies is above 1
-	Labels string // int64 [Examples]: a class per example; if Loss.Pairs is true, [Examples, 2]: label and other class
+	// int64; shape [Examples], one class for each example; if Loss.Pairs is true, shape [Examples, 2], the label and
+	// the other class
+	Labels string
 	Loss   string // shape [Examples]
 }
 
@@ -147,8 +149,8 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	if o.Probabilities { // the logarithm of 0 would be infinite
 		z = t.Op("Log", t.Op("Max", z, t.Floats(nil, math.SmallestNonzeroFloat32*(1<<23))))
 	}
-	// z becomes ln of the mean softmax; this can serve as logits, because a constant added to all logits leaves all
-	// losses unchanged
+	// z becomes the logarithm of the mean softmax. It can serve as logits: all logits with this softmax differ from it
+	// only by a constant, and a constant added to all logits leaves all losses unchanged.
 	if copies > 1 {
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)

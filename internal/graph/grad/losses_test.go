@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// linearModel returns an ONNX file with the scores x·w, where w has the shape [values, classes].
+// linearModel returns an ONNX file with a model whose scores are x·w. The weights w have the shape [values, classes].
 func linearModel(t *testing.T, opset int64, w [][]float64) []byte {
 	t.Helper()
 	f := newFunction(graph.Float32, opset, []int64{4, int64(len(w))})
@@ -77,7 +77,7 @@ func TestTargetedDLR(t *testing.T) {
 	}
 }
 
-// targetedDLR returns the loss of the scores x·w, and the gradient of the loss in x.
+// targetedDLR returns the loss TargetedDLR of the scores x·w, and the gradient of this loss with respect to x.
 func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, gradient []float64) {
 	classes := len(w[0])
 	z, order := make([]float64, classes), make([]int, classes)

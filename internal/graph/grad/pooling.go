@@ -23,9 +23,9 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// The method 'shares' returns 1/n for each window, where n is the number of elements that the window averages. These
-// are the window's elements in the input and, if the argument 'padded' is true, its elements in the padding. Elements
-// beyond the padding never count.
+// The method 'shares' returns 1/n for each window, where n is the number of elements that the window averages. The
+// window averages its elements in the input. If the argument 'padded' is true, it also averages its elements in the
+// padding. Elements beyond the padding never count.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {

@@ -11,8 +11,8 @@ import (
 // This file holds the rules of quantisation. The gradients that these rules add are surrogates, because the true slope
 // of rounding is 0 almost everywhere. The rules pass the gradient straight through the rounding (Bengio et al. 2013),
 // as if the result were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 where the
-// result equals the smallest or the largest value of its type. This matters for ReLU, because quantisation tools
-// replace ReLU by the saturation at the smallest value, and the slope of ReLU at 0 is 0.
+// result equals the smallest or the largest value of its type. This matters for ReLU. Quantisation tools replace ReLU
+// by the saturation at the smallest value, and the slope of ReLU at 0 is 0.
 
 // The table 'limits' gives the smallest and the largest value of each quantised type.
 var limits = map[graph.ElemType][2]float64{

@@ -20,8 +20,11 @@ type recurrence struct {
 	direction                 int64  // index of this direction
 	backward                  bool   // this direction goes from the last step to the first
 	x, w, r, inBias, outBias  string // shapes: x [T, B, I], w [gates·H, I], r [gates·H, H], biases [gates·H]
-	states, before, first     string // h [T, B, H], the states before the steps [T, B, H], the initial state [B, H]
-	slopes, lastSlope, atCell string // gradients in h [T, B, H], in the last state [B, H], in the last cell; "" if none
+	// states: h after each step [T, B, H]; before: h before each step [T, B, H]; first: the initial state [B, H]
+	states, before, first     string
+	// slopes, lastSlope and atCell are the gradients in h [T, B, H], in the last state [B, H] and in the last cell; ""
+	// if none
+	slopes, lastSlope, atCell string
 }
 
 // These are the positions of the inputs of RNN, LSTM and GRU nodes.
@@ -140,8 +143,8 @@ func (c *recurrence) initial(k int) string {
 	return c.zeros(c.floatType(c.x), shape)
 }
 
-// ofLast adds nodes that select this direction's part of the gradient in an output of the node: the last state or the
-// last cell. It returns "" if there is no gradient.
+// ofLast adds nodes that select this direction's part of a gradient. It is the gradient in an output of the node,
+// either the last state or the last cell. It returns "" if there is no gradient.
 func (c *recurrence) ofLast(output int) string {
 	if output >= len(c.n.d) || c.n.d[output] == "" {
 		return ""
@@ -199,8 +202,8 @@ func (c *recurrence) bySteps(v string, width int64) []string {
 	return all
 }
 
-// The method 'joined' adds nodes that join the matrices of all steps, in the order of bySteps, into one tensor
-// [T, B, width].
+// The method 'joined' adds nodes that join the matrices of all steps into one tensor [T, B, width]. The matrices must
+// be in the order of bySteps.
 func (c *recurrence) joined(rows []string, width int64) string {
 	rows = slices.Clone(rows)
 	if c.backward {
@@ -231,9 +234,9 @@ func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 // tanhSlope adds nodes that compute 1 − v², the slope of a tanh whose value is v.
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
-// The method 'walk' goes through the steps from the last to the first, with the gradient d in the current state [B, H].
-// For each step, it calls the function 'step', which gets d and returns the gradient in the state before this step. The
-// result of 'walk' is the gradient in the initial state.
+// The method 'walk' goes through the steps from the last to the first. It keeps d [B, H], the gradient in the current
+// state. For each step, it calls the function 'step', which gets d and returns the gradient in the state before this
+// step. The result of 'walk' is the gradient in the initial state.
 func (c *recurrence) walk(step func(k int64, d string) string) string {
 	var given []string
 	if c.slopes != "" {

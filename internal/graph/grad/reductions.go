@@ -81,9 +81,9 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 	return t.expand(d, xs)
 }
 
-// prodSlope adds nodes that compute, for each element of x, d times the product of the other elements. If one of the
-// other elements is 0, the result is 0. Otherwise the nodes take the product of all elements of x that are not 0. If
-// the element is not 0, the nodes divide this product by the element.
+// prodSlope adds nodes that compute the gradient in x. For each element of x, this gradient is d times the product of
+// the other elements. If one of the other elements is 0, the result is 0. Otherwise the nodes take the product of all
+// elements of x that are not 0. If the element is not 0, the nodes divide this product by the element.
 func (t *tape) prodSlope(x, d string, axes []int64) string {
 	null, one := t.equal(x, t.numberFor(x, 0)), t.numberFor(x, 1)
 	nulls := t.Cast(null, t.floatType(x))

@@ -19,7 +19,8 @@ import (
 type ruleCase struct {
 	name      string
 	opset     int64 // 0 means 20
-	single    bool  // compute in float32, because ONNX Runtime's CPU provider has no float64 kernel
+	// if true, compute in float32, because ONNX Runtime's CPU provider has no float64 kernel for the operator
+	single    bool
 	shape     []int64
 	low, high float64 // range of the input; if both are 0, the range is −2 to 2
 	build     func(f *function) string

@@ -10,7 +10,7 @@ import (
 // operator can add updates at given indices. For models of older operator sets, the rules of GatherElements and
 // GatherND therefore require constant indices.
 
-// addsAtIndices is the first operator set in which ScatterElements and ScatterND can add.
+// addsAtIndices is the first operator set in which ScatterElements and ScatterND can add updates to elements.
 const addsAtIndices = 16
 
 // gatherElements is the rule of GatherElements. Each element of the result is a copy of an element of the input. The
