@@ -18,7 +18,7 @@ func TestInspect(t *testing.T) {
 	for _, c := range []struct{ model, inputs, outputs string }{
 		{"nchw", "['x' float32 [N,3,4,4]]", "['y' float32 [N,4]]"},
 		{"free_size", "['x' float32 [N,3,H,W]]", "['y' float32 [N,4]]"},
-		{"old", "['x' float32 [1,3,4,4]]", "['y' float32 [1,4]]"}, // weights are not listed as inputs
+		{"old", "['x' float32 [1,3,4,4]]", "['y' float32 [1,4]]"}, // the weights in the graph's input list are left out
 		{"float64", "['x' float64 [N,48]]", "['y' float64 [N,4]]"},
 		{"two_inputs", "['x' float32 [N,48] 'mask' float32 [N,48]]", "['y' float32 [N,4]]"},
 		{"label_and_scores", "['x' float32 [N,3,4,4]]", "['label' int64 [N] 'scores' float32 [N,4]]"},

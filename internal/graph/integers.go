@@ -42,7 +42,7 @@ func intakeOf(t ElemType) Intake {
 
 // roundInput turns an integer input into a float32 input. A value v becomes min(max(⌊v + ½⌋, least), greatest), where
 // least and greatest are the limits of the type. The sum v + ½ is rounded to float32, so every bit of the result is
-// defined. If v is a whole number below 2²², the sum is exact.
+// defined. If v is a whole number and |v| < 2²², the sum is exact.
 func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
 	if a.Intake = intakeOf(input.Type); a.Intake == Floats {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// This file adds noise in front of a model's graph and votes behind it. Noise and votes become nodes of the graph.
+// This file adds noise in front of a model's graph and votes behind it. Nodes of the graph then compute the noise and
+// the votes.
 //
 // The nodes in front of the model use only integers and look-ups, so every provider that supports their operators
 // computes the same bits as smoothing.LatticeInput. The table below lists all operators of the added nodes. These
@@ -46,7 +47,7 @@ type NoiseNames struct {
 	Example string // int32 [T]; the index of the row's example, less than E
 	Key     string // uint64 [T, 1]; the key of each row's stream of random numbers
 	Start   string // uint64 [T, 1]; the key of each row times the first counter value of the row
-	Votes   string // int32 [T, 1]; m − class for a model of m classes, or 0 for no class
+	Votes   string // int32 [T, 1]; m − class for a model of m classes, or 0 if the row has no class
 }
 
 // Around describes a model's graph. AddNoise and AddVotes add nodes to this graph.
@@ -55,12 +56,12 @@ type Around struct {
 	opset   int64
 	Rows    int64   // T, or −1 if free
 	values  int     // D, the number of values per row
-	Shape   []int64 // shape of the input: the number of rows and a sample's sizes, or a sample's sizes alone
+	Shape   []int64 // shape of the input: [number of rows, sizes of a sample…], or only the sizes of a sample
 	classes int     // m, the number of classes
 }
 
-// AroundModel describes the model's graph. Each row of the input has D values (the argument 'values'), the model has m
-// classes (the argument 'classes'), and the number of rows is free.
+// AroundModel describes the model's graph. The argument 'values' is D, the number of values in each row of the input.
+// The argument 'classes' is m, the number of classes. The number of rows is free.
 func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	version := Opset(m)
 	switch {
@@ -140,8 +141,8 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 // AddVotes adds nodes behind the graph. The nodes turn the graph's float32 output into votes, as smoothing.Vote defines
 // them. The output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k. A
 // row's vote is the highest rank among the classes with the row's largest score, so the first of these classes wins.
-// The vote is 0 if a score is NaN or +∞, because such a score is not below +∞. The vote is also 0 if the largest score
-// is −∞.
+// The vote is 0 if a score is NaN or +∞, because the nodes require that every score is below +∞. The vote is also 0 if
+// the largest score is −∞.
 func (a Around) AddVotes(output string) (votes string) {
 	g, m := a.graph, a.classes
 	e := newEditor(g)
@@ -166,7 +167,8 @@ func (a Around) AddVotes(output string) (votes string) {
 	return votes
 }
 
-// reduceRows reduces each row of a matrix to one value. The result has shape [T, 1].
+// reduceRows reduces each row of a matrix to one value. The result has one row for each row of the matrix, and one
+// column.
 func (e *editor) reduceRows(op, x string, opset int64) string {
 	if opset < 18 {
 		return e.Node(op, []string{x}, IntsAttribute("axes", []int64{1}))

@@ -37,7 +37,7 @@ var randomInTraining = map[opKey]int{
 }
 
 // statefulOrExternal lists operators of ONNX Runtime that keep a state or change weights in place. It also lists
-// operators that run code or a compiled graph that is not part of the model's nodes.
+// operators that run code outside the model's nodes, or run a compiled graph.
 var statefulOrExternal = []opKey{
 	{"org.pytorch.aten", "ATen"}, {microsoft, "ATen"}, {microsoft, "PythonOp"}, {microsoft, "PythonOpGrad"}, {microsoft, "EPContext"},
 	{microsoft, "Snpe"}, {microsoft, "YieldOp"}, {microsoft, "Send"}, {microsoft, "Recv"}, {microsoft, "InPlaceAccumulator"},

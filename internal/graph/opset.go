@@ -20,7 +20,7 @@ import (
 var opsetList string
 
 // opsetChanges returns, for each ONNX operator, the versions in which its meaning changed. The list omits versions that
-// only allow more types (see scripts/opsets.py). It also returns the newest version that the list covers.
+// only allow more types (see scripts/opsets.py). opsetChanges also returns the newest version that the list covers.
 var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 	changes := make(map[string][]int64)
 	for line := range strings.Lines(opsetList) {

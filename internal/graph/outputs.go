@@ -17,7 +17,7 @@ type OutputKind int
 const (
 	OutputsAuto   OutputKind = iota // in options: rscert derives the kind from the model; in results: unknown kind
 	Logits                          // the softmax of the outputs is the confidence
-	Probabilities                   // the outputs are the confidence
+	Probabilities                   // each output is the confidence of its class
 )
 
 // OutputKinds lists all kinds of outputs.
@@ -71,8 +71,8 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	}
 }
 
-// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities. It exceeds the error of
-// float16 probabilities, each of which has a relative rounding error of at most 2⁻¹¹.
+// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities. It exceeds the error
+// that rounding to float16 causes in this sum: each probability then has a relative rounding error of at most 2⁻¹¹.
 const rowSumSlack = 4e-3
 
 // RowsLookLike reports whether any score is negative and whether every row of m scores sums to 1. It also returns the

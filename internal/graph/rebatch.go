@@ -46,8 +46,8 @@ type position struct {
 	outer, inner int64
 }
 
-// maxVisits limits the search. The search stops after maxVisits visits per node on average. In all graphs seen so far,
-// a rule refused a wrong choice within a few nodes.
+// maxVisits limits the search. The search stops when the number of its visits exceeds maxVisits times the number of
+// nodes. In all graphs seen so far, a rule refused a wrong choice within a few nodes.
 const maxVisits = 20
 
 // A rebatching holds the state of the search.
@@ -58,7 +58,7 @@ type rebatching struct {
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
 	shapes  map[string][]int64  // shapes for a batch of n, by name of the value
-	ints    map[string][]int64  // integer vectors, by name: constants, and parameters of nodes in the run
+	ints    map[string][]int64  // integer vectors, by name: constants, and node parameters that the run computed
 	scales  map[string]float32  // first element of each float vector in the file, by name of the vector
 	needed  []bool              // for each node, whether the output depends on it
 	places  map[string]position // for each value that depends on the input, where its batch dimension is
@@ -67,11 +67,10 @@ type rebatching struct {
 	blocked int // index of the furthest node that the search reached
 }
 
-// Edits maps the index of a node to the edit of this node. FixSizes reports whether the edits replace a Shape or Size
-// node by a constant.
+// Edits maps the index of a node to the edit of this node.
 type Edits map[int]edit
 
-// FixSizes reports whether the edits put constants in place of sizes that the graph reads from its values.
+// FixSizes reports whether the edits replace a Shape or Size node by a constant.
 func (e Edits) FixSizes() bool {
 	for _, edit := range e {
 		if edit.sizes != nil {
@@ -81,8 +80,8 @@ func (e Edits) FixSizes() bool {
 	return false
 }
 
-// An edit describes the changes to one node. It can repeat inputs of the node. Then the field 'rank' is the number of
-// dimensions of these inputs.
+// An edit describes the changes to one node. It can repeat inputs of the node. In this case, the field 'rank' is the
+// number of dimensions of each of these inputs.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
 	target    []int64 // new sizes for Reshape, Expand or Resize; for Resize, the batch size replaces target[0]
@@ -157,8 +156,8 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	return "", true
 }
 
-// dependencies returns for each value, by name, the nodes that use the value. For each node it returns the number of
-// inputs that other nodes compute.
+// dependencies maps the name of each value that a node computes to the indices of the nodes that use the value. For
+// each node it returns the number of inputs that other nodes compute.
 func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) {
 	makers := make(map[string]bool)
 	for _, n := range g.Node {

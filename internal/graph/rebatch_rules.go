@@ -69,8 +69,8 @@ func (p position) moved(dim int) position { return position{dim, p.outer, p.inne
 // The method 'alone' reports whether the batch is the only index in its dimension.
 func (p position) alone() bool { return p.outer == 1 && p.inner == 1 }
 
-// axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. A negative value of the attribute
-// counts from the last axis.
+// axisOf returns the axis that the node's attribute gives, or the argument 'absent' if the node has no such attribute.
+// It clamps the axis to −1…rank. A negative value of the attribute counts from the last axis.
 func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	axis := absent
 	if a := attribute(n, "axis"); a != nil {
@@ -273,8 +273,8 @@ func sizeBefore(sizes []int64, at position) int64 {
 // The rule 'reshape' is for Reshape, which divides the row of values (see rebatch.go) into new dimensions. One of the
 // new dimensions must hold the whole batch. The size of this dimension must be outer·batch·inner, where 'outer' and
 // 'inner' are whole numbers. The indices that ran slower than the batch must still run slower. If several dimensions
-// qualify, the search first tries dimensions that hold the batch alone. It tries the last dimension last, because most
-// operators sum over the last dimension.
+// qualify, the search first tries dimensions that hold the batch alone. Among the other dimensions, it tries the last
+// dimension last, because most operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
@@ -514,7 +514,7 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. Then the Gather acts as a Reshape. PyTorch
+// takesAll reports whether Gather takes all values of a vector in order. Such a Gather node acts as a Reshape. PyTorch
 // exports such a Gather for its operator 'as_strided', if the operator takes adjacent values.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
@@ -593,7 +593,9 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !present(n, 3) { // the batch's scale must be 1; a scale of 1.5 would keep a batch of one sample, but not of two
+	// the batch's scale must be 1; a scale of 1.5 would leave a batch of one sample at size 1, but turn a batch of two
+	// into three
+	if !present(n, 3) {
 		scales := 2
 		if r.opset < 11 {
 			scales = 1

@@ -9,8 +9,8 @@ import (
 // model's recipe, a text that says how the model was trained.
 const recipeKey = "rscert.recipe"
 
-// RecipeSHA256 returns the SHA-256, in hex, of the model's recipe, the text that says how the model was trained. The
-// result is empty if the file has no recipe.
+// RecipeSHA256 returns the SHA-256 of the model's recipe, in hex. The recipe is the text that says how the model was
+// trained. The result is empty if the file has no recipe.
 func (f *File) RecipeSHA256() string {
 	for _, p := range f.Model.MetadataProps {
 		if p.GetKey() == recipeKey {

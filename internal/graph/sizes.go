@@ -22,9 +22,9 @@ import (
 // The check follows the shapes of constants through the operators that exporters usually apply to constants. It also
 // follows integers that later become shapes. The check does not bound shapes that are computed by other operators.
 
-// maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. The same limit
-// applies to every result that is not a constant, if the check knows a lower bound of its size. The limit equals the
-// largest size of a model's file, because a file could not store a larger constant.
+// maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. If a result is
+// not a constant, but the check knows a lower bound of its size, the limit also applies to this result. The limit
+// equals the largest size of a model's file, because a file could not store a larger constant.
 const maxConstants = maxModel
 
 // The check computes the elements of a value only if the value has at most maxFollowed elements.
@@ -42,8 +42,8 @@ func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }
 
 func (v knownValue) bytes() int64 { return saturatedProduct([]int64{v.elements(), v.width}) }
 
-// saturatedProduct multiplies sizes. If the product exceeds math.MaxInt64, it returns math.MaxInt64. A negative size
-// counts as 0.
+// saturatedProduct multiplies sizes. If the product exceeds math.MaxInt64, the function returns math.MaxInt64. A
+// negative size counts as 0.
 func saturatedProduct(sizes []int64) int64 {
 	if slices.ContainsFunc(sizes, func(n int64) bool { return n <= 0 }) {
 		return 0
@@ -89,7 +89,7 @@ func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	return nil
 }
 
-// denseValue describes a sparse tensor in dense form. The project's onnx.proto omits the field with the tensor's
+// denseValue describes the dense form of a sparse tensor. The project's onnx.proto omits the field with the tensor's
 // dimensions, so denseValue decodes this field itself.
 func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	const field = 3

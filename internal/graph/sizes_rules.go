@@ -73,7 +73,7 @@ func constantSize(n *onnxpb.NodeProto) (knownValue, bool) {
 	return knownValue{}, false
 }
 
-// sizesOf converts numbers into sizes. A number above the largest size becomes the largest size.
+// sizesOf converts numbers into sizes. A number of math.MaxInt64 or more becomes math.MaxInt64.
 func sizesOf(numbers []float64) []int64 {
 	sizes := make([]int64, len(numbers))
 	for i, x := range numbers {
@@ -294,7 +294,7 @@ func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 }
 
 // The function 'elementwise' returns the rule of a broadcasting operator on constants. If f is not nil, the rule also
-// computes the elements of the result from the elements of both inputs, with f.
+// computes the elements of the result. For this, it applies f to the elements of both inputs.
 func elementwise(f func(a, b float64) float64) sizeRule {
 	return func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 		v := knownValue{whole: true, width: 1}

@@ -8,9 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file refuses decision trees that never end. ONNX Runtime follows a tree from child to child without a limit, and
-// nothing can interrupt it. When ONNX Runtime opens a session, it visits the nodes of each tree recursively, so deep
-// trees would overflow the stack.
+// This file refuses decision trees that contain a cycle or are too deep. ONNX Runtime follows a tree from child to
+// child without a limit, and nothing can interrupt it. When ONNX Runtime opens a session, it visits the nodes of each
+// tree recursively, so deep trees would overflow the stack.
 
 // maxTreeDepth is the maximum number of nodes on a path. A path of 50,000 nodes overflows the stack of ONNX Runtime
 // 1.29. In most trees in practical use, paths have some tens of nodes. LightGBM tests a single category in each node,
@@ -105,7 +105,7 @@ func namedBranches(n *onnxpb.NodeProto) (branching, error) {
 }
 
 // numberedBranches returns the branching of TreeEnsemble. In TreeEnsemble, a node's number is its position in the
-// lists.
+// attributes that list the nodes.
 func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	sides := [2][2][]int64{
 		{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_trueleafs").GetInts()},

@@ -118,8 +118,8 @@ func chain(length int64) []tree {
 	return append(nodes, tree{2 * (length - 1), leaf, 0})
 }
 
-// TestDeepTrees checks that the limit applies to the length of paths. It also checks that the time does not grow with
-// the number of paths.
+// TestDeepTrees checks that the limit applies to the length of paths. It also checks that the running time of
+// checkTrees does not grow with the number of paths.
 func TestDeepTrees(t *testing.T) {
 	if err := checkTrees(modelOf(named(chain(maxTreeDepth)...))); err != nil {
 		t.Error(err)

@@ -75,7 +75,7 @@ func subgraphs(a *onnxpb.AttributeProto) []*onnxpb.GraphProto {
 	return append([]*onnxpb.GraphProto{a.G}, a.Graphs...)
 }
 
-// constantsOf finds the constants of a graph by name.
+// constantsOf finds the constants of a graph, and maps the name of each constant to its tensor.
 func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) map[string]*onnxpb.TensorProto {
 	constants := make(map[string]*onnxpb.TensorProto)
 	for _, t := range initializers {

@@ -15,8 +15,8 @@ import (
 //
 //	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1).
 //
-// The recurrence follows from the recurrence of the Hermite polynomials. The code computes each value of φ from the
-// previous value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
+// The recurrence of c_n follows from the recurrence of the Hermite polynomials. The code computes each value of φ from
+// the previous value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
 //
 // Error: by Cramér's inequality |φ⁽ⁿ⁾(x)| ≤ 0.44·√n!. The code sums the terms k = 0, …, K−1, with the K that
 // taylorTerms returns. So the omitted terms are less than 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All computations use
@@ -70,8 +70,8 @@ func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	return mirror(half)
 }
 
-// taylorTerms returns the smallest K that Masses may use. It uses this bound: if h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋,
-// then h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
+// taylorTerms returns the smallest K for which the bound below is at most 2⁻¹⁴⁰. Masses sums K terms. It uses this
+// bound: if h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋, then h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
 func taylorTerms(t *big.Int) int {
 	s := places - t.BitLen() + 1
 	log := 0

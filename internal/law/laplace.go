@@ -6,9 +6,9 @@ import (
 )
 
 // Laplace is noise with the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm. F is the Laplace
-// distribution function. Along a unit direction of L1, the probability p of an event changes at most at the rate
-// f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below the radius of Teng et al. 2020, Theorem 2. For
-// two classes both radii are equal.
+// distribution function, f is its density, and Q = F⁻¹. Along a unit direction of L1, the probability p of an event
+// never changes faster than at the rate f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below the
+// radius of Teng et al. 2020, Theorem 2. For two classes both radii are equal.
 var Laplace Additive = laplace{}
 
 type laplace struct{}
@@ -57,16 +57,16 @@ func (laplace) Second() Theorem {
 // First returns the theorem R1 = b·margin, which follows from the largest density, 1/(2b).
 func (laplace) First() Theorem { return Linear(1, "p_A−p_B, radius b times the margin") }
 
-// laplaceCut is the end of the table, in units of b. The mass beyond it is e^{−46} < 2⁻⁶⁶.
+// laplaceCut is the end of the table, in units of b. The mass at distances above 46·b from 0 is e^{−46} < 2⁻⁶⁶.
 const laplaceCut = 46
 
-// Ratios returns the limits of b/g, where g is the lattice's step. At the ratio 710, the table has 2·46·710 + 1
+// Ratios returns the limits of b/g, where g is the lattice's step. At the ratio 710, the table covers 2·46·710 + 1
 // integers.
 func (laplace) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
 // Masses returns lower bounds on the masses of the integers j with |j| ≤ ⌈46·ratio⌉. So the table reaches 46·b on each
-// side of 0. Each bound is too low by less than 2⁻¹²⁷. With t = g/b, a = e^{−t/2} and q = e^{−t}, where g is the
-// lattice's step,
+// side of 0. Each bound is too low by less than 2⁻¹²⁷. Let g be the lattice's step, and let t = g/b, a = e^{−t/2} and q
+// = e^{−t}. Then the exact masses p_j of the integers j ≥ 0 are
 //
 //	p_0 = 1 − a,  p_j = sinh(t/2)·e^{−jt} = ½(1−q)·a·q^{j−1}.
 //

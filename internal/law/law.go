@@ -37,8 +37,8 @@ type Law interface {
 //
 // All certificates rest on one property: along a unit direction of the law's norm, the probability p of an event never
 // changes faster than f(Q(p)). Then Q(p) changes by at most ρ within the distance ρ. The same holds for Q(m), where m
-// is the mean of any statistic in [0,1]. Because f is log-concave, q ↦ F(Q(q) + ρ) is concave for ρ ≥ 0. The margins
-// and tangents of package certify need this property.
+// is the mean of any statistic in [0,1]. Because f is log-concave, q ↦ F(Q(q) + ρ) is concave for ρ ≥ 0. The package
+// 'certify' needs this concavity for its margins and tangents.
 type Additive interface {
 	Law
 
@@ -57,10 +57,11 @@ type Additive interface {
 	Second() Theorem
 	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
-	// Masses returns lower bounds on the probabilities of the values first, first+1, … of the random integer ⌊ratio·ε +
-	// ½⌋, where ε follows the law. A law may add a constant to ε. Such a constant shifts the inputs of the smoothed
-	// function, but it does not affect the certificates. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the
-	// same masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this ratio.
+	// Masses returns lower bounds on the probabilities that the random integer ⌊ratio·ε + ½⌋ has the values first,
+	// first+1, …. Here ε follows the law. A law may add a constant to ε. Such a constant shifts the inputs of the
+	// smoothed function, but it does not affect the certificates. The masses sum to at least 1 − 2⁻⁴⁰. All machines
+	// compute the same masses. The argument 'ratio' must be a result of Ratios.Round, and Ratios.Allow must allow this
+	// ratio.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
@@ -77,7 +78,7 @@ func In(n Norm) []Law {
 	return slices.DeleteFunc(slices.Clone(Laws), func(l Law) bool { return l.Norm() != n })
 }
 
-// Words holds the names of a law and its scale in help and reports.
+// Words holds the names that help and reports use for a law and its scale.
 type Words struct {
 	Name   string // for example "Gaussian noise"
 	Noise  string // name with the parameter, for example "Gaussian noise N(0, σ²I)"
@@ -188,8 +189,8 @@ func (n Name) Additive() (Additive, error) {
 	return nil, fmt.Errorf("law %s has no distribution: its noise is not random", n)
 }
 
-// Deterministic reports whether the law with this name has noise that is not random. Then its certificates hold with
-// certainty.
+// Deterministic reports whether the law with this name has noise that is not random. If the result is true, the law's
+// certificates hold with certainty.
 func (n Name) Deterministic() bool { return n == Of(Splitting) }
 
 // NeedRandom returns an error for the law Splitting. Commands call NeedRandom if their method draws random noise.

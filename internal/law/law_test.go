@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// The function 'all' returns the laws and an additional law for tests.
+// The function 'all' returns the additive laws and an additional law for tests.
 func all() []law.Additive { return append([]law.Additive{lawtest.Logistic}, law.Additives()...) }
 
 func cdf(l law.Additive, z float64) float64 {
@@ -109,8 +109,8 @@ func TestTheorems(t *testing.T) {
 // If the input moves in a direction whose length is 1 in the law's norm, the probability p of an event must not change
 // faster than f(Q(p)). The test moves the input in the direction (1, 1) and uses the events {ε₁ + ε₂ ≥ c}. The
 // direction has the length √2 in L2 and the length 2 in L1. So p may change at most √2 times as fast as f(Q(p)) if the
-// law's norm is L2, and at most twice as fast if the norm is L1. If no p in the test changes more than √2 times as
-// fast, the law's norm must be L2. Otherwise it must be L1.
+// law's norm is L2, and at most twice as fast if the norm is L1. If no p in the test changes more than √2 times as fast
+// as f(Q(p)), the law's norm must be L2. Otherwise it must be L1.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -199,8 +199,8 @@ func TestLaplaceMassesAreJustBelow(t *testing.T) {
 }
 
 // If W = 2λ/step is whole, each of the W integers must have the mass 1/W, rounded down to 128 binary places. The mass
-// must be exact if W is a power of two. To test Ratios.Round, λ is the float64 nearest to W·step/2. The ratio λ/step is
-// then only almost equal to W/2, and Round must replace it by W/2.
+// must be exact if W is a power of two. To test Ratios.Round, the test sets λ to the float64 nearest to W·step/2. The
+// ratio λ/step is then only almost equal to W/2, and Round must replace it by W/2.
 func TestUniformIntegers(t *testing.T) {
 	for _, c := range []struct {
 		width int64
@@ -237,8 +237,9 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// The theorem that the method Second returns is tight for each law. If the regions of the two classes are half spaces,
-// the two classes become equally probable when the input moves along a coordinate by R, the radius of this theorem.
+// The theorem that the method Second returns is tight for each law. Let R be the radius of this theorem, and let the
+// regions of the two classes be half spaces. If the input then moves by R along a coordinate, the two classes become
+// equally probable.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {

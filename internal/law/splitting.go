@@ -27,7 +27,7 @@ func (splitting) Norm() Norm { return L1 }
 func (splitting) Ratios() Ratios { return Uniform.Ratios() }
 
 // Width returns W = 2λ/step. The law Splitting needs W evaluations of the model for each example. If W is not whole,
-// the error names the nearest λ.
+// the error names two values of λ for which W is whole: the nearest below and the nearest above.
 func Width(scale float64, step *big.Rat) (int, error) {
 	words := Splitting.Words()
 	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {

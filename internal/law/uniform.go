@@ -53,7 +53,7 @@ func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<1
 
 // Masses returns the probabilities of the integers on a lattice of step g. Let W = 2λ/g.
 //
-// If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W, these
+// If W is whole, the noise takes the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W, these
 // integers are not symmetric about 0: the noise is moved by half a step. The result is the same as if the noise were
 // symmetric and the classifier first moved its input by half a step. So the certificates stay the same. If W is a power
 // of two, the masses are exact, and Table.Eta of package smoothing is 0.

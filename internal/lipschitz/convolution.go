@@ -8,7 +8,7 @@ import (
 // Convolution describes a convolution with zero padding, or its transpose. Padding and the sizes of the input do not
 // matter for the bound.
 type Convolution struct {
-	Out, In   int // channels of the output and of the input of one group
+	Out, In   int // number of output channels and number of input channels, both per group
 	Groups    int
 	Kernel    []int // size on each spatial axis
 	Strides   []int
@@ -73,8 +73,8 @@ func (c Convolution) overlap() float64 {
 	return r
 }
 
-// dilation returns the dilation that the second bound uses on an axis. If the stride is 1, the result is 1: at stride
-// 1, a dilation only stretches the frequencies and does not change the norm.
+// dilation returns the value that the second bound (see Norm) uses as the dilation on an axis. If the stride is 1, the
+// result is 1: at stride 1, a dilation only stretches the frequencies and does not change the norm.
 func (c Convolution) dilation(axis int) int {
 	if c.Strides[axis] == 1 {
 		return 1

@@ -2,6 +2,6 @@
 // between inputs and between outputs are in the L2 norm. The bounds hold for the model's function in exact real
 // arithmetic. They are rounded up, so that rounding errors of this package do not make them false.
 //
-// The function Of bounds the constant of a model. SpectralNorm bounds the norm of a matrix, and Convolution.Norm bounds
-// the norm of a convolution.
+// The function lipschitz.Of bounds the Lipschitz constant of a model. SpectralNorm bounds the norm of a matrix, and
+// Convolution.Norm bounds the norm of a convolution.
 package lipschitz

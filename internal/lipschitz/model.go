@@ -31,17 +31,17 @@ type Model struct {
 	Output string
 	Bound  float64
 	Layers []Layer // nodes on which the output depends, except nodes that only move values
-	// Kind is the kind of the output, if the last operator shows it.
+	// Kind tells whether the output holds probabilities or logits, if the last operator shows which.
 	Kind graph.OutputKind
 }
 
-// Of returns a bound on the Lipschitz constant of an output of a model, as a function of the model's only input. If
-// 'output' is empty, the model must have a single output. The function visits the nodes in their order and computes a
-// bound for each result from the bounds of the node's inputs. For a chain of layers, the bound is the product of the
-// layers' spectral norms, as in Moutaouakil et al. 2024. The function refuses an operator for which it has no rule. The
-// argument 'shape' may fix sizes of the input that the model leaves open. If 'shape' is nil and the first size is open,
-// the function assumes that the first size is the size of a batch. It computes the bound for a batch of 1, and refuses
-// the model if the bound for a batch of 2 is larger.
+// Of returns a bound on the Lipschitz constant of the function that maps a model's only input to one of the model's
+// outputs. If 'output' is empty, the model must have a single output. The function visits the nodes in their order and
+// computes a bound for each result from the bounds of the node's inputs. For a chain of layers, the bound is the
+// product of the layers' spectral norms, as in Moutaouakil et al. 2024. The function refuses an operator for which it
+// has no rule. The argument 'shape' may fix sizes of the input that the model leaves open. If 'shape' is nil and the
+// first size is open, the function assumes that the first size is the size of a batch. It computes the bound for a
+// batch of 1, and refuses the model if the bound for a batch of 2 is larger.
 func Of(f *graph.File, output string, shape []int64) (Model, error) {
 	info, err := f.Info()
 	if err != nil {
@@ -72,7 +72,7 @@ func Of(f *graph.File, output string, shape []int64) (Model, error) {
 // errRepeated means that a node repeats a value by broadcasting.
 var errRepeated = errors.New("repeated by broadcasting")
 
-// The function 'along' bounds the Lipschitz constant of an output as a function of an input of the given shape.
+// The function 'along' bounds the Lipschitz constant of the map from an input of the given shape to an output.
 func along(f *graph.File, input, output string, shape []int64) (Model, error) {
 	w := walk{file: f, values: map[string]value{}}
 	for _, t := range f.Model.Graph.Initializer {
@@ -162,7 +162,7 @@ func inputShape(input graph.TensorInfo, given []int64, batch int64) ([]int64, er
 // A value holds what is known about a tensor of the graph.
 type value struct {
 	shape  []int64 // nil if the shape is not known
-	bound  float64 // Lipschitz constant as a function of the input; 0 for a constant
+	bound  float64 // bound on the Lipschitz constant of the map from the model's input to this tensor; 0 for a constant
 	ints   []int64 // elements of an integer constant, if 'known' is true
 	tensor *onnxpb.TensorProto
 	factor float64
@@ -288,7 +288,7 @@ func (w *walk) layers(g *onnxpb.GraphProto, needed []bool) (all []Layer) {
 	return all
 }
 
-// neededFor tells for each node whether the output depends on it.
+// neededFor tells for each node whether the output depends on this node.
 func neededFor(g *onnxpb.GraphProto, output string) []bool {
 	wanted := map[string]bool{output: true}
 	needed := make([]bool, len(g.Node))
@@ -303,9 +303,9 @@ func neededFor(g *onnxpb.GraphProto, output string) []bool {
 	return needed
 }
 
-// constantResult returns the value of a node whose inputs are constants. It knows only the values of Constant and
-// Identity nodes, transposed matrices and integers that describe shapes. For any other result, it returns an empty
-// value.
+// constantResult returns the value of a node whose inputs are constants. It computes this value for Constant and
+// Identity nodes, for the transposition of a stored matrix, and for integers that describe shapes. For any other
+// result, it returns an empty value.
 func (n node) constantResult() (value, error) {
 	switch n.GetOpType() {
 	case "Constant":

@@ -69,7 +69,7 @@ func weights() []*onnxpb.TensorProto {
 	}
 }
 
-// bound returns the result of Of for a model with the input x and the output y.
+// bound builds a model with the input x and the output y. It returns the result of the function Of for this model.
 func bound(shape []int64, nodes ...*onnxpb.NodeProto) (Model, error) {
 	g := &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{tensorValue("x", shape...)}, Node: nodes, Initializer: weights(),
 		Output: []*onnxpb.ValueInfoProto{tensorValue("y")}}
@@ -168,8 +168,8 @@ func TestHugeStrides(t *testing.T) {
 }
 
 // The model computes the N×N matrix x + xᵀ from an N×1 input x. Its Lipschitz constant is 2 for N = 1, and at least 4
-// for N = 4: the input (1, 1, 1, 1)ᵀ has the norm 2, and all 16 elements of the result are 2, so the norm of the result
-// is 8. The bound for N = 1 is thus false for N = 4, and an open N must be refused.
+// for N = 4. For N = 4, the input (1, 1, 1, 1)ᵀ has the norm 2. All 16 elements of its result are 2, so the norm of the
+// result is 8. The bound for N = 1 is thus false for N = 4, and an open N must be refused.
 func TestOpenSizeIsABatch(t *testing.T) {
 	nodes := []*onnxpb.NodeProto{op("Transpose", "x > t", ints("perm", 1, 0)), op("Add", "x t > y")}
 	if got, err := bound([]int64{1, 1}, nodes...); err != nil || math.Abs(got.Bound-2) > 1e-9 {
@@ -250,8 +250,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The function Of must bound only the requested output, list the layers on the way to this output, and detect whether
-// the output holds logits or probabilities.
+// The function lipschitz.Of must bound only the requested output and list the layers on the way to this output. It must
+// also detect whether the output holds logits or probabilities.
 func TestOf(t *testing.T) {
 	g := &onnxpb.GraphProto{Initializer: weights(), Input: []*onnxpb.ValueInfoProto{tensorValue("x", 0, 4)},
 		Node:   []*onnxpb.NodeProto{op("MatMul", "x w44 > a"), op("Relu", "a > b"), op("Reshape", "b to14 > c"), op("Softmax", "c > p"), op("ArgMax", "p > label")},

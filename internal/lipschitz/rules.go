@@ -64,8 +64,9 @@ func (n node) constants(k int) error {
 }
 
 // scaled returns the rule of functions whose Lipschitz constant is the argument 'factor'. This constant is ¼ for the
-// sigmoid. It is ½ for the softmax: its Jacobian is J = diag p − ppᵀ, and vᵀJv is the variance of v under p, at most
-// (max v − min v)²/4 ≤ ½‖v‖². HardSwish x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to 3/2.
+// sigmoid. It is ½ for the softmax. The softmax has the Jacobian J = diag p − ppᵀ, so vᵀJv is the variance of v under
+// p. This variance is at most (max v − min v)²/4 ≤ ½‖v‖². HardSwish x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to
+// 3/2.
 func scaled(factor float64) rule { return func(n node) (value, error) { return n.times(factor), nil } }
 
 func dropout(n node) (value, error) {
@@ -75,7 +76,7 @@ func dropout(n node) (value, error) {
 	return same(n)
 }
 
-// The rule 'cast' accepts only conversions to real numbers, and ignores their rounding, as all rules do.
+// The rule 'cast' accepts only conversions to floating-point types. Like all rules, it ignores rounding.
 func cast(n node) (value, error) {
 	switch n.integer("to", 1) {
 	case 1, 10, 11, 16: // float32, float16, float64, bfloat16
@@ -551,7 +552,7 @@ func reduceMean(n node) (value, error) {
 	return value{shape: shape, bound: n.in[0].bound / math.Sqrt(float64(count)) * up}, nil
 }
 
-// batchNorm multiplies channel c by scale_c/√(variance_c + ε).
+// batchNorm is the rule of BatchNormalization, which multiplies channel c by scale_c/√(variance_c + ε).
 func batchNorm(n node) (value, error) {
 	if err := n.constants(1); err != nil {
 		return value{}, err

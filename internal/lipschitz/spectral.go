@@ -34,11 +34,11 @@ type matrix struct {
 //
 // for every k (Gram iteration; Delattre et al. 2023). A power iteration would give a lower bound instead.
 //
-// Rounding: an inner product of n numbers in float64 has an error of at most γ_n = n·u/(1−n·u) times the inner product
-// of the absolute values, for any order of the sums (Higham 2002, section 3.1). So the computed S = fl(M²) has ‖S−M²‖_F
-// ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half of it is copied. These inequalities are
-// applied to the squarings from the last to the first, and so give a bound for A. Scaling by powers of two is exact and
-// prevents overflow.
+// Rounding: let an inner product of n numbers be computed in float64, with the sums in any order. Its error is at most
+// γ_n times the inner product of the absolute values, with γ_n = n·u/(1−n·u) and u = 2⁻⁵³ (Higham 2002, section 3.1).
+// So the computed S = fl(M²) has ‖S−M²‖_F ≤ γ_n‖M‖_F², and ρ(M)² ≤ ρ(S) + γ_n‖M‖_F². S is symmetric, because one half
+// of it is copied. These inequalities are applied to the squarings from the last to the first, and so give a bound for
+// A. Scaling by powers of two is exact and prevents overflow.
 func SpectralNorm(rows, cols int, data []float64) float64 {
 	return matrix{rows, cols, data}.norm(squarings(min(rows, cols)))
 }

@@ -14,7 +14,7 @@ import (
 // false if the system does not provide this information.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
-// available computes Available for a system whose files are in 'root'.
+// available does the work of Available. It reads the system's files from 'root'.
 func available(root fs.FS) (bytes uint64, ok bool) {
 	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
 	if !ok || kib > 1<<53 {
@@ -73,7 +73,8 @@ func (h hierarchy) room(root fs.FS, group string) uint64 {
 	return limit - min(used, limit)
 }
 
-// number parses a file that holds one number. The result 'ok' is false for "max".
+// number parses a file that holds one number. The second result is false if this is not possible, for example for the
+// text "max".
 func number(root fs.FS, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

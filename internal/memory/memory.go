@@ -23,7 +23,7 @@ func Limit() int64 {
 	return limit(Available())
 }
 
-// limit computes Limit for the given available memory.
+// limit computes the limit from the available memory, for the case that GOMEMLIMIT is not set.
 func limit(bytes uint64, known bool) int64 {
 	if !known {
 		return most

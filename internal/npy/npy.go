@@ -237,9 +237,9 @@ func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
 // bytes takes 2 bits).
 const deflateRatio = 1032
 
-// CheckMember returns an error if the sizes that the archive's directory states for a member are impossible. A member
-// without compression has the same size packed and unpacked. A deflated member unpacks to at most 1032 times its packed
-// size. After this check, later code may reserve memory for the stated size.
+// CheckMember checks the two sizes that the archive's directory gives for a member. It returns an error if these sizes
+// are impossible. A member without compression has the same size packed and unpacked. A deflated member unpacks to at
+// most 1032 times its packed size. After this check, later code may reserve memory for the stated size.
 func CheckMember(f *zip.File) error {
 	packed, size := f.CompressedSize64, f.UncompressedSize64
 	switch {

@@ -36,7 +36,7 @@ func (a *ArchiveWriter) begin(name, kind string, shape []int) (io.Writer, error)
 		fmt.Fprintf(&sizes, "%d, ", n)
 	}
 	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, sizes.String())
-	const before = 10 // bytes of the magic, the version and the length
+	const before = 10 // number of bytes before the text: the magic string, the version and the length
 	text += strings.Repeat(" ", 63-(before+len(text))%64) + "\n"
 	w, err := a.zip.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Store})
 	if err != nil {

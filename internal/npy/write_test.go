@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWrite reads written arrays again. It also checks NumPy's rule that the offset of the data is a multiple of 64.
+// TestWrite writes arrays and reads them back. It also checks NumPy's rule that the offset of the data is a multiple of
+// 64.
 func TestWrite(t *testing.T) {
 	var b bytes.Buffer
 	w := NewArchiveWriter(&b)

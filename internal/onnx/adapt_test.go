@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// TestColumns checks that each input of the model gets the data column with the input's name. Integer inputs must round
-// the column's values. The model returns its inputs as scores.
+// TestColumns checks that each input of the model gets the data column with the input's name. If an input has an
+// integer type, the column's values must be rounded. The model returns its inputs as scores.
 func TestColumns(t *testing.T) {
 	row := []float32{41.5, 1.75, -3.25, 300}
 	for _, c := range []struct {

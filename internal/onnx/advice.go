@@ -21,8 +21,9 @@ import (
 const leastGain = 1.2
 
 // Gain compares the speed of a small network in a lower precision with the speed in float32 on the same hardware. The
-// names of instruction sets do not decide which precision is faster: on a Xeon, OpenVINO with AVX512-BF16 but without
-// AMX was slower in bfloat16 than in float32, and on an EPYC it was faster.
+// names of instruction sets do not decide which precision is faster. For example, a Xeon and an EPYC both had
+// AVX512-BF16 but not AMX. With OpenVINO, bfloat16 was slower than float32 on the Xeon, and faster than float32 on the
+// EPYC.
 type Gain struct {
 	Device    Device
 	Precision Precision

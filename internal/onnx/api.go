@@ -225,7 +225,8 @@ type boundValue struct {
 	name   *C.char
 }
 
-// newBoundValue makes a tensor from data for the named input. The data must be pinned.
+// newBoundValue makes a tensor from the argument 'data' and combines it with the name of the input. The data must be
+// pinned.
 func newBoundValue[T ort.TensorData](name string, shape ort.Shape, data []T) (boundValue, error) {
 	tensor, err := ort.NewTensor(shape, data)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 )
 
 // mixingModels holds models in which the inputs of a batch affect each other, as in some real exports. Each model
-// computes a function of the whole tensor or along the batch, before or after a small convolutional net. The field
-// 'node' names the node at which the proof of independence fails. If the field is "", the proof succeeds with an edit
-// of the graph. After this edit, the graph computes the same scores for an input in a batch as for the input alone.
+// computes a function of the whole tensor, or a function along the batch dimension. Most models also contain a small
+// convolutional net before or after this function. The field 'node' names the node at which the proof of independence
+// fails. If the field is "", the proof succeeds with an edit of the graph. After this edit, the graph computes the same
+// scores for an input in a batch as for the input alone.
 var mixingModels = map[string]struct {
 	node  string
 	build func() *modelBuilder
@@ -207,9 +208,10 @@ func contrastingImages(n int) [][]float32 {
 	return all
 }
 
-// TestCompany runs models whose inputs affect each other. rscert runs them with one input per call. A sample's scores
-// must then have the same bits for every batch size, row, set of other samples and number of workers. Each model must
-// give one warning.
+// TestCompany runs models whose inputs affect each other. If the proof of independence fails for a model, rscert must
+// run this model with one input per call. For all models, a sample's scores must have the same bits for every batch
+// size, row, set of other samples and number of workers. A model must give one warning if the proof fails, and no
+// warning if the proof succeeds.
 func TestCompany(t *testing.T) {
 	xs := contrastingImages(40)
 	for name, c := range mixingModels {
@@ -231,8 +233,8 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// checkSingly checks how the model runs. If the argument 'node' is not "", the proof must have failed at this node, and
-// the model must run one input per call and give one warning.
+// checkSingly checks how the model runs. If the argument 'node' is not "", the proof must have failed at this node. The
+// model must then run one input per call and give one warning.
 func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	t.Helper()
 	s, w := m.Settings(), warningsOf(m)

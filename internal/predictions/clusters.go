@@ -26,7 +26,7 @@ func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 	}
 	texts := len(clusters) > 0 && clusters[0].Text != ""
 	for i, x := range values {
-		const exact = 1 << 53 // two numbers that are equal as float64 may differ in the file if they are 2⁵³ or more
+		const exact = 1 << 53 // two different numbers of 2⁵³ or more in the file can be equal as float64
 		switch {
 		case math.IsNaN(x) && !texts: // no group contains this row
 			return nil, noCluster(t, i, column)

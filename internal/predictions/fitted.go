@@ -8,7 +8,8 @@ import (
 )
 
 // SelectUnfitted leaves out the rows whose value in the column 'fitted' is 1, and returns how many rows it left out. A
-// calibration map was fitted on these rows, so metrics and bounds on them say nothing about other rows.
+// calibration map was fitted on these rows. Metrics and bounds computed from these rows therefore say nothing about
+// other rows.
 func SelectUnfitted(t *table.Table) (rest *table.Table, leftOut int, err error) {
 	var unfitted []int
 	fitted, _ := t.Column("fitted")

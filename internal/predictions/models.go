@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// In the column 'attack', these values mark files without an attack.
+// These values of the column 'attack' mark the files with answers to unattacked examples.
 const (
 	cleanFile   = "clean"
 	heldOutFile = "held-out"
@@ -23,7 +23,7 @@ const (
 type ModelFiles struct {
 	Name    string
 	Clean   string // answers to the examples without an attack
-	HeldOut string // answers to other examples, also without an attack; may be ""
+	HeldOut string // answers to other unattacked examples; may be ""
 	Attacks []AttackFiles
 }
 
@@ -43,9 +43,9 @@ func (m ModelFiles) Attack(name string) *AttackFiles {
 }
 
 // ReadModelFiles reads a CSV file with the columns 'model', 'attack' and 'file'. In the column 'attack', the word
-// 'clean' marks the file with the answers to the examples without an attack. The word 'held-out' marks the file with
-// the answers to other examples, also without an attack. Any other word is the name of an attack. Paths are relative to
-// the folder of the CSV file.
+// 'clean' marks the file with the answers to the unattacked examples. The word 'held-out' marks the file with the
+// answers to other unattacked examples. Any other word is the name of an attack. Paths are relative to the folder of
+// the CSV file.
 func ReadModelFiles(path string) ([]ModelFiles, error) {
 	in, err := os.Open(path)
 	if err != nil {

@@ -64,11 +64,11 @@ func LogitColumns() table.Options {
 
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
 // 'score' and 'label'. It also takes the column 'weight' if the table has one, and it checks the predictions. The
-// argument 'want' selects the quantity of the predictions, class-1 or top-label. If the table has all four columns
-// 'score', 'label', 'confidence' and 'correct', but no column with the probabilities of a single class (such as p0),
-// FromTable takes 'score' and 'label', as the function Scores does. If 'want' is top-label, it takes 'confidence' and
-// 'correct' instead. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and top-label otherwise. An
-// index that occurs twice is an error.
+// argument 'want' selects the quantity of the predictions, class-1 or top-label. Some tables have all four columns
+// 'score', 'label', 'confidence' and 'correct', but no column with the probabilities of a single class, such as p0.
+// From such a table FromTable takes 'score' and 'label', as the function Scores does. If 'want' is top-label, FromTable
+// takes 'confidence' and 'correct' instead. If 'want' is nil, the quantity is class-1 for 'score' and 'label', and
+// top-label otherwise. An index that occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -501,8 +501,8 @@ func AttackedBy(clean, attack *calib.Predictions) (calib.Answers, error) {
 	return calib.AnswersOf(attack), nil
 }
 
-// FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because
-// some votes are for no class, the predictions have no probabilities, and the confidence of each example is the largest
+// FromVotes makes predictions whose probabilities are the shares of the votes. If votes for no class make the sum of
+// the shares less than 1, the predictions have no probabilities. The confidence of each example is then the largest
 // share of its votes. Error texts begin with the argument 'path'.
 func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {

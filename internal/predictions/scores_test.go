@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// TestScoresOnly reads scores from each form of a file. It checks the scores, and which columns they come from.
+// TestScoresOnly reads scores from files with different columns. It checks the scores, and which columns they come
+// from.
 func TestScoresOnly(t *testing.T) {
 	one, top := calib.ClassOneQuantity, calib.TopLabelQuantity
 	for text, c := range map[string]struct {

@@ -52,8 +52,8 @@ func TestFindSkipsTheCurrentFolder(t *testing.T) {
 	}
 }
 
-// TestEnvironment checks that a command runs in the root folder, that its search paths have no relative folders, and
-// that its environment sets PYTHONSAFEPATH=1 and keeps other variables unchanged.
+// TestEnvironment checks that a command runs in the root folder and that its search paths have no relative folders. The
+// environment of the command must set PYTHONSAFEPATH=1 and keep other variables unchanged.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PATH", ".:/bin::bin:/usr/bin")
 	t.Setenv("PYTHONPATH", ":/opt/python")

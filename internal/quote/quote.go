@@ -16,8 +16,8 @@ import (
 const show = 80
 
 // Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and the letters of all
-// scripts, and escapes marks that change the direction of writing. It also escapes the first character of commands to
-// CI services: "::error" at the start of a line, and "##[error]" or "##vso[task]" anywhere.
+// scripts. It escapes marks that change the direction of writing. It also escapes the first character of commands to CI
+// services: "::error" at the start of a line, and "##[error]" or "##vso[task]" anywhere.
 func Line(s string) string { return disarm(escape(s)) }
 
 // commands matches the beginning of a command to GitHub Actions, Azure Pipelines or TeamCity.
@@ -98,5 +98,5 @@ type quoted struct{ error }
 func (q quoted) Error() string { return Line(q.error.Error()) }
 func (q quoted) Unwrap() error { return q.error }
 
-// Spell returns the text of Error. The function s spells the names of parameters in this text.
+// Spell returns the text of the error, made printable. The function s spells the names of parameters in this text.
 func (q quoted) Spell(s param.Spelling) string { return Line(param.Spell(q.error, s)) }

@@ -75,7 +75,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// TestShell gives quoted words to real shells. The shells must return the words unchanged.
+// TestShell gives quoted words to bash. The output of bash must be the words, unchanged.
 func TestShell(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

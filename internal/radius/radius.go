@@ -1,10 +1,10 @@
 // Package radius reads radii as users write them. Every flag with a radius uses this package, so that the syntax and
-// the units are the same everywhere. A requirement (internal/report/gate) uses the package to read a fraction, but not
-// to read a decimal number.
+// the units are the same everywhere. The package internal/report/gate reads radii in requirements. It uses this package
+// to read a fraction, but not to read a decimal number.
 //
 // A radius is a decimal number of at least 0, such as 0.25 or 1e-3, or a fraction of two decimal numbers, such as
-// 2/255. It is in the units of the data after they are read. Images then have values in [0, 1], so a step of one byte
-// is 1/255. A number with a percent sign or a unit is not a radius.
+// 2/255. Its unit is the unit of the data as they are after reading. Images then have values in [0, 1], so a step of
+// one byte is 1/255. A number with a percent sign or a unit is not a radius.
 package radius
 
 import (
@@ -56,7 +56,7 @@ func parseFraction(text string) (*big.Rat, bool, error) {
 	if !part.MatchString(above) || !part.MatchString(below) {
 		return nil, false, fmt.Errorf("want a fraction of two numbers, such as 2/255")
 	}
-	numerator, _ := new(big.Rat).SetString(above) // no error, because both match the regular expression
+	numerator, _ := new(big.Rat).SetString(above) // no error, because 'above' and 'below' match the regular expression
 	denominator, _ := new(big.Rat).SetString(below)
 	if denominator.Sign() == 0 {
 		return nil, false, fmt.Errorf("the denominator is 0")

@@ -80,8 +80,8 @@ func TestDrawAttack(t *testing.T) {
 }
 
 // The picture has at least three colours, and two of them distinguish clean bins from attacked bins. The diagonals must
-// be dashed, and so must the curves that hold with a stated probability, so that a reader without colours can tell the
-// curves apart.
+// be dashed. The curves that hold with a stated probability must be dashed, too. A reader without colours can then tell
+// the curves apart.
 func TestAttackWithoutColours(t *testing.T) {
 	svg, err := attackOf(t, 1).Draw(picture.SVG)
 	if err != nil {
@@ -99,8 +99,8 @@ func TestAttackWithoutColours(t *testing.T) {
 	}
 }
 
-// TestDrawCarriedOut checks that a picture without measures has only the diagrams, and that its words are about "the
-// attack", not about the worst attack.
+// TestDrawCarriedOut checks that a picture without measures has only the diagrams, and that its text mentions "the
+// attack", but not the worst attack.
 func TestDrawCarriedOut(t *testing.T) {
 	for diagrams, want := range map[int]string{1: "7x8.5", 2: "14x8.5", 4: "14x15.5"} {
 		a := attackOf(t, diagrams)

@@ -60,7 +60,7 @@ func (d Diagram) Draw(format picture.Format) ([]byte, error) {
 	return picture.Draw(format, d.Size, alt, d.paint)
 }
 
-// paint draws the accuracies above and the histogram of the confidence below.
+// paint draws the accuracies in the upper part of the picture, and the histogram of the confidence in the lower part.
 func (d Diagram) paint(dc draw.Canvas) {
 	top, bottom := d.accuracyPlot(), d.histogram()
 	picture.Fit(top, 0.8*(dc.Max.X-dc.Min.X))

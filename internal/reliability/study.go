@@ -10,10 +10,10 @@ import (
 // are drawn.
 const maxDiagrams = 5
 
-// OfStudy returns the picture of a study's results: the diagrams at some radii, and two measures by radius, the
-// certified calibration error (CCE) and the certified Brier score (CBS). Each measure has at most two curves. The first
-// curve holds if every bound of the table holds. The second curve holds with probability 1 − δ, and is left out if no
-// result has the field Certified. OfStudy sets neither the title nor the size.
+// OfStudy returns the picture of a study's results. The picture has the diagrams at some radii, and two measures by
+// radius: the certified calibration error (CCE) and the certified Brier score (CBS). Each measure has at most two
+// curves. The first curve holds if every bound of the table holds. The second curve holds with probability 1 − δ, and
+// is left out if no result has the field Certified. OfStudy sets neither the title nor the size.
 func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	attack := Attack{Measures: measures(results)}
 	for _, k := range drawn(len(results)) {

@@ -14,14 +14,14 @@ import (
 // recurrence is one direction of a recurrent layer over T steps, B examples, I inputs and H states.
 type recurrence struct {
 	*tape
-	n                         *node
-	steps, batch, in, hidden  int64
-	gates                     int64  // number of gates, each with H rows in the weights
-	direction                 int64  // index of this direction
-	backward                  bool   // this direction goes from the last step to the first
-	x, w, r, inBias, outBias  string // shapes: x [T, B, I], w [gates·H, I], r [gates·H, H], biases [gates·H]
+	n                        *node
+	steps, batch, in, hidden int64
+	gates                    int64  // number of gates, each with H rows in the weights
+	direction                int64  // index of this direction
+	backward                 bool   // this direction goes from the last step to the first
+	x, w, r, inBias, outBias string // shapes: x [T, B, I], w [gates·H, I], r [gates·H, H], biases [gates·H]
 	// states: h after each step [T, B, H]; before: h before each step [T, B, H]; first: the initial state [B, H]
-	states, before, first     string
+	states, before, first string
 	// slopes, lastSlope and atCell are the gradients in h [T, B, H], in the last state [B, H] and in the last cell; ""
 	// if none
 	slopes, lastSlope, atCell string

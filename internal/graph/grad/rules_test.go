@@ -17,8 +17,8 @@ import (
 
 // ruleCase is a function whose gradient a test compares with finite differences.
 type ruleCase struct {
-	name      string
-	opset     int64 // 0 means 20
+	name  string
+	opset int64 // 0 means 20
 	// if true, compute in float32, because ONNX Runtime's CPU provider has no float64 kernel for the operator
 	single    bool
 	shape     []int64

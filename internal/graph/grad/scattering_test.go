@@ -13,7 +13,8 @@ func shaped(shape []int64, v ...int64) func(*function) string {
 func scatteringCases() []ruleCase {
 	box := list[int64](2, 3, 4)
 	elements := shaped(list[int64](2, 2, 4), 0, 1, 2, -1, 2, 1, 0, 0, 1, 1, 1, 1, 0, 2, 1, 2)
-	rows := shaped(list[int64](3, 2), 0, 1, 1, -1, 0, 1)      // rows of 4 elements; one row is taken twice
+	// indices of three rows of 4 elements; one row is taken twice
+	rows := shaped(list[int64](3, 2), 0, 1, 1, -1, 0, 1)
 	within := shaped(list[int64](2, 3, 1), 0, 2, 2, -1, 0, 1) // indices within each of two batches
 	apart := shaped(list[int64](2, 2), 0, 1, 1, -1)
 	places := shaped(list[int64](2, 1, 4), 0, 1, 2, -1, 2, 1, 0, 0)

@@ -36,7 +36,8 @@ func expand(t *tape, n *node) error {
 	return nil
 }
 
-// The rule 'tile' sums the gradient over the copies. Along each axis, the copies follow each other.
+// The rule 'tile' sums the gradient over the copies. The copies are whole: along each axis, one copy of the input ends
+// before the next one begins.
 func tile(t *tape, n *node) error {
 	xs := t.shape(n.input(0))
 	times, err := t.integers(n, 1)

@@ -25,8 +25,8 @@ func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradie
 	return d.run(t, x)
 }
 
-// TestKinks checks the gradients at points where a function has no derivative. These gradients must be zero exactly
-// where PyTorch's gradients are zero.
+// TestKinks checks the gradients at points where a function has no derivative. A gradient must be zero if PyTorch's
+// gradient is zero there, and must not be zero otherwise.
 func TestKinks(t *testing.T) {
 	limits := func(f *function) []string { return in("x", f.floats(nil, 0), f.floats(nil, 1)) }
 	for _, c := range []struct {
@@ -97,8 +97,8 @@ func TestStraightThrough(t *testing.T) {
 	}
 }
 
-// TestRefusals checks errors about models without a gradient. The error must name the operator and the node, and say
-// which attacks work.
+// TestRefusals checks errors about models without a gradient. If one node is the cause, the error must name its
+// operator and the node. In every case the hint must say which attacks work.
 func TestRefusals(t *testing.T) {
 	openLibrary(t)
 	for _, c := range []struct {

@@ -11,7 +11,8 @@ import (
 // uint8Type is the default type of QuantizeLinear's result.
 const uint8Type = graph.ElemType(onnxpb.TensorProto_UINT8)
 
-// outputTypes holds the operators whose first output always has the same type.
+// outputTypes maps operators to the type of their first output. It holds the operators for which this type is always
+// the same.
 var outputTypes = map[string]graph.ElemType{
 	"Equal": graph.Bool, "Greater": graph.Bool, "Less": graph.Bool, "GreaterOrEqual": graph.Bool, "LessOrEqual": graph.Bool,
 	"And": graph.Bool, "Or": graph.Bool, "Not": graph.Bool, "Xor": graph.Bool, "IsNaN": graph.Bool, "IsInf": graph.Bool,
@@ -19,8 +20,8 @@ var outputTypes = map[string]graph.ElemType{
 	"MatMulInteger": graph.Int32, "ConvInteger": graph.Int32,
 }
 
-// typeInputs holds the operators whose first output has the type of an input, but not of input 0. The map's value is
-// the position of the input.
+// typeInputs holds the operators whose first output has the type of an input other than input 0. The map's value is the
+// position of the input.
 var typeInputs = map[string]int{"Where": 1, "CastLike": 1, "DequantizeLinear": 1, "OneHot": 2}
 
 // typesOf derives the element types of all values.

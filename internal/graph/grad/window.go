@@ -60,10 +60,10 @@ func (w window) apart() bool {
 // The method 'spread' adds nodes that compute the gradient in the input of a convolution with weights [M, C/g,
 // kernel…]. The argument 'd' is the gradient in the convolution's result and has the shape [N, M, out…]. Each element
 // of d belongs to one window of input elements. The nodes add the products of this element and the weights to the
-// gradients in these input elements. All these products and sums together are again a convolution. Its kernel is the
-// original kernel, reversed, with the two channel axes exchanged in each group. If the weights are constant, ONNX
-// Runtime computes this kernel only once, when it opens the graph. The argument 'v' names the convolution's input. The
-// result has the element type of the gradient in v.
+// gradients in these input elements. Together, these products and sums form another convolution, which is applied to d.
+// Its kernel is the original kernel, reversed, with the two channel axes exchanged in each group. If the weights are
+// constant, ONNX Runtime computes this kernel only once, when it opens the graph. The argument 'v' names the
+// convolution's input. The result has the element type of the gradient in v.
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {
@@ -119,7 +119,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	turned = t.transpose(t.reshape(turned, split), append([]int64{0, 2, 1}, inner...))
 	turned = t.reshape(turned, append([]int64{groups * c, m}, w.kernel...))
 	before, after := make([]int64, rank), make([]int64, rank)
-	for i := range before { // this padding gives the result the input's size
+	for i := range before { // with this padding, the result has the same size as the input of the original convolution
 		before[i] = w.span[i] - 1 - w.before[i]
 		after[i] = w.in[i] + w.span[i] - 1 - w.out[i] - before[i]
 	}
@@ -146,9 +146,9 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 //
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t].
 //
-// For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
-// the channels. interleave then moves the values from the channels to their pixels. The other way is to put zeros
-// between the elements of d (see insertZeros) and then to apply one convolution. It would need s² times as many
+// For each of the s² phases r this is a convolution of stride 1. Together, the phases are one convolution with s² times
+// as many channels. interleave then moves the values from the channels to their pixels. Another method would put zeros
+// between the elements of d (see insertZeros) and then apply one convolution. It would need s² times as many
 // multiplications. The gradient in the padding is not needed. For each index a there are s elements s·a + r. If all of
 // them are in the padding, the nodes omit this index.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {

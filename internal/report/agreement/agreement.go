@@ -26,7 +26,8 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int   `json:"examples"` // number of examples in both runs
-	Samples  int64 `json:"samples"`  // selection and estimation samples that both runs drew for these examples
+	// number of selection and estimation samples of these examples that are common to both runs
+	Samples  int64 `json:"samples"`
 	Votes    Votes `json:"votes"`
 	// OtherCounts is the number of examples whose vote counts differ between the runs.
 	OtherCounts int `json:"examples_with_other_counts"`
@@ -35,13 +36,13 @@ type Agreement struct {
 	// OtherTop is the number of examples for which the class with the most selection votes differs between the runs. In
 	// runs without selection, estimation votes count instead.
 	OtherTop int `json:"examples_with_other_top_class"`
-	// OtherClass is the number of examples certified by both runs for different classes.
+	// OtherClass is the number of examples for which the two runs certify different classes.
 	OtherClass int `json:"examples_with_other_certified_class"`
 	// AbstainedFirst is the number of examples for which only the first run abstains. AbstainedSecond is the number of
 	// examples for which only the second run abstains.
 	AbstainedFirst  int `json:"abstained_in_first_only"`
 	AbstainedSecond int `json:"abstained_in_second_only"`
-	// OtherRadius is the number of examples certified by both runs for the same class with different radii. Largest
+	// OtherRadius is the number of examples for which both runs certify the same class, but different radii. Largest
 	// describes the example with the largest difference.
 	OtherRadius int     `json:"examples_with_other_radius"`
 	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
@@ -259,8 +260,9 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	// The votes for no class (None and None0) need no comparison. The votes of an example add up to N and N0, and N0 is
-	// the same in both runs. So if None or None0 differs, then Counts, Counts0 or N differs, too.
+	// The votes for no class (None and None0) need no comparison. The estimation votes of an example add up to N, and
+	// its selection votes add up to N0. N0 is the same in both runs. So if None or None0 differs, then Counts, Counts0
+	// or N differs, too.
 	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}

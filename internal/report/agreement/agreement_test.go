@@ -57,7 +57,8 @@ func TestApart(t *testing.T) {
 		if back := votesMoved(int64(m), cb, nb, int64(n), ca, na); n < m && back != got {
 			t.Fatalf("%v and %v: %d, the other way round %d", a, b, got, back)
 		}
-		// The votes agree as much as possible if each vote of 'a' is matched with an equal, unmatched vote of 'b'.
+		// To agree as much as possible, each vote of 'a' is paired with an equal vote of 'b' that has no pair yet, if
+		// there is one.
 		left := slices.Clone(b)
 		fewest := int64(0)
 		for _, v := range a {
@@ -210,9 +211,10 @@ func onGPU(r *runfolder.Run) {
 }
 
 // The test compares two runs of five examples each. Example 0 is the same in both runs, and one of its samples votes
-// for no class. Example 1 has two different votes that cancel in the counts. Example 2 is certified for another class
-// in the second run. The second run abstains from example 3, which has a sample that votes for no class and a sample
-// with a tie. Example 4 has a tie, and the counts of its votes reveal that the vote of the tied sample differs.
+// for no class. Example 1 has two votes that differ between the runs. These differences cancel in the counts. Example 2
+// is certified for another class in the second run. The second run abstains from example 3. One sample of this example
+// has a tie, and another sample votes for no class in the first run. Example 4 has a tie, and the counts of its votes
+// reveal that the vote of the tied sample differs.
 var (
 	here = []drawn{
 		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
@@ -286,7 +288,7 @@ func TestNothingDiffers(t *testing.T) {
 	}
 }
 
-// TestExamplesInCommon checks that Compare uses the examples that are in both runs, in any order.
+// TestExamplesInCommon checks that Compare uses only the examples that are in both runs.
 func TestExamplesInCommon(t *testing.T) {
 	some := func(r *runfolder.Run) { r.Parameters.Max = 5; r.Parameters.Shard = spec.Shard{I: 1, K: 2} }
 	a, b := write(t, here, unchanged), write(t, []drawn{there[1], there[3]}, some)

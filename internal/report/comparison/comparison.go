@@ -73,8 +73,8 @@ type ByMargin struct {
 	Average Spread `json:"average_margin"`
 }
 
-// MarginSpread is the spread of a certified accuracy: the share of examples with a correct certificate whose margin is
-// at least Margin.
+// MarginSpread is the spread of a certified accuracy. This accuracy is the share of examples with a correct certificate
+// whose margin is at least Margin.
 type MarginSpread struct {
 	Margin float64 `json:"margin"`
 	Spread
@@ -233,8 +233,8 @@ type AccuracyGain struct {
 type Change struct {
 	// Difference is +∞ if only the value is infinite, −∞ if only the baseline is, and NaN if both are.
 	Difference report.Number `json:"difference"`
-	// Ratio is value/baseline. It is +∞ if only the baseline is 0 or only the value is infinite, and NaN if both are 0 or
-	// both are infinite.
+	// Ratio is value/baseline. It is +∞ if only the baseline is 0, or if only the value is infinite. It is NaN if both
+	// are 0, or if both are infinite.
 	Ratio report.Number `json:"ratio"`
 }
 

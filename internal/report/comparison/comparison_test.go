@@ -68,8 +68,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// The gain over a baseline of 0 is infinite, and 0 over 0 has no ratio. An infinite radius makes the gain infinite. In
-// JSON, an infinite gain is null.
+// If only the baseline is 0, the ratio to the baseline is infinite. If both values are 0, there is no ratio. An
+// infinite radius makes the gain infinite. In JSON, an infinite gain is null.
 func TestGains(t *testing.T) {
 	base := row(Setting{Size: 100}, certificates("bonferroni", 0.5, 0.5, 0.25, -1))
 	better := row(Setting{Size: 100}, certificates("margin", 1, 0.5, 0.5, -1))

@@ -70,8 +70,8 @@ func (c Curve) panels(rows []*Row) (grid [][]panel) {
 }
 
 // The method 'columns' returns the settings of the columns. Methods for votes have no temperature. They appear in every
-// column that has a temperature and, apart from the temperature, the same setting. They have their own column only if
-// there is no such column.
+// column that has a temperature and otherwise the same setting. They have their own column only if there is no such
+// column.
 func (c Curve) columns(rows []*Row) []Setting {
 	var all []Setting
 	for _, r := range rows {
@@ -201,7 +201,8 @@ func (r *Row) name() string {
 	return r.Method + " (not sound)"
 }
 
-// addSizes adds a line for each method, with bands of one standard deviation. An infinite average is left out.
+// addSizes adds a line for each method, with a band of one standard deviation on each side. An infinite average is left
+// out.
 func addSizes(p *plot.Plot, rows []*Row) {
 	var names []string
 	var lines []picture.Line

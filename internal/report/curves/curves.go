@@ -297,7 +297,7 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 }
 
 // calibrationLines returns two lines of the k-th run: CCE (certified calibration error) and CBS (certified Brier
-// score). The values of these lines hold if no bound on a confidence is wrong. For a single run, calibrationLines may
+// score). The values of these lines hold if every bound on a confidence holds. For a single run, calibrationLines may
 // also return two lines with values that hold with a stated probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/report/history"
 )
 
-// The description must name each quantity once, but not a quantity without a value. The axis must name at most ten
-// commits.
+// The description must name each quantity with a value exactly once. It must name no other quantity. The axis must name
+// at most ten commits.
 func TestDrawHistory(t *testing.T) {
 	var entries []history.Entry
 	for k := range 25 {

@@ -107,7 +107,7 @@ func (*IncomparableError) Hint() string {
 const dealSeed = 1
 
 // Compare compares a run with a baseline, example by example. The adjustment of the p-values covers only this
-// comparison. If a reader sees several comparisons, call Adjust for all of them.
+// comparison. If a reader sees several comparisons, call Adjust once with all of them.
 func Compare(baseline, this summary.Summary) (Comparison, error) {
 	for _, s := range []summary.Summary{baseline, this} {
 		if s.Selected > s.Examples {
@@ -194,18 +194,18 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 }
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
-// in [−down, up]. A change is the difference between the two runs in one example. It is a difference of radii, or, for
-// the certified accuracy, −1 (lost), 0 or 1 (gained). So variation that is common to both runs cancels. meanChange maps
-// the changes to [0, 1], because the betting interval needs such values. It widens the interval by the rounding error
-// of the mapping.
+// in [−down, up]. A change is the difference between the two runs in one example. For radii, it is the difference
+// between the two radii. For the certified accuracy, it is −1 (lost), 0 or 1 (gained). So variation that is common to
+// both runs cancels. meanChange maps the changes to [0, 1], because the betting interval needs such values. It widens
+// the interval by the rounding error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer lists the parameters whose values in run.json the function 'differences' does not compare. Most of them do
-// not affect the meaning or the failure probability of the certificates, so a run and its baseline may differ in them.
+// mayDiffer lists parameters. The function 'differences' does not compare their values in run.json. Most of them do not
+// affect the meaning or the failure probability of the certificates, so a run and its baseline may differ in them.
 var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
