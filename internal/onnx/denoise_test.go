@@ -102,7 +102,8 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser
 	return apply(t, classifier, 0, clean, 4)
 }
 
-// TestDenoise compares the joined model with separate runs of its two models, for every kind of denoiser and timestep.
+// TestDenoise compares the joined model with separate runs of its two models. It covers every kind of denoiser and
+// every form of the timestep's input.
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()
@@ -230,7 +231,9 @@ func TestDenoisePairs(t *testing.T) {
 			defer m.Close()
 			warnings := strings.Join(warningsOf(m), "\n")
 			if inside := name == "function" || name == "branch"; inside != strings.Contains(warnings, "it runs 1 at a time") || !inside && warnings != "" {
-				t.Error(warningsOf(m)) // the proof does not look inside functions and branches
+				// rscert warns about functions and branches, because its proof that samples are independent does not
+				// look inside them
+				t.Error(warningsOf(m))
 			}
 			for i, got := range slices.Concat(scores(t, m, samples)...) {
 				if math.Abs(float64(got-want[i])) > 1e-4 {
@@ -380,9 +383,9 @@ func TestDenoiseRefused(t *testing.T) {
 	}
 }
 
-// TestDenoisePython compares scores with the scores that scripts/denoiser_golden.py computed. The script runs two
-// sessions of Python's ONNX Runtime and computes the rest with NumPy. The diffusion model was exported from PyTorch and
-// learns its variance. It has a newer operator set than the classifier.
+// TestDenoisePython compares the scores of joined models with the scores that scripts/denoiser_golden.py computed. The
+// script runs two sessions of Python's ONNX Runtime and computes the rest with NumPy. The diffusion model was exported
+// from PyTorch and learns its variance. It has a newer operator set than the classifier.
 func TestDenoisePython(t *testing.T) {
 	read := func(path string) *graph.File {
 		file, err := graph.ReadModel(path)
@@ -430,7 +433,9 @@ func TestDenoisePython(t *testing.T) {
 	}
 }
 
-// TestOpenVINODenoise runs the joined models of TestDenoisePython on OpenVINO, in every precision.
+// TestOpenVINODenoise runs one joined model on OpenVINO in every precision. It compares the scores with the scores of
+// the CPU provider in float32. The joined model consists of the diffusion model of TestDenoisePython and
+// mnist-torch.onnx.
 func TestOpenVINODenoise(t *testing.T) {
 	classifier, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 // choose. rscert then chooses CUDA if a GPU and the library for CUDA are present, and the CPU otherwise.
 type Device struct {
 	provider *provider
-	unit     string // for providers that number their devices: one index, several indices with commas, or "" for all
+	// for a provider that numbers its devices: one index, several indices with commas, or "" for all. For another
+	// provider: one of provider.units, or "" if provider.units is empty.
+	unit     string
 }
 
 // CPU runs models on the processor with ONNX Runtime's own kernels.

@@ -74,7 +74,7 @@ func compareMean(t *testing.T, m *Model, samples [][]float32, members ...[][]flo
 	}
 }
 
-// TestEnsemble compares the scores of ensembles with the mean of the scores that the members give in separate runs of
+// TestEnsemble compares the scores of ensembles with the means of their members' scores. Each member runs separately in
 // ONNX Runtime.
 func TestEnsemble(t *testing.T) {
 	samples := randomSamples(48)[:16]
@@ -121,12 +121,13 @@ func TestEnsemble(t *testing.T) {
 	compareMean(t, m, samples, a, b)
 	m, _ = joinAll(t, logits, one.file(t), raised(two, 13).file(t)) // another operator set
 	compareMean(t, m, samples, a, b)
-	m, _ = joinAll(t, logits, raised(one, 18).file(t), raised(two, 18).file(t)) // the axes of ReduceMean are an input
+	// in operator set 18, the axes of ReduceMean are an input
+	m, _ = joinAll(t, logits, raised(one, 18).file(t), raised(two, 18).file(t))
 	compareMean(t, m, samples, a, b)
 }
 
-// The function 'raised' returns a copy of a model with a later operator set, in which the model's operators have the
-// same meaning.
+// The function 'raised' returns a copy of a model. The copy declares a later operator set, in which the model's
+// operators have the same meaning.
 func raised(b *modelBuilder, opset int64) *modelBuilder {
 	c := &modelBuilder{proto.CloneOf(b.ModelProto), b.rng}
 	c.OpsetImport[0].Version, c.IrVersion = proto.Int64(opset), proto.Int64(8)
@@ -311,7 +312,7 @@ func TestEnsembleOfFiles(t *testing.T) {
 	}
 }
 
-// joinImages joins models of images of 28×28 pixels.
+// joinImages joins models that take images of 28×28 pixels.
 func joinImages(t *testing.T, e graph.Ensemble, files []*graph.File) (*Model, []graph.EnsembleMember) {
 	t.Helper()
 	file, members, err := e.Join(files, []string{"a.onnx", "b.onnx", "c.onnx"})

@@ -72,7 +72,8 @@ func irises(t testing.TB) (columns []string, rows [][]float32) {
 	return lines[0][:4], rows
 }
 
-// byteImages returns the images that scripts/export_small_models.py uses, as bytes or as bytes divided by 255.
+// byteImages returns the images that scripts/export_small_models.py uses. With a scale of 1, their values are bytes.
+// With a scale of 255, their values are bytes divided by 255.
 func byteImages(count int, scale float32) [][]float32 {
 	all := make([][]float32, count)
 	for s := range all {
@@ -84,7 +85,7 @@ func byteImages(count int, scale float32) [][]float32 {
 	return all
 }
 
-// TestExports compares scores of exported models, run in batches of 16, with Python's scores.
+// TestExports runs exported models in batches of 16 and compares their scores with Python's scores.
 func TestExports(t *testing.T) {
 	columns, rows := irises(t)
 	for _, g := range goldens(t) {
@@ -116,8 +117,8 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// The test checks the changes and notes that the loader records for real exports, for example about rounding and about
-// class labels.
+// The test checks the changes that the loader records for real exports, for example about rounding. It also checks the
+// loader's notes, for example about class labels.
 func TestExportsChanges(t *testing.T) {
 	columns, _ := irises(t)
 	for _, c := range []struct{ model, changes, notes string }{

@@ -39,7 +39,7 @@ func wide() *modelBuilder {
 		node("MatMul", "h w_out", "y").output("y", graph.Float32, 1, 4)
 }
 
-// elementBits gives the element size of each type, from onnx.proto.
+// elementBits gives the number of bits in one element of each type. The types and sizes come from onnx.proto.
 var elementBits = map[onnxpb.TensorProto_DataType]uint64{
 	onnxpb.TensorProto_FLOAT: 32, onnxpb.TensorProto_DOUBLE: 64, onnxpb.TensorProto_FLOAT16: 16, onnxpb.TensorProto_BFLOAT16: 16,
 	onnxpb.TensorProto_INT8: 8, onnxpb.TensorProto_INT16: 16, onnxpb.TensorProto_INT32: 32, onnxpb.TensorProto_INT64: 64,
@@ -279,7 +279,7 @@ func TestExternalRefused(t *testing.T) {
 			t.Errorf("%q: no hint", c.want)
 		}
 	}
-	// rscert must accept links to files within the folder. It must also accept tensors that use a part of a file.
+	// rscert must accept links to files within the folder. It must also accept paths that contain "./" or "//".
 	if err := os.Symlink("../w", filepath.Join(inside, "folder", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -440,8 +440,8 @@ func TestExternalTwins(t *testing.T) {
 }
 
 // FuzzExternal parses damaged models whose folder holds one external file. An accepted model must refer only to
-// existing weights. Joining an accepted model with a denoiser and with a classifier must not crash. If rscert refuses a
-// model or a pair of models, the error must be one line.
+// existing weights. Joining an accepted model with a denoiser, with a classifier or with itself must not crash. If
+// rscert refuses a model or a pair of models, the error must be one line.
 func FuzzExternal(f *testing.F) {
 	split := wide()
 	data := moved(split, "w", 4)

@@ -11,9 +11,10 @@ import (
 	"github.com/rscert/rscert/internal/graph/grad"
 )
 
-// BenchmarkGradient measures how long scores, loss and gradient together take, compared with ONNX Runtime's forward
-// pass alone. The metric 'times-forward' is the quotient of the two times. The two computations alternate in one
-// process, on one thread. The models are the bundled CNN and the models in the folder $RSCERT_BENCH_MODELS.
+// BenchmarkGradient measures the time in which scores, loss and gradient are computed together. It compares this time
+// with the time of ONNX Runtime's forward pass alone. The metric 'times-forward' is the quotient of the two times. The
+// two computations alternate in one process, on one thread. The models are the bundled CNN and the models in the folder
+// $RSCERT_BENCH_MODELS.
 func BenchmarkGradient(b *testing.B) {
 	files := []string{filepath.Join("..", "..", "testdata", "mnist-cnn.onnx")}
 	if made := os.Getenv("RSCERT_BENCH_MODELS"); made != "" {

@@ -73,9 +73,9 @@ func calling(n *onnxpb.NodeProto) *modelBuilder {
 	return b
 }
 
-// TestRandomOperators checks that models that draw random numbers are refused, wherever the random operator is in the
-// model. The error must name the operator. Models whose Dropout is in inference mode must pass. The test does not use
-// ONNX Runtime.
+// TestRandomOperators checks that rscert refuses models that draw random numbers. The random operator may be anywhere
+// in the model. The error must name the operator. Models whose Dropout is in inference mode must pass. The test does
+// not use ONNX Runtime.
 func TestRandomOperators(t *testing.T) {
 	drop := func(mode string) *onnxpb.NodeProto { return graph.Node("Dropout", []string{"s", "half", mode}, "y") }
 	branch := func(n *onnxpb.NodeProto) *modelBuilder {
@@ -122,8 +122,8 @@ func TestRandomOperators(t *testing.T) {
 	}
 }
 
-// TestRareDraws uses a model whose random number changes the scores only once in a thousand runs. Usually the outputs
-// of two runs agree, so rscert must find the random operator in the graph.
+// TestRareDraws uses a model whose random numbers change each score with a probability of only 1/1000. Usually the
+// outputs of two runs agree, so rscert must find the random operator in the graph.
 func TestRareDraws(t *testing.T) {
 	rare := net().node("RandomUniformLike", "s", "u").floats("seldom", 1e-3).node("Less", "u seldom", "hit").
 		node("Cast", "hit", "h", integer("to", int64(graph.Float32))).node("Add", "s h", "y")
@@ -133,8 +133,9 @@ func TestRareDraws(t *testing.T) {
 }
 
 // TestExternalData checks that tensors in other files are found in every part of the model. If rscert missed such a
-// tensor, ONNX Runtime would read the tensor's file from the working directory, and no hash would cover the file. A
-// tensor whose file is missing must be refused. Any other tensor must become part of the model.
+// tensor, ONNX Runtime would read the tensor's file from the working directory, and no hash would cover the file. If
+// the model is parsed without a folder, it must be refused. If the folder is given, the tensor's data must become part
+// of the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := intsTensor([]int64{1})
@@ -268,7 +269,7 @@ func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
 	return b
 }
 
-// TestHostileSizes loads models whose declared sizes need more memory than the machine has.
+// TestHostileSizes loads models whose declared sizes are too large, negative or larger than the stored data.
 func TestHostileSizes(t *testing.T) {
 	sized := func(dims ...any) *modelBuilder {
 		return newModel("x", graph.Float32, dims...).node("Relu", "x", "y").output("y", graph.Float32, dims[0], 4)
@@ -301,7 +302,7 @@ func TestHostileSizes(t *testing.T) {
 	if err := checkMemory(graph.TensorInfo{}, 256, 3*224*224); err != nil {
 		t.Error(err)
 	}
-	// 20 MB of empty nodes would become gigabytes of Go structs. 10⁵ nested graphs would need a deep stack.
+	// 20 MiB of empty nodes would become gigabytes of Go structs. 10⁵ nested graphs would need a deep stack.
 	nodes := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x0a}, slices.Repeat([]byte{0x0a, 0}, 10<<20)...) // a graph of 20 MiB
 	if _, err := graph.Parse(nodes, "", ""); err == nil || !strings.Contains(err.Error(), "millions of fields") {
 		t.Errorf("empty nodes: error %v", err)

@@ -53,12 +53,12 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile makes a model ready to run.
 //
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
-// LoadFile proves this from the graph (see rebatch.go in package graph). It also tests on random samples whether each
-// sample gets the same bits in every batch of the provider's reference size (see provider.go). If the proof and the
-// test succeed, the model runs a whole batch per call. But if the wanted batch size changes bits of the scores, the
-// model runs in calls of the reference size instead. If the proof or the test fails, the model runs one input per call,
-// and the method Warnings returns a warning about this. But if the file fixes a batch of several samples, and these
-// affect each other, LoadFile refuses the model.
+// LoadFile proves this from the graph (see rebatch.go in package graph). It also tests on random samples whether the
+// bits of a sample's scores are the same in every batch of the provider's reference size (see provider.go). If the
+// proof and the test succeed, the model runs a whole batch per call. But if the wanted batch size changes bits of the
+// scores, the model runs in calls of the reference size instead. If the proof or the test fails, the model runs one
+// input per call, and the method Warnings returns a warning about this. But if the file fixes a batch of several
+// samples, and these affect each other, LoadFile refuses the model.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -164,10 +164,10 @@ func haveGPU() bool {
 // A loader prepares a model for running.
 type loader struct {
 	*Model
-	ctx      context.Context // context passed to Load; the loader does not outlive that call
+	ctx      context.Context // context passed to LoadFile; the loader does not outlive that call
 	sessions map[sessionKey]*session
 	halved   int              // how often the reference size was halved for lack of memory
-	tried    bool             // the proof was run for the current form of the model
+	tried    bool             // the proof of independence was tried for the current form of the model
 	unproved error            // error of the proof; nil if it succeeded
 	lone     graph.OutputKind // kind of the number if the model gives one number per sample; otherwise OutputsAuto
 }
@@ -466,8 +466,8 @@ func (m *Model) randomSamples() [][]float32 {
 	return pool
 }
 
-// scoresAlone runs each sample alone in the unedited model and returns the scores. Scores from batches must agree with
-// the returned scores.
+// scoresAlone runs each of the pool's first aloneCount samples alone in the unedited model and returns the scores.
+// Scores from batches must agree with the returned scores.
 func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
 	run := func(x []float32) []float32 {
 		var row []float32
@@ -703,11 +703,11 @@ func placements(tile, n int) (calls [][]int) {
 }
 
 // The method 'compare' checks the scores of samples in a batch against the scores of the same samples alone. Two kinds
-// of differences are possible. First, a matrix product may sum in another order for a single row, so the scores may
-// differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a
-// sample gets the scores of other samples. The error is then as large as the differences between samples. The tolerance
-// lies between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
-// rounding error.
+// of differences are possible. First, a matrix product may sum in another order if it has a single row. Then the scores
+// may differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up
+// samples, a sample gets the scores of other samples. The error is then as large as the differences between samples.
+// The tolerance lies between these two sizes of differences. It is a hundredth of the differences between samples, but
+// at least the rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {

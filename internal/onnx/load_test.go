@@ -368,8 +368,8 @@ func TestRunNaN(t *testing.T) {
 	}
 }
 
-// TestRunConcurrently runs one model from several goroutines. Each goroutine has its own samples and a context that can
-// be cancelled.
+// TestRunConcurrently runs one model from several goroutines. Each goroutine has its own samples. All goroutines share
+// one context that can be cancelled.
 func TestRunConcurrently(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -19,9 +19,9 @@ const (
 
 // measureBatch measures which number of samples per call is fastest on the device. It tries the reference size, twice
 // the reference size, four times the reference size, and so on. The argument 'most' is the largest size that it may
-// try. It stops earlier if a larger size is hardly faster, or if the next measurement could take too long. The session
-// s was opened for the reference size. The choice affects only the speed, because runBatched rejects a batch size that
-// changes any bit of a sample's scores.
+// try. measureBatch stops earlier if a larger size is hardly faster, or if the next measurement could take too long.
+// The session s was opened for the reference size. The choice affects only the speed, because runBatched rejects a
+// batch size that changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()

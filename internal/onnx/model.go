@@ -28,7 +28,7 @@ type Model struct {
 	device    Device
 	settings  settings
 	session   *session
-	sizes             // sizes of the batches of Run
+	sizes             // number of samples per Run, number of samples per call, and shapes of a call
 	smaller   []sizes // sizes of smaller batches, in ascending order
 	copies    int     // if above 0, every call has this number of rows, which hold copies of one sample
 
@@ -87,7 +87,8 @@ type Independence string
 // These are the two possible reasons for the independence.
 const (
 	Proved Independence = "proved" // the graph treats the inputs of a batch one by one
-	// the model has no batch dimension, or the proof or a trial run failed, so every input runs alone
+	// every input runs alone, because the model has no batch dimension, because the proof failed, or because a trial
+	// run failed
 	OneByOne Independence = "one input a call"
 )
 
@@ -118,7 +119,8 @@ func (m *Model) Device() Device { return m.device }
 // Provider returns the name that ONNX Runtime gives to the model's execution provider.
 func (m *Model) Provider() string { return m.device.provider.name }
 
-// Precision returns the number type in which the device computes. The precision is part of the classifier.
+// Precision returns the number type in which the device computes. A certificate is about the model in this precision,
+// so the precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
 // Settings records how a model is run. Of these settings, the precision affects the scores, and the options of CUDA may

@@ -145,7 +145,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMean", "s", "mean", ints("axes", 0)).node("Sub", "s mean", "y").output("y", graph.Float32, "N", 4)
 	},
-	"batch_mean_slight": func() *modelBuilder { // other samples change the scores by less than the tolerance
+	"batch_mean_slight": func() *modelBuilder { // other samples change the scores by less than the loader's tolerance
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("ReduceMean", "s", "mean", ints("axes", 0)).
 			floats("tiny", 1e-6).node("Mul", "mean tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
 	},

@@ -71,7 +71,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 // m is the number of classes, and D is the number of values per sample.
 type noisyCall struct {
 	bound   binding
-	bind    func(boundValue) error // the method 'bind' of the binding
+	bind    func(boundValue) error // bound.bind; a test replaces it to count the calls
 	rows    tensors                // tensors of the fields 'example', 'key', 'start', 'votes' and 'scores'
 	inputs  []boundValue           // tensors of the fields 'example', 'key' and 'start'
 	example []int32                // T values
@@ -116,8 +116,8 @@ func (t *tensors) destroy() error {
 	return errors.Join(errs...)
 }
 
-// StartNoise opens the graph for RunNoisy. This graph is a copy of the model's graph that also makes the noise and the
-// votes. If this copy cannot be opened, the model stays unchanged.
+// StartNoise opens the graph for RunNoisy. This graph is a copy of the model's graph. The copy also makes the noise and
+// the votes. If this copy cannot be opened, the model stays unchanged.
 func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	draws, err := noise.Draws()
 	if err != nil {
@@ -331,7 +331,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice 'places' long enough for 'count' examples of d coordinates each.
+// makeRoom makes the slice 'places' long enough for 'count' examples of d lattice points each.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

@@ -98,7 +98,7 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 
 // The method 'compare' runs the batch with noise from Go code, and then with noise from the model's graph. The scores
 // and votes of both runs must be equal. A third run again uses noise from the graph, but requests only votes. These
-// votes must be the same. The method returns the scores.
+// votes must equal the votes of the second run. The method returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()
@@ -585,9 +585,9 @@ func TestNoiseConcurrently(t *testing.T) {
 }
 
 // cudaKernels lists the operators that AddNoise and AddVotes use. For each operator, it lists the types for which ONNX
-// Runtime's CUDA provider has a kernel. The provider has these kernels for operator set 7 and all later sets; it has
-// the kernel of Mod for set 10 and all later sets. The list is from docs/OperatorKernels.md in the repository of ONNX
-// Runtime, as of November 2026.
+// Runtime's CUDA provider has a kernel. For Mod, the provider has the kernel from operator set 10 on. For all other
+// operators in the list, it has the kernels from operator set 7 on. The list is from docs/OperatorKernels.md in the
+// repository of ONNX Runtime, as of November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
@@ -675,7 +675,7 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemTy
 // allocations. Their number and size must not grow with the number of rows, values per row or examples.
 const steadyAllocations = 8
 
-// TestNoiseAllocations counts the allocations per batch after a first run.
+// TestNoiseAllocations counts the allocations per batch. Before it counts, it runs twelve batches.
 func TestNoiseAllocations(t *testing.T) {
 	var counts, kept []float64
 	for _, batch := range []int{16, 256} {

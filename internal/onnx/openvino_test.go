@@ -183,8 +183,9 @@ func TestOpenVINORuns(t *testing.T) {
 	})
 }
 
-// TestOpenVINORefuses checks that rscert fails if a device is missing, or if a device does not support the precision or
-// a node of the model. rscert must not use another device or precision instead.
+// TestOpenVINORefuses checks that rscert fails if a device is missing. rscert must also fail if a device does not
+// support the precision or a node of the model. In these cases, rscert must not use another device or precision
+// instead.
 func TestOpenVINORefuses(t *testing.T) {
 	r, d := openOpenVINO(t)
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ const (
 	TF32
 )
 
-// Precisions lists all precisions.
+// Precisions lists the supported number types and says which devices support each type.
 var Precisions = choice.Of("precision", F32, BF16, F16, TF32).Describe(func(p Precision) string {
 	return [...]string{F32: "with every device", BF16: "only with openvino", F16: "only with openvino", TF32: "only with cuda"}[p]
 })

@@ -2,7 +2,7 @@ package onnx
 
 // This file finds and loads the NVIDIA libraries that ONNX Runtime's CUDA provider needs. It loads them before the
 // provider itself and needs no environment variables. When the provider asks for a library by its name (SONAME), the
-// loader uses the library that is already loaded.
+// system's loader uses the library that is already loaded.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -62,8 +62,8 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// If the folder is in the cache, the method 'check' compares its files with the published hashes. It checks each folder
-// only once.
+// If the folder is in the cache, the method 'check' compares the folder's files with the published hashes. It checks
+// each folder only once.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {

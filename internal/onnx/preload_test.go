@@ -97,9 +97,9 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	return filepath.Join(build, ortlib.CUDAProviderFile), folders, note
 }
 
-// TestPreload loads libraries from several folders that the loader does not know. Each library must be loaded after the
-// libraries that it needs. Then the provider must load, although its file names no folder in which the loader could
-// search.
+// TestPreload loads libraries from several folders that are not on the search path of the system's loader. Each library
+// must be loaded after the libraries that it needs. Then the provider must load, although its file names no folder in
+// which the loader could search.
 func TestPreload(t *testing.T) {
 	onLinux(t)
 	provider, folders, note := fakeCUDA(t, "9137")

@@ -155,7 +155,7 @@ func precisionOf(scores, exact []float32, has []Precision) Precision {
 	return BF16
 }
 
-// Speed is the speed of the probe on one device and in one precision.
+// Speed says how many samples per second the probe processes on one device and in one precision.
 type Speed struct {
 	Device    Device    `json:"device"`
 	Precision Precision `json:"precision"`
@@ -163,7 +163,7 @@ type Speed struct {
 	Err       error     `json:"-"` // why the device does not support the precision
 }
 
-// MeasureSpeeds measures the speed of a small convolutional net with the given number of workers. MeasureSpeeds
+// MeasureSpeeds measures how fast a small convolutional net runs with the given number of workers. MeasureSpeeds
 // measures each device that d names, in every precision that the device may support.
 func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
 	if err := r.works(d); err != nil {

@@ -33,8 +33,8 @@ type provider struct {
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
 	// The field 'reference' is the batch size that defines a model's results. Another batch size is used only if it
 	// gives the same bits. Otherwise a Run is cut into calls of the reference size. A Run consists of whole calls, so
-	// it may have more samples than the user requests. On the CPU the reference size is small, so that these are only a
-	// few. On CUDA the reference size is large enough to keep a GPU busy.
+	// it may have more samples than the user requests. On the CPU the reference size is small, so that a Run has only a
+	// few additional samples. On CUDA the reference size is large enough to keep a GPU busy.
 	reference int
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
@@ -44,15 +44,16 @@ type provider struct {
 	fixSizes bool
 	// If measured is set, rscert chooses the batch size by measuring speeds.
 	measured bool
-	// If strict is set, rscert refuses a model if the provider cannot run all nodes of the model. Otherwise ONNX
-	// Runtime would silently run these nodes on the CPU in float32, even if another precision was requested.
+	// If strict is set, rscert refuses a model if the provider cannot run all nodes of the model. If strict were not
+	// set, ONNX Runtime would silently run unsupported nodes on the CPU in float32, even if another precision was
+	// requested.
 	strict bool
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
 	// The field 'calls' limits the number of concurrent calls of ONNX Runtime on a device, because each call holds the
 	// values of all layers in memory. If calls is 0, the number of workers is the limit.
 	calls int
-	// If tunable is set, the provider has the settings of Tuning.
+	// If tunable is set, the provider supports the settings in the type Tuning.
 	tunable bool
 }
 
@@ -145,7 +146,7 @@ func (p *provider) checkPrecision(precision Precision) error {
 
 // The method 'works' returns nil if the library can run models on the device, or the reason why it cannot. It is not
 // enough that the library lists the provider. CUDA and OpenVINO are in separate libraries, which need other libraries
-// and a driver. ONNX Runtime loads them only when a provider is added to a session's options.
+// and a driver. ONNX Runtime loads a provider's library only when the provider is added to a session's options.
 func (r *Runtime) works(d Device) error {
 	if !slices.Contains(r.providers, d.provider.name) {
 		return fmt.Errorf("the ONNX Runtime library has no %s provider", strings.TrimSuffix(d.provider.name, "ExecutionProvider"))

@@ -8,10 +8,10 @@ import (
 
 // cpuProvider is ONNX Runtime's own code for the processor.
 //
-// Larger batches are faster up to a certain size, because each weight is loaded less often per sample. Beyond a second,
-// larger size they are slower, because a layer's values no longer fit into the cache. BenchmarkRun shows both effects
-// for a small convolutional net and a fully connected net. A batch of 2¹⁷ input values, half a megabyte, lies between
-// the two sizes.
+// Larger batches are faster up to a certain size, because each weight is loaded less often per sample. Batches beyond
+// another, larger size are slower, because a layer's values no longer fit into the cache. BenchmarkRun shows both
+// effects for a small convolutional net and a fully connected net. A batch of 2¹⁷ input values, half a megabyte, lies
+// between the two sizes.
 var cpuProvider = provider{
 	device: "cpu", name: "CPUExecutionProvider", library: ortlib.Plain, auto: true,
 	precisions: []Precision{F32}, reference: 16, batchValues: 1 << 17, batchSamples: 256,

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// cudaProvider is ONNX Runtime's code for NVIDIA GPUs. By default it does not choose kernels by timing them, and
-// float32 stays float32 (no TF32). To keep a GPU busy, rscert uses large batches and two concurrent calls. One call
+// cudaProvider is ONNX Runtime's code for NVIDIA GPUs. By default it does not choose kernels by timing them, and it
+// computes in float32, not in TF32. To keep a GPU busy, rscert uses large batches and two concurrent calls. One call
 // then copies while the other call computes.
 var cudaProvider = provider{
 	device: "cuda", name: "CUDAExecutionProvider", library: ortlib.CUDA, auto: true,

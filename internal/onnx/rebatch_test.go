@@ -32,8 +32,8 @@ func prover(t testing.TB, model []byte, example ...int) *loader {
 	return l
 }
 
-// freedByProof tries the proof of independence. If the proof succeeds, freedByProof runs a batch of 5. Each sample must
-// get the scores that the unedited model gives to the sample alone.
+// freedByProof tries to prove that the model treats the samples of a batch independently. If the proof succeeds,
+// freedByProof runs a batch of 5. Each sample must get the scores that the unedited model gives to the sample alone.
 func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why error) {
 	t.Helper()
 	l := prover(t, model, example...)
@@ -227,7 +227,8 @@ func TestRebatchRules(t *testing.T) {
 		{"expand the batch", false, opset, func(b *modelBuilder) { b.int64s("like", 3, 1, 1, 1).node("Expand", "x like", "y") }},
 		{"resize to sizes", true, opset, func(b *modelBuilder) { b.int64s("s", 1, 2, 6, 8).optional("Resize", "x", "", "", "s", "y") }},
 		{"resize by scales", true, opset, func(b *modelBuilder) { b.floats("s", 1, 1, 2, 2).optional("Resize", "x", "", "s", "y") }},
-		{"a size of its own", true, opset, func(b *modelBuilder) { // the graph divides x by the root of its width
+		// the graph divides x by the square root of x's width
+		{"a size of its own", true, opset, func(b *modelBuilder) {
 			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).
 				node("Sqrt", "f", "r").node("Div", "x r", "y")
 		}},
@@ -239,7 +240,8 @@ func TestRebatchRules(t *testing.T) {
 			b.node("ReduceMax", "x", "m", axes(1, 2, 3), integer("keepdims", 0)).int64s("a", 0).node("Unsqueeze", "m a", "t").
 				normalised("t", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
 		}},
-		{"sizes from a start on", true, 15, func(b *modelBuilder) { // the graph divides x by its height times its width
+		// the graph divides x by the product of x's height and width
+		{"sizes from a start on", true, 15, func(b *modelBuilder) {
 			b.optional("Shape", "x", "hw").attributes(integer("start", 2)).node("ReduceProd", "hw", "p", integer("keepdims", 1)).
 				node("Cast", "p", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
 		}},
@@ -505,8 +507,8 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// The function 'regrouped' returns another shape with the same number of values. It joins neighbouring sizes, splits
-// even sizes, and adds sizes of 1.
+// The function 'regrouped' returns another shape with the same number of values. At random places it merges
+// neighbouring sizes, splits an even size s into 2 and s/2, or inserts a size of 1.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64
 	for _, s := range shape {

@@ -30,8 +30,8 @@ var opened struct {
 }
 
 // libraries holds the open files of all libraries that Open opened. On Linux, Open may load a library from a path that
-// contains the number of its open file (see ortlib.Opened.Path). If the file were closed, another library could get the
-// same path.
+// contains the number of the library's file descriptor (see ortlib.Opened.Path). If the file were closed, another
+// library could get the same path.
 var libraries []*ortlib.Opened
 
 // Open opens the library at path for the whole process. Until Close, opening the same library again returns the same
@@ -54,8 +54,8 @@ func Open(path string) (*Runtime, error) {
 	if err := disableTelemetry(); err != nil {
 		return nil, err
 	}
-	// Path returns an absolute path. If the path had no slash, the loader would look for the file only on the
-	// loader's own search path.
+	// Path returns an absolute path. If the path had no slash, the system's dynamic loader would look for the file only
+	// on its own search path.
 	file := library.Path()
 	version, providers, err := ask(file)
 	if err == nil {

@@ -60,8 +60,9 @@ func TestAskErrors(t *testing.T) {
 	}
 }
 
-// TestOpenDamaged checks that Open refuses a library in the cache that differs from the published library, even if the
-// user names its path. Open must not check the user's own files in this way.
+// TestOpenDamaged writes a wrong file to the published library's path in the cache. Open must notice that the file
+// differs from the published library and refuse it, even if the user names this path. Open must not check the user's
+// own files in this way.
 func TestOpenDamaged(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -41,7 +41,7 @@ type program struct {
 	inputs  []string // names of the inputs
 	outputs []string // names of the outputs; the output with the scores comes first
 	loops   bool     // the graph has loops, which might never end
-	// switch off ONNX Runtime's memory pattern; with it, a gradient would take twice the memory
+	// if this is set, ONNX Runtime's memory pattern is off; if it were on, a gradient would take twice the memory
 	frugal  bool
 	tensors []graph.Initializer // the model's initializers that have their data in the field 'weights'
 	weights graph.Weights

@@ -65,8 +65,8 @@ func (m *Model) adopt(other *Model) {
 	}
 }
 
-// The method 'others' returns the devices to use in addition to the first model's device. It also reports whether the
-// user named the devices.
+// The method 'others' returns the devices to use in addition to the first model's device. It also reports whether all
+// of these devices must work (see the result 'named' of the method 'singles').
 func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {
 		asked = Device{provider: first.provider}

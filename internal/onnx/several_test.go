@@ -163,7 +163,7 @@ func TestCheckAgreement(t *testing.T) {
 // Warnings about one device must name the device. A warning that applies to all devices must appear only once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
-	var opened atomic.Int64 // counts the openings on the second device; the opening that makes the count 4 fails
+	var opened atomic.Int64 // counts the openings on the second device; the opening that brings this count to 4 fails
 	p := units([]string{"A", "B"}, func(unit string) error {
 		if unit == "1" && opened.Add(1) == 4 {
 			return memory
@@ -251,8 +251,8 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestShortageText checks which error messages mean that a device has too little memory, and which messages mean that a
-// device is in trouble.
+// TestShortageText checks which error messages mean that a device has too little memory, and which messages mean that
+// the error is due to the device.
 func TestShortageText(t *testing.T) {
 	for text, want := range map[string][2]bool{ // expected results of isShortage and isDeviceTrouble
 		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},

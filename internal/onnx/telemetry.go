@@ -5,8 +5,8 @@ import (
 )
 
 // noTelemetry is the name of an environment variable that ONNX Runtime reads once, at its start. If this variable is
-// not set, official builds from 1.29 on run a shell, keep a machine identifier in the user's cache, and report to
-// Microsoft what they run.
+// not set, official builds of version 1.29 or later run a shell, keep a machine identifier in the user's cache, and
+// report to Microsoft what they run.
 const noTelemetry = "ORT_DISABLE_TELEMETRY"
 
 // disableTelemetry sets the environment variable ORT_DISABLE_TELEMETRY. It must be called before the library is opened.

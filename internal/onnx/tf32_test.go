@@ -11,9 +11,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// imitateTF32 returns the probe with additional nodes. These nodes round both factors of the convolutions and of the
-// matrix product to 11 bits of precision, as TF32 does on a GPU. The nodes use Veltkamp's split in float32, x·(2¹³+1) −
-// (x·(2¹³+1) − x).
+// imitateTF32 adds nodes to the test model that the function 'probe' builds, and returns the result. These nodes round
+// both factors of the convolutions and of the matrix product to 11 bits of precision, as TF32 does on a GPU. The nodes
+// use Veltkamp's split in float32, x·(2¹³+1) − (x·(2¹³+1) − x).
 func imitateTF32(t *testing.T) program {
 	t.Helper()
 	g, err := probe(probeBatch)
@@ -49,8 +49,8 @@ func imitateTF32(t *testing.T) program {
 	return g
 }
 
-// TestTF32IsTold checks that the probe distinguishes float32 from an imitation of TF32 on the CPU. The errors must not
-// be close to the bound between the two precisions.
+// TestTF32IsTold checks that the probe distinguishes float32 from an imitation of TF32 on the CPU. The largest error of
+// the imitation must not be close to the threshold that separates the two precisions.
 func TestTF32IsTold(t *testing.T) {
 	openRuntime(t)
 	run := func(g program) []float32 {
@@ -99,7 +99,7 @@ func TestTF32IsAllowed(t *testing.T) {
 	}
 }
 
-// The significands of the precisions have 24, 8, 11 and 11 bits, with the leading bit.
+// The significands of float32, bfloat16, float16 and TF32 have 24, 8, 11 and 11 bits, including the leading bit.
 func TestUnit(t *testing.T) {
 	for precision, bits := range map[Precision]int{F32: 24, BF16: 8, F16: 11, TF32: 11} {
 		if got, want := precision.unit(), math.Ldexp(1, -bits); got != want {

@@ -30,7 +30,8 @@ var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcub
 // cuDNN.
 const cudnnLibrary = "libcudnn.so.9"
 
-// nvidiaLibrary matches the SONAME of a CUDA or cuDNN library. It does not match the driver's SONAME.
+// nvidiaLibrary matches the SONAME of a CUDA or cuDNN library. It also matches the driver's SONAME, libcuda.so.1, so
+// its users must exclude DriverLibrary.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
 // CUDANeeds lists the CUDA and cuDNN libraries that the provider's file needs, in loading order. If the file needs such
@@ -158,8 +159,8 @@ func sitePackages(library string) (folders []string) {
 	return append(folders, pythonPackages()...)
 }
 
-// Glob returns the paths in a folder that match a pattern. In contrast to filepath.Glob, special characters in the
-// folder's name have no meaning.
+// Glob returns the paths in a folder that match a pattern. Unlike filepath.Glob, it gives special characters in the
+// folder's name no special meaning.
 func Glob(folder, pattern string) []string {
 	found, _ := fs.Glob(os.DirFS(folder), pattern)
 	for i, name := range found {

@@ -95,7 +95,7 @@ const (
 // flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
 // first file that the user names, or else the first library that exists in the other places. If the user names a file
 // by the flag or the variable, the file must exist. FindFor does not fall back to another file. It takes the Python
-// package's library only if this library has the build's provider (providedBy), and searches the system folders only
+// package's library only if this library has the build's provider; see providedBy. It searches the system folders only
 // for the build Plain. If there is no library, the error is a *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
@@ -169,8 +169,8 @@ func (f Build) providedBy(library string) bool {
 }
 
 // cachePath returns the path at which 'rscert setup' installs the library:
-// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system gives no cache folder, or gives a
-// relative path to it.
+// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if os.UserCacheDir fails or returns a relative
+// path.
 func (f Build) cachePath() (string, error) {
 	root, err := cacheRoot()
 	if err != nil {

@@ -178,7 +178,7 @@ func TestNoRelativePlaces(t *testing.T) {
 	}
 }
 
-// BenchmarkCheckPinned measures how long every Open takes to check the cached library.
+// BenchmarkCheckPinned measures the time that the check of the cached library adds to each Open.
 func BenchmarkCheckPinned(b *testing.B) {
 	path, err := Plain.cachePath()
 	if err == nil {

@@ -22,7 +22,7 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// The function 'pinned' returns the published SHA-256s of the files in a folder of the cache, by file name. The
+// For a folder of the cache, the function 'pinned' maps each file's name to the published SHA-256s of this file. The
 // argument 'folder' is VERSION/PLATFORM.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 

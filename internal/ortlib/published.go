@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Build is a published build of ONNX Runtime. The zero value lets FindFor choose among the builds that are present.
+// Build is a published build of ONNX Runtime. The zero value lets FindFor choose between the CUDA build and the plain
+// build; see the method 'chosen'.
 type Build struct {
 	device  string // the value of --device in 'rscert setup'
 	version string

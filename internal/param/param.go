@@ -71,10 +71,10 @@ func (e spelled) Unwrap() error { return e.error }
 // namedError is an error whose text names parameters.
 type namedError struct {
 	text Text
-	err  error // an error with the same text; Plain spells its names
+	err  error // an error with the same text; in this text, Plain spells the parameter names
 }
 
-// Errorf is like fmt.Errorf, for a text that may name parameters. The method Error of the result spells their names
+// Errorf is like fmt.Errorf, for a text that may name parameters. The result's method Error spells the parameter names
 // with Plain.
 func Errorf(format string, args ...any) error {
 	t := Textf(format, args...)
@@ -86,7 +86,7 @@ func (e *namedError) Unwrap() error           { return e.err }
 func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
 
 // Spell returns the text of err with parameter names spelled by s. If err wraps an error that names parameters, Spell
-// keeps the words that err adds around the text of that error.
+// respells only the text of the wrapped error. It keeps the words that err adds before and after that text.
 func Spell(err error, s Spelling) string {
 	if e, ok := err.(speller); ok { //nolint:errorlint // the code below handles wrapped errors
 		return e.Spell(s)

@@ -62,7 +62,8 @@ var instructions = [256]func(*machine){
 	'b': func(m *machine) { m.build(m.pop(1)[0]) },
 }
 
-// pushText pushes a text. In the file, the text's length comes first, in as many bytes as the argument 'width' says.
+// pushText pushes a text. In the file, the text's length comes before the text. The argument 'width' is the number of
+// bytes that store this length.
 func (m *machine) pushText(width int, utf8 bool) {
 	n := m.uint(width)
 	m.push(Text{At: m.skip(n), Len: int64(n), UTF8: utf8})

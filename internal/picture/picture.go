@@ -122,8 +122,8 @@ var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 // svgRoot matches the start tag of the root element.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
-// describe adds a title and a description in words to an SVG, because an SVG contains letters only as outlines. The
-// title is 'alt'. In the description, each element of 'texts' is a line.
+// describe adds a title and a description in words to an SVG of this package, because such an SVG contains letters only
+// as outlines. The title is 'alt'. In the description, each element of 'texts' is a line.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {

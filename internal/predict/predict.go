@@ -1,9 +1,10 @@
-// Package predict decides which class a smoothed classifier G(x) = arg max_c P(f(M(x)) = c) answers. Here f is the base
-// classifier and M adds noise to x. The decision uses votes of f under this noise. A rule either names a class or
-// abstains. For every x and every f, the probability that a rule names a class other than G(x) is at most the rule's
-// parameter alpha.
+// Package predict infers the answer of a smoothed classifier. For the input x, this answer is the class G(x) = arg
+// max_c P(f(M(x)) = c). Here f is the base classifier and M adds noise to x. The decision uses votes of f under this
+// noise. A rule either names a class or abstains. For every x and every f, the probability that a rule names a class
+// other than G(x) is at most the rule's parameter alpha.
 //
-// Outcomes are numbered from 0. If a vote may name no class, the caller counts "no class" as one more outcome.
+// Outcomes are numbered from 0. If votes without a class are possible, the caller counts "no class" as one more
+// outcome.
 package predict
 
 import (
@@ -22,9 +23,10 @@ type Rule string
 
 // These are the rules.
 const (
-	// BySequence tests after each vote, and stops when every class except one is excluded (Leader).
+	// BySequence checks after each vote which classes the votes exclude. It stops when every class except one is
+	// excluded; see Leader.
 	BySequence Rule = "sequential"
-	// ByFixed takes a fixed number of votes and decides once (Fixed).
+	// ByFixed takes a fixed number of votes and decides once; see Fixed.
 	ByFixed Rule = "fixed"
 )
 
@@ -170,8 +172,8 @@ func (l *Leader) bet(k int) {
 	l.unseen.times(stake(l.counts[first], 0, k == first, false))
 }
 
-// stake returns the number x for one outcome and one vote: the vote multiplies the outcome's process by 1+x. The rival
-// is the leader among the other outcomes. For a vote for the rival, x is λ. For a vote for the outcome itself, x is −λ.
+// stake returns x for one outcome and one vote, where the vote multiplies the outcome's process by 1+x. The rival is
+// the leader among the other outcomes. For a vote for the rival, x is λ. For a vote for the outcome itself, x is −λ.
 // Otherwise x is 0. The argument a is the number of earlier votes for the rival, and b is the number of earlier votes
 // for the outcome.
 func stake(a, b int64, rival, own bool) float64 {

@@ -25,10 +25,10 @@ type Agreement struct {
 	// Differences are the differences in the software and hardware of the runs.
 	Differences []runfolder.Difference `json:"differences"`
 
-	Examples int   `json:"examples"` // number of examples in both runs
+	Examples int `json:"examples"` // number of examples in both runs
 	// number of selection and estimation samples of these examples that are common to both runs
-	Samples  int64 `json:"samples"`
-	Votes    Votes `json:"votes"`
+	Samples int64 `json:"samples"`
+	Votes   Votes `json:"votes"`
 	// OtherCounts is the number of examples whose vote counts differ between the runs.
 	OtherCounts int `json:"examples_with_other_counts"`
 	// OtherSamples is the number of examples for which the runs drew different numbers of samples.
