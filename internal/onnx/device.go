@@ -17,7 +17,7 @@ type Device struct {
 	provider *provider
 	// for a provider that numbers its devices: one index, several indices with commas, or "" for all. For another
 	// provider: one of provider.units, or "" if provider.units is empty.
-	unit     string
+	unit string
 }
 
 // CPU runs models on the processor with ONNX Runtime's own kernels.

@@ -89,8 +89,8 @@ func (d decimal) round(to Rounding, decimals int) string {
 	return d.format(decimals)
 }
 
-// awayFromZero reports whether dropping digits rounds away from zero. The argument 'dropped' is the first dropped
-// digit. The caller ensures that at least one dropped digit is not 0.
+// awayFromZero reports whether the number must be rounded away from zero when its last digits are dropped. The argument
+// 'dropped' is the first dropped digit. The caller ensures that at least one dropped digit is not 0.
 func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	switch to {
 	case Up:

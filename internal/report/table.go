@@ -58,7 +58,7 @@ type Cell interface {
 type Number float64
 
 // RadiusNumber converts a radius, or an average of radii, to a Number. The radius math.MaxFloat64 stands for +∞, and
-// becomes +∞. An average that includes this radius also becomes +∞: it is at least largestAverage, and all averages of
+// becomes +∞. An average that includes this radius is at least largestAverage, so it also becomes +∞. All averages of
 // finite radii are far smaller.
 func RadiusNumber(x float64) Number {
 	const largestAverage = math.MaxFloat64 / (1 << 62) // the average of math.MaxFloat64 and 2⁶² − 1 zeros
@@ -176,7 +176,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	}
 	out := bufio.NewWriter(w)
 	for _, line := range lines {
-		_, _ = out.WriteString(t.layOut(line, width) + "\n") // the writer 'out' keeps an error until it is flushed
+		_, _ = out.WriteString(t.layOut(line, width) + "\n") // out.Flush returns the error of WriteString
 	}
 	return out.Flush()
 }

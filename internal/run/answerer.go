@@ -253,7 +253,7 @@ func (a *Answerer) planFor(p PredictPlan, q Question) (PredictPlan, error) {
 	return p, p.certifyAs(a.recorded)
 }
 
-// Samples returns the maximum number of samples that the answers to all inputs of the question need together.
+// Samples returns the maximum total number of samples for the answers to all inputs of the question.
 func (a *Answerer) Samples(q Question) (int64, error) {
 	p, err := a.planFor(a.plan, q)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // asked is one input of a request in the sampler. It implements smoothing.Keyed, smoothing.Observer and
-// smoothing.Abandonable. If the input's question fails or panics, or if the request ends, the sampler drops only this
+// smoothing.Abandonable. If the embedded question fails or panics, or if the request ends, the sampler drops only this
 // input and continues.
 type asked struct {
 	*question
@@ -52,7 +52,8 @@ func (q *asked) Restart() (smoothing.Experiment, error) {
 	return &asked{question: again, ctx: q.ctx, seed: q.seed, finished: q.finished, stay: q.stay}, nil
 }
 
-// Abandoned reports whether the request has ended, because its client has gone or its time is over.
+// Abandoned reports whether the context of the request has ended. It ends when the client has gone or the time of the
+// request is over.
 func (q *asked) Abandoned() bool { return q.ctx.Err() != nil }
 
 // Goal returns the next goal, which is a total number of samples (smoothing.Experiment.Goal).

@@ -116,10 +116,10 @@ type AttackedResult struct {
 
 // WorstResult describes the input at which an attack found the smallest probability of the label under noise.
 type WorstResult struct {
-	Class    int     `json:"class"` // the smoothed classifier's answer, or −1
+	Class    int     `json:"class"` // the smoothed classifier's answer; −1 if it abstained
 	Distance float64 `json:"distance"`
-	// Both fields are estimates of the label's probability under noise. The field Before is the estimate at the
-	// unperturbed example, and the field After is the estimate at the input that the attack found.
+	// The fields Before and After are estimates of the label's probability under noise. The field Before is the
+	// estimate at the unperturbed example, and the field After is the estimate at the input that the attack found.
 	Before float64 `json:"label_probability_before"`
 	After  float64 `json:"label_probability"`
 }

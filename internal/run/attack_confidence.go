@@ -48,7 +48,7 @@ const adversarial = "adversarial"
 // The constant 'worst' names the inputs that an attack with attack.KeepAll makes for all examples.
 const worst = "worst"
 
-// names returns the names of all inputs of the attack.
+// names returns the names of all inputs that the attack makes.
 func (p *AttackPlan) names() []string { return namesOf(p.Method, p.keep) }
 
 func namesOf(m attack.Method, keep attack.Keep) []string {
@@ -59,8 +59,8 @@ func namesOf(m attack.Method, keep attack.Keep) []string {
 	return names
 }
 
-// alteredNames returns the names of the inputs that the attack makes for each example. The inputs' files have the same
-// names.
+// alteredNames returns the names of the inputs that the attack makes for each example. The files of these inputs have
+// the same names, apart from the extension.
 func alteredNames(m attack.Method) []string {
 	if m != attack.ACE {
 		return []string{adversarial}

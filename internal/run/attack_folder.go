@@ -30,7 +30,7 @@ type attacking struct {
 	search func(context.Context, []attack.Example) ([]attack.Found, error)
 	chunk  int                     // number of examples that are attacked side by side and stored together
 	folder *runfolder.AttackFolder // nil: nothing is stored
-	lines  []runfolder.Attacked    // lines of the examples in the field 'found'
+	lines  []runfolder.Attacked    // lines of attacked.jsonl, for the same examples as the field 'found'
 	found  []attack.Found          // without the values of inputs
 }
 

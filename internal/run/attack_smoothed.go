@@ -46,14 +46,15 @@ type AttackedNoise struct {
 	N                int     `json:"n"`
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
-	Abstained        int     `json:"abstained"` // examples without an answer before the attack
+	// number of examples at which the smoothed classifier abstained before the attack
+	Abstained        int     `json:"abstained"`
 	// Keep is attack.KeepAll or empty. Lowered is nil for an empty Keep.
 	Keep    attack.Keep         `json:"keep,omitempty"`
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`
 }
 
-// LoweredProbability describes an attack with attack.KeepAll. It holds two means, over all examples, of the label's
-// probability under noise. The attack estimates each probability from selection samples.
+// LoweredProbability describes an attack with attack.KeepAll. It holds two means of the label's probability under
+// noise, each over all examples. The attack estimates each probability from selection samples.
 type LoweredProbability struct {
 	Before float64 `json:"before"` // at the unperturbed examples
 	After  float64 `json:"after"`  // at the kept inputs
@@ -154,9 +155,9 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
 	p.Spec.KeepSource, p.Spec.NoiseOn = p.Method == attack.SmoothAdv, spec.NoiseOnHost
-	// KeepOutputs makes it an error if the loader cannot tell whether the outputs are logits or probabilities. In these
-	// two cases, the search must know this, because it computes class probabilities in different ways from logits and
-	// from other outputs.
+	// KeepOutputs makes the loader return an error if it cannot tell whether the outputs are logits or probabilities.
+	// With the method SmoothAdv or with attack.KeepAll, the search must know this: it computes class probabilities from
+	// logits in one way, and from other outputs in another way.
 	p.Spec.KeepOutputs = p.Spec.KeepSource || p.Keep == attack.KeepAll
 	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures, keep: p.Keep}
 	if err := base.checkOut(); err != nil {
@@ -227,7 +228,7 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	return f, nil
 }
 
-// The method 'lower' attacks an example with attack.KeepAll: it finds the perturbed input to keep. If the smoothed
+// The method 'lower' attacks an example and finds the perturbed input that attack.KeepAll keeps. If the smoothed
 // classifier answers the label at the example and another class at this input, the input is also an adversarial input.
 func (v *verification) lower(ctx context.Context, x attack.Example, f attack.Found) (attack.Found, error) {
 	kept, flat, err := v.search.Lower(ctx, x)

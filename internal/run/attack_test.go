@@ -20,8 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// smallModel is a linear classifier with optional operators before and after it. It classifies the examples that the
-// method 'write' creates correctly.
+// smallModel is a linear classifier with optional operators before and after it. It correctly classifies the examples
+// that the method 'write' creates.
 type smallModel struct {
 	classes int
 	before  string  // operator applied to 8·x; its result is divided by 8
@@ -170,7 +170,8 @@ func TestWarnings(t *testing.T) {
 			for _, w := range r.Warnings {
 				switch w.Check {
 				case warning.ZeroGradients:
-					// Fewer than 40 examples may be counted, because the random start alone can break an example.
+					// The count of examples with gradients of zero may be below 40, because the random start alone can
+					// break an example.
 					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 {
 						t.Errorf("%d examples with gradients of zero, %d counted", w.Examples, r.ZeroGradients)
 					}

@@ -159,7 +159,7 @@ func newAttackVerifier(dir string, record attackRecord, e *experiment.Experiment
 	return v, nil
 }
 
-// names returns the names of all inputs of the attack.
+// names returns the names of all inputs that the attack makes.
 func (a attackRecord) names() []string {
 	if a.Smoothed == nil {
 		return alteredNames(a.Attack)

@@ -13,10 +13,11 @@ import (
 // auditBins is the number of bins of an audit's calibration errors. The command acce has the same default.
 const auditBins = 15
 
-// AuditedCalibration compares the certified calibration at a radius with the calibration under attack. Both are about
-// the audited examples that are certified at this radius and whose bound at this radius was tested. The certified Brier
-// score (CBS) and the certified calibration error (CCE) are maxima over all confidences within the tested bounds. CBS
-// and CCE can be false only if a bound is false. A test of the bounds is therefore also a test of CBS and CCE.
+// AuditedCalibration compares the certified calibration at a radius with the calibration under attack. Both describe
+// the same examples: the audited examples that are certified at this radius and have a tested bound at this radius. The
+// certified Brier score (CBS) and the certified calibration error (CCE) are maxima over all confidences within the
+// tested bounds. CBS and CCE can be false only if a bound is false. A test of the bounds is therefore also a test of
+// CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`

@@ -40,7 +40,7 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 	switch t.Kind {
 	case TestConfidence:
 		return t.Distance <= t.Radius
-	case TestWrong: // a rejection says that the rival is more probable than the class, which is the label
+	case TestWrong: // the class is the label; a rejection says that the rival is more probable
 		return certified && t.Class == c.Prediction
 	case TestRight: // a rejection says that the label is more probable than the rival
 		return certified && t.Rival == c.Prediction
@@ -107,10 +107,10 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// The method 'against' returns a copy of the test t that tests a fresh certificate instead. A slack test gets the fresh
-// radius, and a test of a confidence gets the fresh bounds. The second result is false in two cases. In the first case,
-// t is a slack test, and the fresh certificate has another class than t. In the second case, t is a test of a
-// confidence, and there are no fresh bounds for its class and radius.
+// The method 'against' returns a copy of the test t, changed so that it tests a fresh certificate. A slack test gets
+// the fresh radius, and a test of a confidence gets the fresh bounds. The second result is false in two cases. In the
+// first case, t is a slack test, and the fresh certificate has another class than t. In the second case, t is a test of
+// a confidence, and there are no fresh bounds for its class and radius.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:

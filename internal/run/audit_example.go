@@ -218,8 +218,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink moves the input "to" towards the example x until its distance from x is at most the argument 'radius'. The
-// argument 'distance' is the distance between x and "to".
+// shrink moves an input, the argument "to", towards the example x. Its new distance from x is at most the argument
+// 'radius'. The argument 'distance' is the distance between x and "to".
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -305,8 +305,7 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
 	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
 	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. Certification has
-	// already lowered the radius, too: it multiplied the radius by 1 − 2⁻⁵⁰ and rounded it down
-	// (certify.Target.Radius).
+	// already lowered the radius: it multiplied the radius by 1 − 2⁻⁵⁰ and rounded it down (certify.Target.Radius).
 	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
 	if !math.IsInf(margin, 0) {
 		r.Margin = &margin

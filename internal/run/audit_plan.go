@@ -46,10 +46,10 @@ type AuditBudget struct {
 	Restarts int `json:"restarts"` // random starts of a search
 	Steps    int `json:"steps"`    // steps of each start
 	Samples  int `json:"samples"`  // number of noisy copies for the gradient of the last step
-	// maximum number of samples to judge a candidate before verification; also for a slack test and for a test of a
+	// maximum number of samples for judging a candidate before verification, for a slack test, or for a test of a
 	// confidence
 	Screen int64 `json:"screen"`
-	// maximum number of samples to verify a candidate; also for a test of the answer at the example itself
+	// maximum number of samples for verifying a candidate, or for testing the answer at the example itself
 	Verify int64 `json:"verify_samples"`
 }
 
@@ -74,7 +74,7 @@ type candidateSearch interface {
 type AuditHeader struct {
 	Format  int    `json:"format"`
 	Version string `json:"rscert"`
-	// Run is the runfolder.Run.Digest of the run.
+	// Run is the digest of the run (runfolder.Run.Digest).
 	Run      string  `json:"run"`
 	Alpha    float64 `json:"alpha"`
 	Gamma    float64 `json:"gamma"`

@@ -134,7 +134,7 @@ func (a *auditor) byScores() bool {
 	return scores
 }
 
-// flip carries out a flip test, which tests whether the rival is more probable than the class at an input. If scores
+// flip carries out a flip test: it tests whether, at an input, the rival is more probable than the class. If scores
 // certify the class, it tests instead whether the rival has the larger mean score. The argument 'most' is the maximum
 // number of samples.
 func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
@@ -171,8 +171,8 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
-// flipAgain repeats, for an escalation, a flip test that compares votes and has rejected. It takes a fixed number of
-// samples, because a test with a fixed number has more power than a test that may stop at any time.
+// flipAgain is for an escalation: it repeats a flip test that compares votes and has rejected. It takes a fixed number
+// of samples, because a test with a fixed number has more power than a test that may stop at any time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

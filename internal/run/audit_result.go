@@ -37,7 +37,8 @@ type Audited struct {
 	Curve          []audit.Point `json:"curve,omitempty"` // absent without labels
 	// Calibration has an entry for each radius of the run's bounds on the confidence.
 	Calibration []AuditedCalibration `json:"calibration,omitempty"`
-	Delta       float64              `json:"delta"` // error probability of the curve
+	// error probability of each statement that the curve makes about the whole population
+	Delta       float64              `json:"delta"`
 	Results     []AuditedExample     `json:"results"`
 
 	broken []float64
@@ -84,7 +85,7 @@ type AuditedExample struct {
 	Label      int     `json:"label"`
 	Prediction int     `json:"prediction"` // the certified class, −1 for none
 	Radius     float64 `json:"radius"`     // certified radius
-	// Wrong means that the answer at the example itself is verified not to be the label.
+	// Wrong means that the answer at the example itself is verified to be wrong: it is not the label.
 	Wrong bool `json:"wrong,omitempty"`
 	// Candidates is the number of candidates in the example's frozen lines (AuditLine). Distance is the distance of the
 	// nearest candidate with a verified change of the answer. For this candidate, the class Rival beats the attacked
@@ -209,9 +210,10 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns a distance for each example: the distance of the nearest candidate with a verified change of the
-// answer, or +∞. A change can be verified in two ways. First, by the example's own tests. Second, by audit.Chains,
-// which tests the first-round candidates of all examples together, at one familywise level.
+// listed returns, for each example, the distance of the nearest candidate with a verified change of the answer. The
+// distance is +∞ if there is no such candidate. A change can be verified in two ways. First, by the example's own
+// tests. Second, by audit.Chains, which tests the first-round candidates of all examples together, at one familywise
+// level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // unfinished examples leave an empty chain
 	tests := make([][]AuditTest, len(done))

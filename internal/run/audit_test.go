@@ -302,9 +302,9 @@ func TestAuditResumes(t *testing.T) {
 	}
 }
 
-// An audit must refuse a model or data that differ from the run's, a run whose noise is in floats, an audit of 0
-// examples, and the level 0. It must also refuse to overwrite an existing audit, and to resume an audit with another
-// budget.
+// An audit must refuse a model or data that differ from the run's, and a run whose noise is in floats. It must refuse
+// the level 0, and 0 as the number of examples. It must also refuse to overwrite an existing audit, and to resume an
+// audit with another budget.
 func TestAuditRefuses(t *testing.T) {
 	p := linearRun(t, 6)
 	other := linearRun(t, 7)

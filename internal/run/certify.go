@@ -37,7 +37,7 @@ type Outcome struct {
 	// once in a batch with other inputs. Both times, the outputs were the same as before, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
 	// The method 'tangent' for bounds on the confidence (certify.ConfidenceTangent) uses a function that it computes
-	// from some of the samples. TangentSamples is the number of estimation samples per example from which it computes
+	// from some of the samples. TangentSamples says how many estimation samples of each example the method uses for
 	// this function. It is 0 if the function is computed from selection samples, or if the bounds do not use the method
 	// 'tangent'.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
@@ -108,9 +108,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed takes the seed, the choice of examples and the layout from the record of a resumed run, unless the plan
-// sets them. For a run with scores, keepResumed also takes the batch size and the side that makes the noise (host or
-// device). The last bits of scores may depend on these two settings.
+// keepResumed takes the seed, the choice of examples and the order of the values in flat rows from the record of a
+// resumed run, unless the plan sets them. For a run with scores, keepResumed also takes the batch size and the side
+// that makes the noise (host or device). The last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil

@@ -115,8 +115,8 @@ func mixedPlan(t *testing.T, changes ...func(*Plan)) Plan {
 }
 
 // Under Gaussian noise, the certified radii of a linear classifier must not exceed the exact radii, in units of the
-// scales. At least 10 of these 20 radii must exceed 80 % of the exact radius, or 80 % of 2.3 if the exact radius is
-// above 2.3.
+// scales. At least 10 of the 20 certified radii must exceed 80 % of the exact radius. If the exact radius is above 2.3,
+// the certified radius need only exceed 80 % of 2.3.
 func TestColumnsRun(t *testing.T) {
 	for _, l := range []law.Law{law.Gaussian, law.Laplace, law.Uniform} {
 		p := mixedPlan(t, func(p *Plan) { p.Law = law.Of(l) })

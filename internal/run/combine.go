@@ -252,8 +252,8 @@ func (c *combining) matchRank(first, m *combined) error {
 	return nil
 }
 
-// sameInputs returns an error unless two runs have the same inputs. The labels of the runs may differ. It reads the
-// data of both runs.
+// sameInputs returns an error unless two runs have the same inputs. The labels of the runs may differ. sameInputs reads
+// the data of both runs.
 func sameInputs(ctx context.Context, a, b *combined) error {
 	one, err := openOf(ctx, a.run)
 	if err != nil {

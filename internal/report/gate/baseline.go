@@ -269,8 +269,9 @@ func show(v any) string {
 	return "nothing"
 }
 
-// exampleDifference describes the first example that is missing in one run, or that has different labels in the two
-// runs.
+// exampleDifference describes the first difference between the examples of the two runs: an example that only one run
+// has, or an example with different labels. If one run has all examples of the other run and then further ones, the
+// text gives the two numbers of examples.
 func exampleDifference(baseline, this []summary.Row) []param.Text {
 	before, after := byIndex(baseline), byIndex(this)
 	for i := range min(len(before), len(after)) {
@@ -316,7 +317,7 @@ func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 func (d Drop) Given() bool { return d.most != nil }
 
 // Check returns an outcome for each radius: whether the loss of accuracy on these examples is at most the allowed loss.
-// The comparison is exact.
+// It compares the two losses in exact arithmetic.
 func (d Drop) Check(c Comparison) []Outcome {
 	var outcomes []Outcome
 	for _, a := range c.Accuracy {

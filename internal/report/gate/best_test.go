@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// choose summarises the sources with δ divided by the number 'choices'.
+// choose summarises the sources. Each summary uses 'delta' divided by the number 'choices'.
 func choose(t *testing.T, choices int, delta float64, sources ...summary.Source) []summary.Summary {
 	t.Helper()
 	var runs []summary.Summary
@@ -138,8 +138,9 @@ func coinRun(random *rand.Rand, name string, examples int, alpha float64, least 
 
 // TestBestPays chooses the best of 20 runs in each trial. The models answer by tossing a coin, so each certificate at
 // radius 0.5 is wrong, and the true certified accuracy at this radius is 0. The requirement says that the true
-// certified accuracy of the best run is at least 0.01. So in each trial, the probability that the requirement is met
-// must be at most δ. If each run used the full δ, some run would meet the requirement in many more trials.
+// certified accuracy of the best run is at least 0.01. So the requirement is false, and in each trial the check must
+// report it as met with probability at most δ. If each run used the full δ, some run would meet the requirement in many
+// more trials.
 func TestBestPays(t *testing.T) {
 	const trials, freeTrials, runs, examples, n = 60, 25, 20, 100, 1024
 	const alpha, delta = 0.01, 0.1
@@ -173,8 +174,9 @@ func TestBestPays(t *testing.T) {
 		}
 	}
 	t.Logf("false statements: %d of %d with δ/%d, %d of %d with δ", paying, trials, runs, free, freeTrials)
-	// The requirement is false, so each trial meets it with probability at most δ. The number of trials that meet it
-	// ('paying') is thus stochastically at most Bin(60, δ), which exceeds 14 with probability 0.0007.
+	// The requirement is false, so in each trial the check reports it as met with probability at most δ. The number of
+	// trials that meet it ('paying') is thus stochastically at most Bin(60, δ), which exceeds 14 with probability
+	// 0.0007.
 	if paying > 14 {
 		t.Errorf("with δ/%d, the best run fails in %d of %d trials", runs, paying, trials)
 	}

@@ -18,8 +18,8 @@ type Outcome struct {
 	Requirement string `json:"requirement"`
 	Run         string `json:"run"`
 	Met         bool   `json:"met"`
-	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
-	// certified.
+	// Value is rounded to the nearest float64 for display. The check compares the exact value with the bound of the
+	// requirement. Value is nil if nothing is certified.
 	Value *float64 `json:"value"`
 	// The field Says is a line of text with the value and, for an unmet requirement, how far the value is from the
 	// bound.

@@ -43,7 +43,8 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// For the level 0.05, benchstat gives the number 6, because 2·2⁻⁵ = 0.0625 and 2·2⁻⁶ = 0.03125.
+// For the level 0.05, the result is 6, as in benchstat, because 2·2⁻⁵ = 0.0625 is above 0.05 and 2·2⁻⁶ = 0.03125 is
+// below it.
 func TestFewestDifferences(t *testing.T) {
 	for level, want := range map[float64]int64{0.05: 6, 0.1: 5, 0.01: 8, 0.0626: 5, 0.0624: 6} {
 		if got := fewestDifferences(level); got != want {

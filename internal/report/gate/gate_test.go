@@ -61,8 +61,9 @@ func parse(t *testing.T, text string) Requirement {
 	return r
 }
 
-// At radius 0.5, 59 of 100 examples are certified. With probability 0.95, at most 1 of 100 certificates with α = 0.001
-// is wrong (for Bin = Bin(100, 0.001), P(Bin > 0) = 0.095 and P(Bin > 1) = 0.0046).
+// At radius 0.5, 59 of 100 examples are certified. With probability at least 0.95, at most 1 of the 100 certificates is
+// wrong. Here each certificate has α = 0.001, and for Bin = Bin(100, 0.001), P(Bin > 0) = 0.095 and P(Bin > 1) =
+// 0.0046.
 func TestCheck(t *testing.T) {
 	s := sum(t, source("run", 100, 59, 0.5))
 	for _, test := range []struct {
@@ -231,7 +232,8 @@ func TestNotKnown(t *testing.T) {
 	}
 }
 
-// Check must compare a calibration value in the summary exactly with the bound: 0.05 does not meet <=0.0499999.
+// Check must compare a calibration value in the summary with the bound, and the comparison must be exact: 0.05 does not
+// meet <=0.0499999.
 func TestCheckCalibration(t *testing.T) {
 	s := sum(t, source("run", 100, 90, 0.5))
 	radius, certified := 0.25, 0.07
@@ -407,7 +409,7 @@ func TestCompare(t *testing.T) {
 	if a.Radius != 0.5 || a.Lost != 1 || a.Gained != 2 || a.Baseline != 0.5 || a.This != 0.75 || a.Change != 0.25 || a.P != 1 || !c.ByHash {
 		t.Errorf("%+v", a)
 	}
-	// The radii of the four examples change by 0.25, 0.5, 0.5 and −0.25, by 0.25 on average.
+	// The radii of the four examples change by 0.25, 0.5, 0.5 and −0.25. The mean change is 0.25.
 	if r := c.Radius; r.Change != 0.25 || r.Low == nil || *r.Low > 0.25 || *r.High < 0.25 || *r.P != 1 && *r.P < 0.05 {
 		t.Errorf("%+v", r)
 	}
@@ -502,8 +504,8 @@ func TestMayDifferAreParameters(t *testing.T) {
 }
 
 // The paired interval must cover the mean difference with the stated probability, for any dependence between the two
-// runs. If the mean is 0, a rejection is an interval that excludes 0. Its probability must be at most α. The mean in
-// each case is computed by hand.
+// runs. If the mean is 0, a rejection is an interval that excludes 0. The probability of a rejection must be at most α.
+// The mean in each case is computed by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {
@@ -534,7 +536,7 @@ func TestPairedIntervalCovers(t *testing.T) {
 					rejected++
 				}
 			}
-			// Each count is at most Bin(100, 0.1), which exceeds 20 with probability 0.001.
+			// Each checked count is stochastically at most Bin(100, 0.1), which exceeds 20 with probability 0.001.
 			if misses > 20 || law.mean == 0 && rejected > 20 {
 				t.Errorf("%s, n = %d: %d misses, %d rejected", name, n, misses, rejected)
 			}
@@ -562,8 +564,8 @@ func TestDropIsExact(t *testing.T) {
 }
 
 // The interval of the mean change must contain the mean, even if the possible changes are not symmetric about 0. If the
-// second run loses 100 of 400 correctly certified examples and gains none, the interval for the accuracy and the
-// interval for the radius must be below 0.
+// second run loses 100 of 400 correctly certified examples and gains none, the accuracy and the average radius fall. So
+// the intervals for both changes must lie below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

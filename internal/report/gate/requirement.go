@@ -27,7 +27,7 @@ import (
 
 // Requirement is a condition on a value.
 type Requirement struct {
-	text      string // as the user wrote it
+	text      string // as the user wrote it, but without spaces around the quantity and the bound
 	metric    *metric
 	best      bool          // applies to the best of several runs; see CheckBest
 	certified bool          // applies to the bound that holds with probability 1 − δ, not to the point value
@@ -54,12 +54,12 @@ func (r *Requirement) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText returns the requirement as written.
+// MarshalText returns the requirement as the user wrote it, but without spaces around the quantity and the bound.
 func (r Requirement) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 
 func (r Requirement) String() string { return r.text }
 
-// Parse reads a requirement. Spaces around the comparison are allowed.
+// Parse reads a requirement. Spaces are allowed around the quantity and around the bound.
 func Parse(text string) (Requirement, error) {
 	r := Requirement{text: strings.TrimSpace(text)}
 	what, bound, ok := strings.Cut(r.text, ">=")
@@ -225,8 +225,8 @@ func parseRadius(text string) (*big.Rat, error) {
 	return decimal.Of(x), err
 }
 
-// parseExact reads a radius or a threshold. The results hold radii and thresholds as float64 values, so parseExact
-// rejects a number that is not the shortest decimal of a float64.
+// parseExact reads a radius or a threshold. The results hold radii and thresholds as float64 values. So parseExact
+// rejects a number unless it equals the shortest decimal of its nearest float64.
 func parseExact(text string) (*big.Rat, error) {
 	x, err := parseNumber(text)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Compare must reject radii in units of the columns' σ unless each column is known to have the same σ in both runs.
+// Compare must reject radii in units of the columns' σ, except if each column is known to have the same σ in both runs.
 func TestScalesOfBaseline(t *testing.T) {
 	scaled := func(name string, sigma float64) summary.Summary {
 		src := source(name, 10, 10, 1)

@@ -173,7 +173,7 @@ func Record(path string, e Entry) (*Result, error) {
 }
 
 // lockFile waits until no other process appends to the history at path, and locks it. If the history does not exist,
-// lockFile creates an empty file. A process that appends writes a new file in place of the locked one
+// lockFile creates an empty file. To append, a process writes a new file in place of the locked one
 // (durable.WriteFile). So after the wait, lockFile checks that the path still leads to the locked file. If it does not,
 // lockFile tries again with the new file.
 func lockFile(path string) (*flock.Flock, error) {
@@ -262,7 +262,7 @@ func split(requirement string) (quantity string, bound float64, atMost bool) {
 	return what, bound, atMost
 }
 
-// worseInARow is the smallest number of successive declines that gives a warning.
+// worseInARow is the smallest value of Trend.WorseInARow that gives a warning.
 const worseInARow = 3
 
 // Trend compares the last value of a series with the values before it.
@@ -273,11 +273,12 @@ type Trend struct {
 	Value    float64 `json:"value"`
 	// Previous is the value before the last value of the series. It is nil if the series has only one value.
 	Previous *float64 `json:"previous,omitempty"`
-	// WorseInARow is the number of declines at the end of the series: each value is worse than the value before it.
+	// WorseInARow is the number of values at the end of the series that are each worse than the value before.
 	WorseInARow int `json:"worse_in_a_row"`
 	// Worst means that the last value is worse than all earlier values.
 	Worst bool `json:"worst"`
-	// Warning says what to look at, or is "".
+	// Warning says in how many commits in a row the value became worse. It is "" if this number is too small for a
+	// warning.
 	Warning string `json:"warning,omitempty"`
 }
 

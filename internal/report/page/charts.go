@@ -27,8 +27,9 @@ type series struct {
 	Name  string `json:"name"`
 	Color int    `json:"color"` // number of the run's colour; −1: the colour of the text
 	Dash  int    `json:"dash"`  // number of the quantity's dash pattern
-	// Shape is "step", "bins", "line", "points" or "dots". In a "step" each value holds up to its abscissa, and in
-	// "bins" each value holds from its abscissa on. The shape "points" is a line with marks, and "dots" is marks alone.
+	// Shape is "step", "bins", "line", "points" or "dots". With the shape "step", the line has each value up to the
+	// abscissa of the value. With "bins", the line has each value from its abscissa on. The shape "points" is a line
+	// with marks, and "dots" is marks alone.
 	Shape  string   `json:"shape"`
 	Values []number `json:"values"`
 	// Low and High are the ends of a band. Each has one value for each value of the line. Low and High are absent if
@@ -80,7 +81,7 @@ func (p Page) grid(steps int) []number {
 	for k := 1; float64(k-1)*step <= largest && len(grid) < 4*steps; k++ {
 		x := float64(k) * step
 		if scale := math.Round(1 / step); step < 1 {
-			x = float64(k) / scale // the float64 nearest to the decimal
+			x = float64(k) / scale // this division gives the float64 nearest to the decimal; k·step may differ from it
 		}
 		grid = append(grid, number(x))
 	}
@@ -171,7 +172,7 @@ func auditSeries(r Run, k int, radii []number) series {
 }
 
 // calibrationChart shows bounds on the calibration. If α is known, it shows the bounds that hold with the stated
-// probability. If α is unknown, it shows bounds that assume that no bound on a confidence is wrong.
+// probability. If α is unknown, it shows bounds that are valid if every bound on a confidence holds.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The largest calibration error (CCE) and the largest Brier score (CBS) that an attack within the radius can " +

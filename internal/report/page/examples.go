@@ -33,9 +33,10 @@ type examples struct {
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
 	Width   int      `json:"width,omitempty"`
 	Height  int      `json:"height,omitempty"` // height of a picture
-	Pitch   [2]int   `json:"pitch,omitzero"`   // distances to the next picture on the right and below
-	Scale   int      `json:"scale,omitempty"`  // magnification on the screen
-	Drawn   int      `json:"drawn,omitempty"`  // number of examples with pictures
+	// distance from a picture to the next one on the right, and distance to the next one below
+	Pitch [2]int `json:"pitch,omitzero"`
+	Scale int    `json:"scale,omitempty"` // magnification on the screen
+	Drawn int    `json:"drawn,omitempty"` // number of examples with pictures
 }
 
 func (r Run) examples(ctx context.Context) (examples, error) {
@@ -80,7 +81,7 @@ func shownRadius(row summary.Row) string {
 const pictureSize = 64
 
 // pictureGrid is the spacing of a grid, in pixels. Each picture begins at a point of the grid. JPEG averages colours in
-// small squares (4:2:0), and with the grid no square contains parts of two pictures.
+// small squares (4:2:0). Because of the grid, no square contains parts of two pictures.
 const pictureGrid = 16
 
 // These constants limit the number of pairs of pictures in a sheet.

@@ -56,8 +56,8 @@ func (p Page) groupTables() (all []groupTables) {
 	return all
 }
 
-// tableOfGroups returns a table with a row for each group and a column for each radius. A cell shows one number of the
-// GroupPoint of its group and radius. The function 'of' selects this number.
+// tableOfGroups returns a table with a row for each group and a column for each radius. Each cell shows one number from
+// the GroupPoint for the group and radius of the cell. The function 'of' selects this number.
 func tableOfGroups(s summary.Summary, caption string, of func(summary.GroupPoint) *float64, notes ...string) groupTable {
 	t := groupTable{Caption: caption, Notes: notes}
 	for _, at := range s.Curve {

@@ -162,7 +162,7 @@ func (p Page) name(k calibrationKey) string {
 	return p.radius(k.radius)
 }
 
-// radius returns a text for the radius r that includes the norms of the runs, for example "L2 radius 0.5".
+// radius returns a text that names the norms of the runs and the radius r, for example "L2 radius 0.5".
 func (p Page) radius(r float64) string {
 	return fmt.Sprintf("%s radius %v", summary.Norms(p.summaries()), r)
 }
@@ -209,7 +209,7 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS each return two bounds. The bound 'value' assumes that no bound on a confidence is wrong. The bound
+// ofCCE and ofCBS each return two bounds. The bound 'value' is valid if every bound on a confidence holds. The bound
 // 'certified' holds with probability 1 − δ, and is nil if it is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
@@ -238,8 +238,8 @@ func boundCell(c *summary.Calibration, of func(summary.Calibration) (float64, *f
 }
 
 // thresholded returns one measure for each confidence threshold. The measure is an upper bound on the share of wrong
-// answers under attack, among the answers whose confidence is at least the threshold. It holds if no bound on a
-// confidence is wrong.
+// answers under attack, among the answers whose confidence is at least the threshold. This upper bound is valid if
+// every bound on a confidence holds.
 func (p Page) thresholded() []measure {
 	taus := map[float64]bool{}
 	for _, r := range p.Runs {

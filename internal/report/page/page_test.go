@@ -97,7 +97,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestAccuracyChart compares the curves, the bands and the envelope of the runs with values from the summaries.
+// TestAccuracyChart compares the runs' curves, their bands, and the curve of the best run at each radius with values
+// from the summaries.
 func TestAccuracyChart(t *testing.T) {
 	p := manyExamples(t, 500)
 	c := p.accuracyChart()

@@ -191,7 +191,7 @@ func setInterval(c conformal.Coverage) string {
 		report.Up, 2, 1))
 }
 
-// strata returns, for all files, the tables by size, by class and by group.
+// strata returns up to three tables for each file: the coverage by size, by class and by group.
 func (p Sets) strata() (all []stratumTable) {
 	for _, e := range p.Files {
 		if e.Evaluation == nil {

@@ -119,8 +119,8 @@ func recorded(s summary.Summary) map[string]string {
 	return all
 }
 
-// tellModelsApart adds the beginning of the SHA-256 to the names of models and data, if two different files have the
-// same name.
+// If two different files of models or of data have the same name, tellModelsApart adds the beginning of the SHA-256 to
+// each of these names.
 func tellModelsApart(runs []summary.Summary, all []map[string]string) {
 	for name, file := range map[string]func(summary.Summary) *summary.File{
 		"model": func(s summary.Summary) *summary.File { return s.Conditions.Model },

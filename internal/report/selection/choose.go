@@ -53,10 +53,10 @@ func (m Measure) certified(r Row) *float64 {
 
 // Choice is a model that the rule chooses from one family. Emde et al. 2025 (section 5.3, Table 2) "compare all models
 // that come within 3% of the highest certified accuracy (CA) achieved by any model at a given radius, and evaluate the
-// best certified calibration of these models". The candidates of a family are therefore its models whose certified
-// accuracy is at least the best accuracy of all families minus the tolerance. The choice is the candidate with the
-// smallest value of one measure, which the field By names. Among equal values, the rule prefers the larger certified
-// accuracy, then the first row.
+// best certified calibration of these models". Let the limit be the best certified accuracy of all families minus the
+// tolerance. The candidates of a family are therefore its models whose certified accuracy is at least this limit. The
+// choice is the candidate with the smallest value of one measure, which the field By names. Among equal values, the
+// rule prefers the larger certified accuracy, then the first row.
 //
 // Each family has two choices: one minimises CBS, and one minimises CCE. With these two choices, the rule gives the row
 // 'AT' of Table 2 from two inputs: the models of Table 4 and the largest certified accuracies in Table 2. In these

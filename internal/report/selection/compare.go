@@ -18,13 +18,13 @@ import (
 
 // Options configure a comparison.
 type Options struct {
-	// Radii are the radii of the comparison. Empty: all radii at which a run has CBS and CCE, or the radii of the
-	// curves if no run has both.
+	// Radii are the radii of the comparison. If Radii is empty, the comparison uses all radii at which a run has CBS
+	// and CCE. If no run has them at any radius, it uses the radii of the curves.
 	Radii []float64
-	// Names holds, for each run, the name of its model. If two runs have the same entry, they have the same model. If
-	// Names is nil, the file of the model identifies the model.
+	// Names holds the name of each run's model. If two runs have the same entry, they have the same model. If Names is
+	// nil, the file of the model identifies the model.
 	Names []string
-	// Families holds, for each run, the family of its model, for example the training method. Nil: one family.
+	// Families holds the family of each run's model, for example the training method. Nil: one family.
 	Families []string
 	// Within is the tolerance of the rule (see Choice), as a share of the examples. Nil: make no choice.
 	Within *float64
@@ -45,9 +45,9 @@ type Comparison struct {
 }
 
 // Selection describes the choice among the runs, and the failure probability that each run may use. The field Runs is
-// the number of runs. It also counts runs that have not begun, because the results of the other runs may be the reason
-// why a user did not begin them. The bound 'certified' of each run holds with probability 1 − DeltaEach. So the bounds
-// of all runs hold at once with probability 1 − Delta.
+// the number of runs. Runs also counts the runs that have not begun. The results of the other runs may be the reason
+// why a user did not begin these runs. The bound 'certified' of each run holds with probability 1 − DeltaEach. So the
+// bounds of all runs hold at once with probability 1 − Delta.
 type Selection struct {
 	Runs      int      `json:"runs"`
 	Delta     float64  `json:"delta"`
@@ -172,8 +172,9 @@ func radiiOf(runs []summary.Summary, wanted []float64) []float64 {
 	return slices.Compact(radii)
 }
 
-// arrange returns the positions of the runs in the order of the rows, and the name of the model of each run. The models
-// keep the order of their first runs. The runs of one model are in ascending order of σ; runs without σ are last.
+// arrange returns the indices of the runs, sorted in the order of the rows, and the model names. The names have the
+// order of the argument 'runs'. The models keep the order of their first runs. The runs of one model are in ascending
+// order of σ; runs without σ are last.
 func arrange(runs []summary.Summary, given []string) (order []int, names []string) {
 	names = given
 	if names == nil {
@@ -212,7 +213,7 @@ func compareScales(a, b *float64) int {
 }
 
 // modelNames names the model of each run by its file. If files of different content have the same name, the names also
-// hold the first digits of the SHA-256. A run that states no model is a model of its own.
+// hold the first digits of the SHA-256. If a run states no model, the name of the run is the name of its model.
 func modelNames(runs []summary.Summary) []string {
 	names := make([]string, len(runs))
 	content := map[string]map[string]bool{} // for each name, the hashes of the files with this name

@@ -172,8 +172,8 @@ func certificates(name string) summary.Source {
 	return s
 }
 
-// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here k is
-// the number of runs, and q is the smallest number with P(Bin(1000, 0.01) > q) ≤ delta/k.
+// All certificates are right, so the lower bound on the certified accuracy of each run must be 1 − q/1000. Here q is
+// the smallest number with P(Bin(1000, 0.01) > q) ≤ delta/runs, where runs is the number of runs.
 func TestSelectionPays(t *testing.T) {
 	for k := range 5 {
 		var runs []summary.Summary
@@ -202,8 +202,8 @@ func TestSelectionPays(t *testing.T) {
 	}
 }
 
-// Compare must refuse runs whose results cannot be compared. It must not refuse a run without bounds if another run has
-// bounds. The row of the run without bounds has no CBS and no CCE.
+// Compare must refuse runs whose results cannot be compared. It must not refuse a run without bounds on the confidence
+// if another run has such bounds. The row of the run without these bounds has no CBS and no CCE.
 func TestRefusals(t *testing.T) {
 	a, b := run("a", 0.5, 90, 0.1, 0.1), run("b", 0.5, 95, 0.1, 0.1)
 	l1, unlabelled, claim, bare := b, b, b, b

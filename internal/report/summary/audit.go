@@ -11,7 +11,7 @@ import (
 type Audit struct {
 	Folder         string  `json:"folder"`
 	Examples       int     `json:"examples"` // number of audited examples with a label
-	Gamma          float64 `json:"gamma"`    // a given verified break is wrong with at most this probability
+	Gamma          float64 `json:"gamma"`    // upper bound on the probability that a given verified break is wrong
 	Contradictions int     `json:"contradictions"`
 	MoreThanChance bool    `json:"more_than_chance"`
 	// Curve is the accuracy under attack at the radii of the summary. Curve is empty without labels.

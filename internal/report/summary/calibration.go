@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 )
 
-// calibration returns the worst calibration under attack at each radius of the bounds.
+// calibration returns the worst calibration under attack for each radius at which the source has bounds on the
+// confidence.
 func (s Source) calibration(o Options, g *grouped, rows []Row, missing int) ([]Calibration, error) {
 	if s.Bounds == nil || s.Bounds.Table.N == 0 {
 		return nil, nil

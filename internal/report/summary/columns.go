@@ -16,8 +16,8 @@ func (c Conditions) NormTitle() string {
 // RadiusTitle names a radius with its norm, for example "L2 radius".
 func (c Conditions) RadiusTitle() string { return c.NormTitle() + " radius" }
 
-// Columns says what a radius r means for each column of the data. The radius r itself is in units of the scales that
-// the noise has in the columns. A perturbation δ is within r if it is 0 in the Frozen columns and the norm of
+// Columns says what a radius r means for each column of the data. In each column, r is measured in units of the scale
+// of the noise in that column. A perturbation δ is within r if it is 0 in the Frozen columns and the norm of
 // δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
 	// Radius is the radius r. It equals Options.AxesRadius or, if this option is 0, the median certified radius.

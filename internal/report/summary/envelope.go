@@ -20,7 +20,7 @@ type EnvelopePoint struct {
 }
 
 // Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw the envelope of runs
-// with different σ. It does not describe a single classifier, because the best run may change with the radius and the
+// with different σ. It does not describe a single classifier: different runs may be best at different radii, and the
 // results decide which run is the best. The argument k is the number of runs from which the best one is chosen. It is
 // larger than the number of summaries if some runs of a sweep have not begun.
 func Envelope(runs []Summary, k int) ([]EnvelopePoint, error) {

@@ -86,7 +86,7 @@ func (g *gathered) add(c certify.Certificate, v *certify.Votes) error {
 	return nil
 }
 
-// checkIndex returns an error if an example has appeared before.
+// checkIndex returns an error if an example with this index has appeared before.
 func (g *gathered) checkIndex(index int) error {
 	if n := len(g.rows); g.seen == nil && n > 0 && index <= g.rows[n-1].Index {
 		g.seen = make(map[int]bool, n)

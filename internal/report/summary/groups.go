@@ -39,16 +39,16 @@ type ByGroup struct {
 type Group struct {
 	predictions.RowGroup
 	Examples int `json:"examples"`
-	// Failures is an upper bound on the number of wrong certificates of the group. This bound holds with probability 1
-	// − δ/G. It is the 1 − δ/G quantile of Bin(N, α), where N is the number of sampled examples of the group. If the
-	// rows omit sampled examples, N and G also allow for these examples (groupFailures). Failures is nil without
-	// Summary.Dataset.
+	// Failures is an upper bound on the number of wrong certificates of the group. With G groups, this bound holds with
+	// probability 1 − δ/G. It is the 1 − δ/G quantile of Bin(N, α), where N is the number of sampled examples of the
+	// group. If the rows omit sampled examples, N and G also allow for these examples (groupFailures). Failures is nil
+	// without Summary.Dataset.
 	Failures *int64       `json:"failures,omitempty"`
 	Curve    []GroupPoint `json:"certified_accuracy"` // at the radii of Summary.Curve
 }
 
-// GroupPoint is the certified accuracy of a group at a radius. The interval of Accuracy has the confidence level 1 − (1
-// − Level)/G.
+// GroupPoint is the certified accuracy of a group at a radius. With G groups, the interval of Accuracy has the
+// confidence level 1 − (1 − Level)/G.
 type GroupPoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
@@ -67,7 +67,7 @@ type grouped struct {
 	groups  []predictions.RowGroup
 }
 
-// group divides the rows.
+// group divides the rows into the groups that g describes.
 func (g *Grouping) group(path string, rows []Row, delta float64) (*grouped, error) {
 	if g == nil {
 		return nil, nil
@@ -108,8 +108,8 @@ func (g *Grouping) group(path string, rows []Row, delta float64) (*grouped, erro
 	return out, nil
 }
 
-// ofBounds divides the rows of t, a table of bounds on the confidence, into the groups of g. A row of t belongs to the
-// groups of the example with the same index.
+// ofBounds divides the rows of t into the groups of g. The table t holds bounds on the confidence. A row of t belongs
+// to the groups of the example with the same index.
 func (g *grouped) ofBounds(rows []Row, t *table.Table) []predictions.RowGroup {
 	index, ok := t.Column("index")
 	if g == nil || !ok {
@@ -178,11 +178,11 @@ func (s Summary) groupFailures(k int) (int64, error) {
 	return min(failures, sampled), err
 }
 
-// populationAccuracy returns a lower bound on the accuracy under attack in the population of a group. The bound holds
-// with probability 1 − δ/G. Let q be the probability that an example of the population counts as certified. An example
-// that an attack can break counts as certified with probability at most α. So q ≤ a + α(1 − a) for the accuracy a under
-// attack, and a ≥ (q − α)/(1 − α). The result uses the lower Clopper–Pearson bound at δ/G in place of q.
-// populationAccuracy returns nil if some sampled examples are missing.
+// populationAccuracy returns a lower bound on the accuracy under attack in the population of a group. With G groups,
+// the bound holds with probability 1 − δ/G. Let q be the probability that an example of the population counts as
+// certified. An example that an attack can break counts as certified with probability at most α. So q ≤ a + α(1 − a)
+// for the accuracy a under attack, and a ≥ (q − α)/(1 − α). The result uses the lower Clopper–Pearson bound at δ/G in
+// place of q. populationAccuracy returns nil if some sampled examples are missing.
 func (s Summary) populationAccuracy(count, of int) *float64 {
 	if s.NotCounted || s.Selected != s.Examples {
 		return nil
@@ -239,9 +239,9 @@ func (w WorstGroupAt) Rat() *big.Rat {
 	return big.NewRat(max(0, int64(w.Count)-w.Failures), int64(w.Of))
 }
 
-// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If the argument 'allow' is true, the
-// accuracy of each group is lowered by the certificates that may be wrong (Group.Failures). Summary.Dataset must then
-// not be nil. The result 'ok' is false if there are no groups.
+// WorstGroupAt returns the group with the smallest certified accuracy at a radius. If the argument 'allow' is true,
+// Group.Failures is subtracted from the number of certified examples of each group, because so many of its certificates
+// may be wrong. In this case, Summary.Dataset must not be nil. The result 'ok' is false if there are no groups.
 func (s Summary) WorstGroupAt(r *big.Rat, allow bool) (worst WorstGroupAt, ok bool) {
 	if s.ByGroup == nil {
 		return WorstGroupAt{}, false

@@ -155,8 +155,8 @@ func TestByGroupOfUnfinishedRun(t *testing.T) {
 }
 
 // An example of group g resists every attack with probability a_g. An example that resists gets a certificate with
-// probability 0.9. Any other example gets a wrong certificate with probability α. For each of the two kinds of bounds,
-// the bounds of all groups must hold at once with probability at least 1 − δ.
+// probability 0.9. Any other example gets a wrong certificate with probability α. The bounds GroupPoint.Certified of
+// all groups must hold at once with probability at least 1 − δ, and so must the bounds GroupPoint.Population.
 func TestGroupAccuracyCoverage(t *testing.T) {
 	const n, groups, alpha, delta, trials = 50, 3, 0.1, 0.2, 400
 	accuracy := [groups]float64{0.2, 0.5, 0.05}

@@ -7,8 +7,8 @@ import (
 )
 
 // largestRadius returns the largest radius that a sound method can give an example (certify.Target.LargestRadius). It
-// returns nil if n, α or σ is unknown, if the method is not sound, if this radius is not positive and finite, or if an
-// example in the file has a larger radius.
+// returns nil if n, α or σ is unknown, or if the method is not sound. It also returns nil if this radius is infinite or
+// not positive, or if an example in the file has a larger radius.
 func (s Summary) largestRadius() *float64 {
 	c := s.Conditions
 	if c.Sound == nil || !*c.Sound || c.Alpha == nil || c.Sigma == nil || c.N < 1 || !(*c.Sigma > 0) {

@@ -173,8 +173,8 @@ func New(s Source, o Options) (Summary, error) {
 	return out, nil
 }
 
-// statement returns an upper bound on the number of wrong certificates among the certificates of all sampled examples.
-// The result is nil if the certificates are not sound or do not state their alpha.
+// statement returns an upper bound on the number of wrong certificates of all sampled examples. The result is nil if
+// the certificates are not sound or do not state their alpha.
 func (c Conditions) statement(sampled int, delta float64) (*Statement, error) {
 	switch {
 	case c.Sound == nil || !*c.Sound || c.Alpha == nil:
@@ -285,7 +285,7 @@ func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 }
 
 // CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. It compares r with
-// the decimal that JSON holds for each radius.
+// the decimal number that JSON holds for each radius, not with its binary value.
 func (s Summary) CertifiedAt(r *big.Rat) int {
 	return certifiedAt(s.all(), r)
 }

@@ -74,8 +74,8 @@ func (s *Summary) describeNorms(o Options) error {
 	return nil
 }
 
-// FurtherNorms lists the norms in the Summary.Norms of the runs, each norm once. The runs can differ in Summary.Norms,
-// because the Summary.Norms of a run omits the norm of the run's noise.
+// FurtherNorms lists the norms in the Summary.Norms of the runs, each norm once. The lists Summary.Norms of two runs
+// can differ, because each list omits the norm of that run's noise.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	for _, s := range runs {
 		for _, n := range s.Norms {

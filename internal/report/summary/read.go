@@ -12,8 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Read reads the evidence at a path. The path may lead to a run folder or one of its files, a file of certificates, or
-// a log with the columns idx, label, predict, radius, correct. The programs of Cohen et al. 2019 write such logs.
+// Read reads the evidence at a path. The path may lead to a run folder, to a file in a run folder, to a file of
+// certificates, or to a log with the columns idx, label, predict, radius, correct. The programs of Cohen et al. 2019
+// write such logs.
 func Read(ctx context.Context, path string) (Source, error) {
 	s, err := read(ctx, path, readRun)
 	if err == nil && s.gathered == nil {
@@ -112,7 +113,8 @@ func isLog(path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // for an empty file, the reader of certificates returns the error later
+	// Peek fails for an empty file; then the reader of certificates returns an error later
+	first, _ := bufio.NewReader(f).Peek(1)
 	return len(first) > 0 && first[0] != '{', nil
 }
 

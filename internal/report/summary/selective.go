@@ -18,9 +18,9 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Selective bounds the error of the smoothed classifier among the inputs that it answers, under any attack within the
-// radius. The classifier is silent at an input if more samples have no answer than vote for any one class. An attack
-// may silence any answer that is not certified.
+// Selective bounds the error of the smoothed classifier under any attack within the radius. Only the inputs that the
+// classifier answers count. The classifier is silent at an input if the number of samples without an answer is larger
+// than the number of votes for each class. An attack may silence any answer that is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
 	// Unsafe is the number of examples that may get a wrong answer under an attack. For such an example, no certificate
@@ -33,11 +33,11 @@ type Selective struct {
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. Error is rounded up.
 	Error float64 `json:"error"`
 	// With probability 1 − Dataset.Delta, Certified is an upper bound on the error for the summarised examples. It
-	// assumes the worst case, in which Dataset.Failures of the examples counted in Answered get a wrong answer.
-	// Certified is nil without Dataset.
+	// assumes the worst case: every wrong certificate belongs to an example counted in Answered, and this example gets
+	// a wrong answer. The number of wrong certificates is then Dataset.Failures. Certified is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
-	// Dataset.Delta. Population is nil without Dataset, and for an unfinished run.
+	// With probability 1 − Dataset.Delta, Population is an upper bound on the error in the population from which the
+	// examples were drawn. Population is nil without Dataset, and for an unfinished run.
 	Population *float64 `json:"population,omitempty"`
 }
 

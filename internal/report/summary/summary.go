@@ -1,6 +1,6 @@
 // Package summary summarises the evidence of runs: the accuracy of a classifier, its certified accuracy by radius, the
-// worst calibration under attack, and the conditions. Tables, curves and pages show this Summary, and requirements are
-// checked against it.
+// worst calibration under attack, and the conditions. The type Summary holds the results. Tables, curves and pages show
+// them, and requirements are checked against them.
 //
 // Read reads the evidence. New summarises the evidence and reads no file. Each share is an exact count of examples,
 // divided by the number of examples. Each share has an exact interval, for examples drawn independently from a
@@ -31,7 +31,7 @@ type Summary struct {
 	Examples int `json:"examples"`
 	Selected int `json:"selected"`
 	// NotCounted is set if the certificates are not from a run folder and do not state the number of sampled examples.
-	// Some certificates may be missing.
+	// Then some certificates may be missing.
 	NotCounted bool `json:"-"`
 	// Labelled is the number of examples with a label. Without labels there is no accuracy.
 	Labelled int `json:"labelled"`
@@ -66,7 +66,8 @@ type Summary struct {
 	// PA is the distribution of the bounds on p_A (Options.PA).
 	PA *PA `json:"p_a,omitempty"`
 
-	// Columns says what a radius means in each column's own units, for a run with a scale for each column.
+	// Columns says what a radius means in each column's own units. It is only set for a run whose noise has a scale for
+	// each column.
 	Columns *Columns `json:"columns,omitempty"`
 
 	// Sets is not nil if the evidence consists of prediction sets. All fields above, except Name and Path, are then
@@ -116,14 +117,14 @@ type CalibrationError struct {
 // Sets counts prediction sets.
 type Sets struct {
 	Inputs   int    // number of sets
-	Size     int64  // number of classes in all sets
+	Size     int64  // sum of the sizes of the sets
 	Labelled int    // number of sets whose input has a label
 	Covered  int    // number of sets that contain the label
 	Unsound  int    // number of sets without a guarantee
 	Why      string // reason why these sets have no guarantee
 }
 
-// Kind is the source of the evidence.
+// Kind says what the evidence consists of.
 type Kind string
 
 // These constants are the kinds of evidence.
@@ -226,10 +227,10 @@ func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
 
-// Statement bounds the number of wrong certificates among the certificates of some examples. The field Examples is the
-// number of these examples. With probability at least 1 − Delta over the noise, at most Failures of these certificates
-// are wrong. Each certificate fails independently with probability at most Alpha (binomial.FailureQuantile). For
-// deterministic certificates, Delta, Alpha and Failures are 0, because no certificate is wrong.
+// Statement bounds the number of wrong certificates of some examples. The field Examples is the number of these
+// examples. With probability at least 1 − Delta over the noise, at most Failures of these certificates are wrong. Each
+// certificate fails independently with probability at most Alpha (binomial.FailureQuantile). For deterministic
+// certificates, Delta, Alpha and Failures are 0, because no certificate is wrong.
 type Statement struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
@@ -237,7 +238,7 @@ type Statement struct {
 	Failures int64   `json:"failures"`
 }
 
-// Share is a part of the examples.
+// Share says how many of some examples have a certain property.
 type Share struct {
 	Count int `json:"count"`
 	Of    int `json:"of"`
@@ -266,7 +267,8 @@ type Average struct {
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	// With probability 1 − Dataset.Delta, Certified is a lower bound on the average radius of the summarised examples.
-	// In this bound, the Dataset.Failures largest radii count as 0. Certified is nil without Dataset.
+	// In this bound, the largest radii count as 0. Dataset.Failures is the number of these radii. Certified is nil
+	// without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Largest is the largest radius that a sound method can certify with n samples at α. Largest is nil if this radius
 	// is unknown.
@@ -316,7 +318,8 @@ type Thresholded struct {
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
 	Right int     `json:"right"` // number of examples that get a correct answer under any attack
 	Error float64 `json:"error"` // value if every bound holds
-	// Certified holds with probability 1 − δ for the summarised examples. Certified is nil if α is unknown.
+	// Certified is an upper bound on the error. It holds with probability 1 − δ for the summarised examples. Certified
+	// is nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
 	// Failures is the number of bounds that may be wrong, among the bounds of all sampled examples.
 	Failures int64 `json:"failures"`
@@ -346,7 +349,7 @@ type Row struct {
 	// Clean is the model's class without noise, or −1 for no answer. Smoothed is the class with the most votes. Without
 	// votes, Clean and Smoothed are Unknown.
 	Clean, Smoothed int
-	Confidence      float64 // share of the votes for Smoothed
+	Confidence      float64 // share of all samples that vote for Smoothed
 }
 
 // CertifiedRadius returns the radius of a correct example, and 0 for any other example. The average certified radius is

@@ -126,7 +126,8 @@ func TestShareFormula(t *testing.T) {
 	}
 }
 
-// CertifiedAt must compare the exact decimal of a radius in the file, not its float64.
+// CertifiedAt must compare its argument with the exact decimal of each radius in the file, not with the radius as a
+// float64.
 func TestCertifiedAtBoundary(t *testing.T) {
 	s := mustNew(t, Source{Path: "x", Kind: CertificatesKind, Certificates: []certify.Certificate{cert(0, 1, 1, 0.1), cert(1, 1, 1, 0.3)}}, Default())
 	for text, want := range map[string]int{"0.1": 2, "0.10": 2, "0.1000000000000000000001": 1, "0.09999999999999999999": 2, "0.3": 1, "0.30000000000000000001": 0, "0": 2} {
@@ -212,8 +213,9 @@ func TestRefuses(t *testing.T) {
 }
 
 // The Statement must count all 100 examples that the run selected, although the test has results for only 10 of them.
-// For α = 0.01 and 100 examples, 3 certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100,
-// 0.01) > 2) = 0.079. For the 10 examples of this test alone, only 1 certificate may be wrong.
+// For α = 0.01, δ = 0.05 and 100 examples, 3 certificates may be wrong, because P(Bin(100, 0.01) > 2) = 0.079 is above
+// δ, and P(Bin(100, 0.01) > 3) = 0.018 is below δ. For the 10 examples of this test alone, only 1 certificate may be
+// wrong.
 func TestStatementOfWholeRun(t *testing.T) {
 	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()

@@ -124,7 +124,7 @@ func shareRow(run, quantity string, s *summary.Share, radius, class any, certifi
 	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified, ""}
 }
 
-// tidyRadii returns, as rows, the numbers of a run that depend on the norm of the radii.
+// tidyRadii returns the rows for those numbers of a run that depend on the norm of the radii.
 func tidyRadii(s summary.Summary) (rows []csvRow) {
 	for _, p := range s.Curve {
 		rows = append(rows, shareRow(s.Name, "certified-accuracy"+s.Conditions.Qualifiers(), &p.Accuracy, p.Radius, nil, p.Certified))
@@ -134,7 +134,7 @@ func tidyRadii(s summary.Summary) (rows []csvRow) {
 	return append(rows, csvRow{run: s.Name, quantity: "acr" + s.Conditions.Qualifiers(), of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
 }
 
-// tidyGroups returns, as rows, the certified accuracies of groups.
+// tidyGroups returns the rows for the certified accuracies of groups.
 func tidyGroups(s summary.Summary) (rows []csvRow) {
 	if s.ByGroup == nil {
 		return nil

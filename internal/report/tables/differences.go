@@ -23,7 +23,7 @@ func noDifference(level float64) string {
 	return fmt.Sprintf("%s: the data show no difference at the level %.2g, over all rows together (Holm). This does not prove that there is none.", noChange, 1-level)
 }
 
-// fromResults warns that the radii depend on the results.
+// fromResults is the warning that the radii depend on the results.
 const fromResults = "The results decided which radii the table has, and the p-values do not allow for this. Fix the radii beforehand."
 
 // differences returns a table that compares each further run with the first run. Each cell begins with the change of

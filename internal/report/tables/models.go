@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// models returns the tables that compare models: one table for each radius, a table of the rule's choices, and a table
-// of the rank correlations.
+// models returns the tables that compare models: one table for each radius, a table of the models that the rule of Emde
+// et al. 2025 chose, and a table of the rank correlations.
 func (r Report) models() (sections []section) {
 	for _, at := range r.Models.Radii {
 		sections = append(sections, r.modelsAt(at))
@@ -136,7 +136,8 @@ func (r Report) modelsAt(at selection.AtRadius) section {
 	return s
 }
 
-// choices returns the table of the rule's choices, with one row for each radius, family and measure.
+// choices returns the table of the models that the rule of Emde et al. 2025 chose, with one row for each radius, family
+// and measure.
 func (r Report) choices() section {
 	within := *r.Models.Selection.Within
 	s := section{caption: fmt.Sprintf("the best calibrated of the models within %s points of the largest certified accuracy (Emde et al. 2025)",

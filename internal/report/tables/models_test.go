@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// comparison returns a report on two models at the radius 0.25, with a different number in each column. The rule chose
-// the first model by CBS.
+// comparison returns a report on two models at the radius 0.25, with a different number in each column. In this report,
+// the rule of Emde et al. 2025 chose the first model by its CBS.
 func comparison() Report {
 	sigma, within, rho := 0.5, 0.03, -0.98765
 	certified := 0.861

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// selective returns the table of the error among the answers of a run, with one row per radius.
+// selective returns the table of a run's error among the answered inputs, with one row per radius.
 func (r Report) selective(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("error%s among the answered inputs in %%, by %s radius", r.runName(s), s.Conditions.NormTitle())}
 	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("unsafe"), report.ExactColumn("answered"), percent("error", report.Up)}

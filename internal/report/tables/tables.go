@@ -192,7 +192,7 @@ func (r Report) summaries() []section {
 	return sections
 }
 
-// verdicts returns the tables of comparisons, conditions and requirements.
+// verdicts returns the tables of comparisons, conditions, requirements and the history.
 func (r Report) verdicts() (sections []section) {
 	for _, c := range r.Comparisons {
 		caption, table, notes := Comparison(c)
@@ -355,7 +355,7 @@ func examples(runs []summary.Summary) string {
 }
 
 // intervals returns a table of the run's accuracies with their confidence intervals, one row per radius. If the summary
-// has a Dataset, the table also has a lower bound on the certified accuracy, which holds with probability 1 − δ.
+// has a Dataset, the table also has a lower bound on the certified accuracy. This bound holds with probability 1 − δ.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("examples"), percent("accuracy", report.Down),

@@ -91,7 +91,7 @@ func TestCaveats(t *testing.T) {
 	}
 }
 
-// Every format must say if a classifier consists of a denoiser and a model in bfloat16.
+// If a classifier consists of a denoiser and a model in bfloat16, every format must say so.
 func TestConditionsInEveryFormat(t *testing.T) {
 	s := sum(t, source("run", func(_ int, c *certify.Certificate) { c.Precision = "bf16" }))
 	s.Conditions.Denoiser = &runfolder.Denoiser{File: "denoiser.onnx"}
@@ -144,8 +144,8 @@ func TestFormatText(t *testing.T) {
 	}
 }
 
-// Text, Markdown and LaTeX must show radii in further norms in a separate table. CSV must have rows with these norms,
-// and JSON must have the member "norms". For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
+// Text, Markdown and LaTeX must have a separate table for the radii in further norms. CSV must have rows with these
+// norms, and JSON must have the member "norms". For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
 func TestNormsInEveryFormat(t *testing.T) {
 	src := source("run", func(_ int, c *certify.Certificate) { c.Bounds = map[string]float64{"p_a": 0.75} })
 	src.Kind, src.Run = summary.RunKind, &runfolder.Run{Data: runfolder.Data{Shape: []int{4}, Selected: 4}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}
@@ -177,7 +177,7 @@ func TestNormsInEveryFormat(t *testing.T) {
 	}
 }
 
-// The caption of the error among answers must say if radii are scaled.
+// If the radii are scaled, the caption of the table of the error among answers must say so.
 func TestSelectiveCaption(t *testing.T) {
 	s := summary.Summary{Dataset: &summary.Statement{Delta: 0.05}, Selective: []summary.Selective{{Radius: 0.5}}}
 	s.Conditions.Scaled = true
