@@ -47,7 +47,7 @@ type AttackedNoise struct {
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
 	// number of examples at which the smoothed classifier abstained before the attack
-	Abstained        int     `json:"abstained"`
+	Abstained int `json:"abstained"`
 	// Keep is attack.KeepAll or empty. Lowered is nil for an empty Keep.
 	Keep    attack.Keep         `json:"keep,omitempty"`
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`

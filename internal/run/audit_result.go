@@ -38,8 +38,8 @@ type Audited struct {
 	// Calibration has an entry for each radius of the run's bounds on the confidence.
 	Calibration []AuditedCalibration `json:"calibration,omitempty"`
 	// error probability of each statement that the curve makes about the whole population
-	Delta       float64              `json:"delta"`
-	Results     []AuditedExample     `json:"results"`
+	Delta   float64          `json:"delta"`
+	Results []AuditedExample `json:"results"`
 
 	broken []float64
 }

@@ -23,13 +23,13 @@ type Confidence struct {
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
-	// Arithmetic is the arithmetic of the noise. Rounding inputs to a lattice reduces the radii, and Quantisation is
-	// the largest of these reductions.
+	// Arithmetic says for which noise the bounds hold (certify.Arithmetic). Rounding inputs to a lattice reduces the
+	// radii, and Quantisation is the largest of these reductions.
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
 	// The method 'tangent' (certify.ConfidenceTangent) uses a function that it computes from some of the samples.
-	// TangentSamples is the number of estimation samples per example from which it computes this function. N includes
+	// TangentSamples is the number of estimation samples per example that the method uses for this function. N includes
 	// these samples. TangentSamples is 0 if the function is computed from selection samples, or if the bounds do not
 	// use the method 'tangent'.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`

@@ -28,7 +28,7 @@ type ConformalApply struct {
 	// size and the number of threads. Everything else comes from conformal.json.
 	Spec   spec.Spec
 	Path   string   // path of conformal.json
-	Round  bool     // round inputs that are off the lattice to lattice points
+	Round  bool     // if true, inputs that are off the lattice are rounded to lattice points
 	Groups []string // the group of each input, by index, for the guarantee conformal.Group
 	// If CertifiedSize is true, ApplyConformal also draws the samples for the certified size of each set.
 	CertifiedSize bool
@@ -155,8 +155,8 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 // chargeLattice adds this probability. If the predictor has several cells (conformal.Cell), n counts the calibration
 // examples of a cell, and chargeLattice adds the largest probability over the cells.
 //
-// The bound on the certified size is not valid if attacked inputs are rounded. So chargeLattice then refuses the
-// certified size.
+// The bound on the certified size is not valid if attacked inputs are rounded. So chargeLattice returns an error if the
+// plan rounds inputs and asks for the certified size.
 func (a *applying) chargeLattice() error {
 	p, noise := &a.file.Predictor, a.file.Classifier.Noise
 	if !a.plan.Round || noise.Quantised || noise.Distribution == "" {

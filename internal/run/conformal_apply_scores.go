@@ -17,8 +17,8 @@ import (
 )
 
 // fromScores computes the sets with a predictor that was fitted on a file of scores. It takes the draws from another
-// file of scores. In this case, conformal.json names no model, so fromScores cannot compare the classifiers. The user
-// must make sure that the scores come from the classifier of the calibration.
+// file of scores. The conformal.json of such a predictor names no model, so fromScores cannot compare the classifiers.
+// The user must make sure that the scores come from the classifier of the calibration.
 func (a *applying) fromScores(ctx context.Context, console experiment.Console) (err error) {
 	path, p := a.plan.Spec.Data, &a.file.Predictor
 	switch {

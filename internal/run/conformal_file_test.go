@@ -198,8 +198,8 @@ func TestFitChecksNoise(t *testing.T) {
 }
 
 // A predictor can be fitted on samples of a model, on a run, or on a file of scores. The groups must have a row for
-// each example of the data. A file of scores with indices may come from data with more examples, so in this case the
-// groups may have more rows.
+// each example of the data. A file of scores with indices may come from data that has more examples than the file. So
+// for such a file, the groups may have more rows than the file has examples.
 func TestGroupRows(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
 	copied := copyOf(t, filepath.Join(folder, "scores.npz"))

@@ -27,8 +27,8 @@ type ConformalFit struct {
 	Spec  spec.Spec
 	Saved string // run folder or file of scores; empty: sample
 
-	// Params says which prediction sets are wanted. FitConformal fills in the law and the scale. It also fills in the
-	// losses from rounding, and the loss from random words of finite length.
+	// Params says which prediction sets are wanted. FitConformal fills in the law and the scale. It also fills in
+	// Attack.Rounding, for the rounding of inputs, and Words, for random words of finite length.
 	Params      conformal.Params
 	Temperature float64 // temperature of the softmax; must be 1 for saved scores
 	// Groups holds the group of each example, by index. It is for the guarantee conformal.Group. GroupColumn is the
@@ -63,7 +63,7 @@ func (p *ConformalFit) check() error {
 	return nil
 }
 
-// fitModel samples the calibration examples.
+// fitModel draws samples of the model for the calibration examples, and fits a predictor on them.
 func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console) (f *conformalfile.File, err error) {
 	p.Spec.KeepOutputs = true
 	clean := p.Spec.Sigma == 0
@@ -234,7 +234,8 @@ func dependent(err error) error {
 	return err
 }
 
-// checkGroups returns an error unless there is a group for each example of the data.
+// checkGroups returns an error if the number of groups differs from the number of examples in the data. If groups is
+// nil, it returns no error.
 func checkGroups(groups []string, examples int, data string) error {
 	if groups == nil || len(groups) == examples {
 		return nil

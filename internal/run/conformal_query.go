@@ -23,7 +23,7 @@ type tally struct {
 
 	certify   bool // the tally also counts the scores for the certified size
 	certified []int64
-	seen      int64 // number of all samples
+	seen      int64 // number of samples so far, including those that observe ignores
 }
 
 // newTally returns an empty tally for a query. The scorer s holds the kind of outputs and the query's random number.

@@ -157,8 +157,7 @@ func (p *ConformalFit) describeFile(ctx context.Context, f *conformalfile.File, 
 }
 
 // designSaved chooses the numbers of draws for the conformal predictor. If the user gives no number of calibration
-// draws, and the default number is larger than the number of saved draws, the number of calibration draws is the number
-// of saved draws.
+// draws, designSaved takes the default number, but at most the number of saved draws.
 func (p *ConformalFit) designSaved(f *conformalfile.File, draws int64) (*conformal.Design, error) {
 	if p.Params.CalibrationDraws > draws {
 		return nil, spec.BadInputf("%s %d: %s has %d draws of each example", param.CalibrationDraws, p.Params.CalibrationDraws, p.Saved, draws)

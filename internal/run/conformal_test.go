@@ -253,8 +253,8 @@ func mustOpen(t *testing.T, s spec.Spec) *experiment.Experiment {
 }
 
 // The test uses the bundled digits under noise of σ = 0.5. Each half of the digits calibrates a predictor for the other
-// half, for the radius ρ = 1 and the miscoverage 0.05. The mean set sizes and coverages must agree, within four
-// standard deviations, with the results in docs/conformal.md, which are for random divisions of the digits. Without
+// half, for the radius ρ = 1 and the miscoverage 0.05. The mean set sizes and the coverages must agree with the results
+// in docs/conformal.md within four standard deviations. These results are for random divisions of the digits. Without
 // noise, the sets of split conformal prediction must contain 95.1 % of the labels, within the same tolerance.
 func TestConformalDigits(t *testing.T) {
 	const folder = "../../testdata/"

@@ -145,8 +145,8 @@ func TestDevices(t *testing.T) {
 }
 
 // checkDevices carries out a plan on devices that fail as the argument 'failFrom' says (see certifyOn), and compares
-// the results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with
-// the noise made on the other side (host or device).
+// the results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it. If
+// the host made the noise before, the device makes it now, and vice versa.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -201,7 +201,7 @@ const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
 // TestKilledOnDevices starts a process with a run on three devices, and kills the process with a signal that no process
 // can catch. It does so twice. It resumes the first run on two devices, and the second run on one. The devices make the
-// noise, also after the kill, because a run with scores keeps this setting (keepResumed).
+// noise. They also do so after the kill, because a run with scores keeps this setting (keepResumed).
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {

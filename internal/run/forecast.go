@@ -61,8 +61,8 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 		}
 		p.FixedSeed = &seed
 	}
-	// The measurement does not write the scores. Writing them takes little time, but the file of scores would have its
-	// full size from the start.
+	// The measurement does not write the scores. The file of scores would have its full size from the start, even for a
+	// short measurement. Writing the scores takes little time, so the measurement can leave it out.
 	p.SaveScores = false
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()

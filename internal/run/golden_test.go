@@ -85,7 +85,7 @@ func TestGolden(t *testing.T) {
 }
 
 // modelRounds returns a text that identifies how this machine rounds. The text holds the machine's architecture and the
-// model's outputs for digits without noise.
+// SHA-256 of the model's outputs for digits without noise.
 func modelRounds(t *testing.T) []byte {
 	t.Helper()
 	e, err := experiment.Open(t.Context(), goldenPlan(func(*Plan) {}).Spec, new(said).console())

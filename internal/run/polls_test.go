@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// A sample must vote for its most probable class, and for the first of these classes if several are equally probable. A
-// row of zeros must vote for no class. Votes that a run counted must stay unchanged.
+// A sample must vote for its most probable class. If several classes share the largest probability, it must vote for
+// the first of them. A row of zeros must vote for no class. Votes that a run counted must stay unchanged.
 func TestPollCounts(t *testing.T) {
 	rows := []float32{0.2, 0.5, 0.3, 0.4, 0.4, 0.2, 0, 0, 0, 0, 0, 1}
 	p := &poll{votes: certify.Votes{Counts: make([]int64, 3), Counts0: make([]int64, 3)}}

@@ -31,7 +31,7 @@ type PredictPlan struct {
 	Alpha  float64 // allowed probability of a wrong answer, for each input
 	Budget int64   // maximum number of votes of the sequential rule
 	N      int64   // number of votes of the fixed rule
-	Round  bool    // round inputs that are off the run's lattice to this lattice
+	Round  bool    // if true, inputs that are off the run's lattice are rounded to this lattice
 
 	// Conformal is the path of a conformal.json. If Conformal is not empty, each answer also gets a prediction set.
 	Conformal string
@@ -217,7 +217,7 @@ func certifiesVotes(r runfolder.Run) bool {
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha minus a correction, because the random words of the noise have finite length
+	level      float64 // Alpha minus a correction for the finite length of the noise's random words
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 	sets       *applying // computes prediction sets; nil: none
@@ -231,8 +231,8 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		// An answer may take more votes than c.N. So the correction of the level of 'target' counts the random words of
-		// the noise for 'most' votes.
+		// An answer may take more votes than c.N. So the correction of the level of 'target' must cover the random
+		// words of the noise for 'most' votes, not only for c.N.
 		target := now.Target(c.Alpha)
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {

@@ -14,7 +14,7 @@ type question struct {
 	voter   func([]float32) int // nil stands for smoothing.Vote
 	leader  *predict.Leader     // state of the sequential rule
 	fixed   []int64             // for the fixed rule: number of votes of each outcome
-	seen    int64               // samples of the estimation phase that the rule has used
+	seen    int64               // number of estimation samples that the rule has used
 	silent  int64               // number of samples that voted for no class, if the rule ignores such samples
 
 	votes     certify.Votes // for the certificate

@@ -12,7 +12,8 @@ import (
 )
 
 // RecertificationGrid certifies the saved votes or scores of a run or a file again, once for each combination of
-// settings. A combination takes one value from each list of the grid that applies to the combination's method.
+// settings. The lists of the grid hold values of the settings. A combination takes one value from each list that
+// applies to its method.
 type RecertificationGrid struct {
 	Evidence *runfolder.Evidence
 	Targets  []certify.Target
@@ -87,8 +88,8 @@ func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound
 }
 
 // Certify passes the certificates of each combination to the function 'take', with the combination's index in the
-// result of Points. If the method certifies from votes, Certify does this Repeats times, each time with another
-// subsample of the votes. If Repeats is 0, it does this once.
+// result of Points. If the method certifies from votes, Certify passes Repeats sets of certificates for the
+// combination, each from another subsample of the votes. If Repeats is 0, it passes one set.
 func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options, take func(point int, certs []certify.Certificate) error) error {
 	if err := g.check(); err != nil {
 		return err
@@ -123,7 +124,8 @@ func (g *RecertificationGrid) Certify(ctx context.Context, show progress.Options
 	return nil
 }
 
-// check returns an error unless the evidence allows the sizes.
+// check returns nil if the grid has no sizes. Otherwise, check returns an error in two cases: the run has --stop, or
+// Repeats is at least 2 and a method certifies scores.
 func (g *RecertificationGrid) check() error {
 	if len(g.Sizes) == 0 {
 		return nil

@@ -119,8 +119,8 @@ func (a *Answerer) replay(ctx context.Context, r *Replayed, lines []auditlog.Lin
 	return nil
 }
 
-// repeat computes one logged answer again. It counts the answer in r as repeated, or adds it to r.Different if it
-// differs.
+// repeat computes one logged answer again. If the new answer equals the logged answer, repeat counts it in r.Repeated.
+// Otherwise repeat adds both answers to r.Different.
 func (a *Answerer) repeat(ctx context.Context, p PredictPlan, r *Replayed, l auditlog.Line, values []float32) error {
 	key, err := strconv.ParseUint(l.Answer.Key, 16, 64)
 	if err != nil {

@@ -106,7 +106,7 @@ func compareDone(done, cert certify.Certificate, evidence, file string) error {
 }
 
 // checkScores certifies an example again from its saved scores. It compares the resulting bounds with the example's
-// rows of bounds.csv. If scores certify the class, it also compares the certificate with the example's certificate.
+// rows of bounds.csv. If scores certify the class, it also compares the resulting certificate with the recorded one.
 func (r *running) checkScores(done runfolder.Done) error {
 	if r.Scores == nil || done.Scores == nil {
 		return nil
@@ -361,7 +361,7 @@ func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error 
 	return chooseByVotes(e.scores, votes, e.running.plan.Class)
 }
 
-// chooseByVotes tells the score accumulator which class the votes certify.
+// chooseByVotes tells the score accumulator which class to certify (certify.Votes.Elected).
 func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class certify.Class) error {
 	k, err := votes.Elected(class)
 	if err != nil {

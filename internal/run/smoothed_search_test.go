@@ -59,7 +59,8 @@ func noiseOf(t *testing.T, s *attack.SmoothedSearch, x attack.Example, seed uint
 }
 
 // TestNoisyGradients checks that the gradient of the bundled model under noise agrees with finite differences of its
-// loss. Both derivatives are with respect to the data's values, before mean and std normalise them.
+// loss. The gradient and the finite differences are with respect to the data's values, before mean and std normalise
+// them.
 func TestNoisyGradients(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	for _, x := range examples {

@@ -38,8 +38,8 @@ func CertifySweep(ctx context.Context, points []SweepPoint, console experiment.C
 	return outcomes, err
 }
 
-// ValidateSweep checks everything in the plans of all points that can be checked without opening models and data. It
-// also checks that all models exist. So a wrong value of the last point is found before the first point is sampled.
+// ValidateSweep checks the plans of all points, as far as this is possible without opening models and data. It also
+// checks that all models exist. So a wrong value of the last point is found before the first point is sampled.
 func ValidateSweep(points []SweepPoint) error {
 	for _, p := range points {
 		plan := p.Plan

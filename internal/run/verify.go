@@ -42,7 +42,7 @@ type Verdict struct {
 	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
 	Examples   int                `json:"examples"`         // examples with votes and a certificate
 	Selected   int                `json:"selected"`         // examples of the complete run
-	// The field Compared counts the samples that the run repeated in other batches and compared.
+	// The field Compared counts the samples that the run repeated in other batches to compare the outputs.
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`
 	Again    *SampleAgain `json:"sampled_again,omitempty"`
@@ -213,8 +213,8 @@ func (v *verifier) judgeParameters() {
 	v.judge(checkParameters, v.Record, "run.json agrees with itself, the table of the noise included")
 }
 
-// checkNoiseTable recomputes the noise table and compares it with run.json. Certificates are exact only for the
-// recomputed table.
+// checkNoiseTable recomputes the noise table and compares it with run.json. Certificates are exact only if the noise of
+// the run has the recomputed table.
 func checkNoiseTable(run runfolder.Run) error {
 	if run.Parameters.Scaled() {
 		return checkColumnTables(run)
@@ -341,9 +341,9 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions checks certificates that were computed from scores, if the run did not save these scores or if the
-// folder is damaged or incomplete. Verify cannot recompute such certificates, so judgeConditions checks only their
-// conditions.
+// judgeConditions checks certificates that were computed from scores. It is for two cases: the run did not save these
+// scores, or the folder is damaged or incomplete. Verify cannot recompute such certificates, so judgeConditions checks
+// only their conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {

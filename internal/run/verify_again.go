@@ -123,7 +123,7 @@ func otherConditions(then, now runfolder.Run) ([]string, error) {
 	return conditions, nil
 }
 
-// isEvidence reports whether a condition, named by Difference.What, is the model or the data of a run.
+// isEvidence reports whether 'what' (Difference.What) names the model or the data of a run.
 func isEvidence(what string) bool {
 	return slices.Contains([]string{"the model", "the denoiser", "the denoiser's timestep", "the data set"}, what)
 }

@@ -92,9 +92,9 @@ func attackSeed(identity []byte) checksum.Seed {
 }
 
 // CreateAttack creates the folder of an attack. It writes the document 'plan' to plan.json. The caller must have
-// indented the document by two spaces. The argument 'identity' determines the seed of the checksums of the lines.
-// CreateAttack returns ErrExists if the folder holds anything except the remains of a start that was interrupted before
-// it wrote plan.json.
+// indented the document by two spaces. The checksums of the lines in attacked.jsonl start from a seed that depends on
+// the argument 'identity'. CreateAttack returns ErrExists if the folder is not empty. It ignores files that remain from
+// a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 }
 
 // ResumeAttack opens the folder of an attack to add examples. The argument 'values' is the number of values of an
-// input. ResumeAttack keeps complete examples. It cuts off incomplete examples, because a kill or a power cut can leave
-// them. For any other damage, it returns a DamageError.
+// input. ResumeAttack keeps complete examples. A kill or a power cut can leave incomplete examples. ResumeAttack cuts
+// these off. For any other damage, it returns a DamageError.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {
@@ -249,8 +249,8 @@ func digestOf(block []byte) string { return fmt.Sprintf("%x", sha256.Sum256(bloc
 func (f *AttackFolder) Done() []Attacked { return f.done }
 
 // Append adds the examples in lines. The values of the perturbed input lines[i].Inputs[k] are in inputs[i][k]. Append
-// computes their checksum and writes it into lines[i].Inputs[k].Sum. Once Append has returned, the examples and the
-// values survive a power cut.
+// computes the checksum of these values and writes the checksum into lines[i].Inputs[k].Sum. Once Append has returned,
+// the examples and the values survive a power cut.
 func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	var blocks, text []byte
 	for i := range lines {

@@ -101,7 +101,7 @@ func TestAttackFolder(t *testing.T) {
 	}
 }
 
-// TestAttackCut cuts attacked.jsonl or inputs.part at many lengths, or replaces the end of the file by zeros. The
+// TestAttackCut cuts attacked.jsonl or inputs.part at many lengths. It also replaces the end of each file by zeros. The
 // resumed attack must keep the examples whose line and inputs are whole. It must continue after these examples. In the
 // end, both files must have the same bytes as in an uninterrupted attack.
 func TestAttackCut(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 // such row. The column 'check' holds the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// normedHeader is the header of a file that is outside of run folders and whose radii are in a norm other than L2. The
-// column 'norm' names the norm. Files in run folders do not need this column, because run.json determines the norm.
+// normedHeader is used outside run folders: it is the header of a bounds.csv whose radii are in a norm other than L2.
+// The column 'norm' names the norm. Files in run folders do not need this column, because run.json determines the norm.
 const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
 
 // headerOf returns the header of a bounds.csv whose radii are in the norm n.
@@ -235,8 +235,8 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 }
 
 // boundRows lists the rows that bounds.csv must have for the example of a certificate. Usually there is one row per
-// radius. If the example has no label, or if the file has the header certifiedHeader, there are no rows for the radii
-// at which the class is not certified.
+// radius. The file has no rows for the radii at which the class is not certified in two cases: the example has no
+// label, or the file has the header certifiedHeader.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	others := header != certifiedHeader && c.Label != certify.UnknownLabel
 	var rows []boundRow
@@ -250,7 +250,7 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 
 // boundsOf compares the rows with the certificates, in order. It counts the certificates that agree with their rows. It
 // stops at the first certificate with missing rows or with rows that contradict the certificate. The result 'end' is
-// the offset in the file after the rows of the counted certificates.
+// the file offset at which the rows of these certificates end.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

@@ -27,12 +27,12 @@ type Evidence struct {
 	file string // name of the given file in dir; "" for the folder itself
 }
 
-// SweepFile is the name of the file that records a sweep. The file is in the sweep's folder, which has a subfolder with
-// a run for each point of the sweep.
+// SweepFile is the name of the file that records a sweep. The folder of a sweep holds this file. For each point of the
+// sweep, it also holds a subfolder with the run of the point.
 const SweepFile = "sweep.json"
 
-// Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and its folder has a
-// run.json. If this run.json cannot be read, Find returns an error.
+// Find returns the evidence at path. A file belongs to a run if its folder has a run.json and if rscert uses the file's
+// name for a file of a run, for example votes.jsonl. If this run.json cannot be read, Find returns an error.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -82,7 +82,8 @@ func (e *Evidence) Whole() *Evidence {
 	return &whole
 }
 
-// Owns reports whether path is a file in a run folder and has the name of a run's file.
+// Owns reports whether path lies in a run folder and ends in a name that rscert uses for a file of a run, for example
+// votes.jsonl.
 func Owns(path string) bool {
 	switch filepath.Base(path) {
 	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ManifestFile, SignatureFile:
@@ -125,9 +126,9 @@ func (e *Evidence) Supports(m Method) bool {
 // sealed reports whether the run's lines carry checksums, as in all formats since format 2.
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
-// Votes returns the votes of the examples. The votes of a run must match its run.json. Votes returns an error that
-// names the line if an example appears twice, if a line cannot be decoded, or if the function 'usable' rejects the
-// votes.
+// Votes returns the votes of the examples. The votes of a run must match its run.json. Votes returns an error if an
+// example appears twice, a line cannot be decoded, or the function 'usable' rejects the votes. The error names the
+// line.
 func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {
@@ -353,7 +354,7 @@ func (r Run) fits(s scorefile.Shape, path string) error {
 	return nil
 }
 
-// Bounds is a file of bounds on the confidence, together with the conditions of the run.
+// Bounds names a file of bounds on the confidence. If the file belongs to a run, the other fields describe the run.
 type Bounds struct {
 	File string
 	// Alpha is the failure probability of each bound, and Examples is the number of sampled examples. Both fields are 0
@@ -551,8 +552,8 @@ func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	return t, err
 }
 
-// ClassMethod returns the vote method that certified the classes in a run with scores. The result is empty if scores
-// certified the classes, or if there is no run with scores.
+// ClassMethod returns the vote method that certified the classes in a run with scores. The result is empty if the
+// classes were certified with scores, if the run computed no scores, or if the evidence belongs to no run.
 func (e *Evidence) ClassMethod() certify.VoteMethod {
 	if e.Run == nil || !e.Run.Parameters.Scores {
 		return ""

@@ -12,12 +12,13 @@ import (
 
 // holding records how many examples are complete in all files of a run, and what the files hold after these examples.
 type holding struct {
-	votes, certs int   // number of intact lines
-	whole        int   // number of examples, from the first on, that have votes, a certificate and all rows of bounds
-	ends         sizes // lengths of the files up to the end of the last whole example
-	header       string
-	moreBounds   bool  // bounds.csv has further intact rows after the rows of the whole examples
-	padded       error // error if the lines hold bytes that rscert does not write
+	votes, certs int // number of intact lines
+	// number of consecutive examples at the start of the files that have votes, a certificate and all rows of bounds
+	whole      int
+	ends       sizes // lengths of the files up to the end of the last whole example
+	header     string
+	moreBounds bool  // bounds.csv has further intact rows after the rows of the whole examples
+	padded     error // error if the lines hold bytes that rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage
 }

@@ -46,8 +46,8 @@ type Folder struct {
 	scores *scorefile.Writer // nil if scores are not kept, or are complete
 	done   int               // number of examples in the folder when it was opened
 	moved  []string          // earlier kinds of GPUs, if different from the current kinds
-	// otherLibrary is the SHA-256 of the ONNX Runtime library that computed the earlier part of a resumed run, if the
-	// current library is a different one.
+	// otherLibrary is set if a resumed run continues with a different ONNX Runtime library. It is then the SHA-256 of
+	// the earlier library.
 	otherLibrary string
 	dropped      int         // number of examples that a kill or a power cut left incomplete
 	timer        *time.Timer // starts the next sync; nil if no sync is due
@@ -76,7 +76,8 @@ type Done struct {
 }
 
 // Samples are the saved scores of an example. Each method passes the samples of one phase to the function 'take', a few
-// at a time. The slice 'probs' holds k samples of m class probabilities each, and the next call of 'take' reuses it.
+// at a time. The slice 'probs' holds k samples, each with m class probabilities. The next call of 'take' gets other
+// values in the same memory.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error
@@ -94,7 +95,7 @@ type votesLine struct {
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
 // Create creates the run folder dir. It returns an error if Read would refuse the run.json of this run. It returns
-// ErrExists if the folder holds anything except what an interrupted start leaves.
+// ErrExists if the folder is not empty, but it ignores files that an interrupted start left.
 func Create(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
@@ -243,8 +244,8 @@ func (f *Folder) unlock() {
 	_ = f.root.Close()
 }
 
-// checkUnused returns ErrExists if dir contains more than the remains of a start that was interrupted before it wrote
-// run.json. These remains are the lock, a temporary file and empty result files.
+// checkUnused returns ErrExists if dir is not empty. It ignores the remains of a start that was interrupted before it
+// wrote run.json. These remains are the lock, a temporary file and empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

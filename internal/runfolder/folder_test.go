@@ -611,7 +611,7 @@ func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }
 
-// flipBits flips bits of a finished run's files, one at a time. Every reader of the file must notice the change.
+// flipBits flips one bit at a time in the files of a finished run. Every reader of the file must notice the change.
 func flipBits(t *testing.T, bits func(i int) []int) {
 	dir := wholeRun(t)
 	readers := map[string]func(*Evidence) error{
@@ -785,9 +785,9 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that run.json records the parameter 'select' only if its value is not the default, which
-// is to take the first examples. Versions without this parameter always took the first examples, so rscert can resume
-// their run folders.
+// TestSelectionRecorded checks that run.json omits the parameter 'select' if it has the default value, and records any
+// other value. The default is to take the first examples. Versions without this parameter always took the first
+// examples, so rscert can resume their run folders.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")

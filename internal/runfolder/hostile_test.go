@@ -70,9 +70,9 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLinks makes one file of a run folder a link to a file outside of the folder, and then resumes the run. If the run
-// already had this file, Resume must refuse a symbolic link. If Resume would write to the file, it must refuse symbolic
-// links and hard links. Resume must never change the file outside.
+// TestLinks puts a link in the place of one file of a run folder, and then resumes the run. The link leads to a file
+// outside of the folder. If the run already had this file, Resume must refuse a symbolic link. If Resume would write to
+// the file, it must refuse symbolic links and hard links. Resume must never change the file outside.
 func TestLinks(t *testing.T) {
 	names := []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ScoresFile + ".part", lockFile}
 	for _, name := range names {

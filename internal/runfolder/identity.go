@@ -38,9 +38,9 @@ func (r Run) ID() string { return fmt.Sprintf("%.8x", r.digest()) }
 
 // identity lists the model, the data, the noise and the parameters of the run. Each entry has the form "name value".
 // The entries are sorted by name. The list omits the shard, all paths, and the software and hardware that computed the
-// results. So all shards have the same list, and a new name of a file or another version of a library does not change
-// the list. The list also omits values that are zero or empty. So a field that a later version adds does not change the
-// identity of earlier runs.
+// results. So the list is the same for all shards. It also stays the same if a file gets a new name or a library has
+// another version. The list also omits values that are zero or empty. So a field that a later version adds does not
+// change the identity of earlier runs.
 func (r Run) identity() []string {
 	p := r.Parameters
 	p.Shard = spec.Shard{}

@@ -82,8 +82,8 @@ func (f JournalForm[T]) lines(dir string, seed checksum.Seed) (content[T], error
 	return c, err
 }
 
-// Create makes the folder dir and writes the document. It returns ErrExists if the folder holds anything except what an
-// interrupted Create may leave: the lock file and temporary files.
+// Create makes the folder dir and writes the document. It returns ErrExists if the folder holds anything except the
+// lock file and temporary files, which an interrupted Create may leave.
 func (f JournalForm[T]) Create(dir string, document any) (*Journal[T], error) {
 	text, err := encode(document, "  ")
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 )
 
 // hasPlainKeys is a quick version of checkAnyKeys. If it returns true, checkAnyKeys accepts the JSON object. It returns
-// true for all lines that rscert writes. For other acceptable lines, such as lines with escapes in keys, it may return
-// false, so the caller must then call checkAnyKeys. hasPlainKeys takes a sixth of the time of checkAnyKeys.
+// true for all lines that rscert writes. It may return false for other lines that checkAnyKeys accepts, for example
+// lines with escapes in keys. If it returns false, the caller must therefore call checkAnyKeys. hasPlainKeys takes a
+// sixth of the time of checkAnyKeys.
 func hasPlainKeys(text []byte, keys []string) bool {
 	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
 		return false

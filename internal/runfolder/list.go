@@ -15,8 +15,10 @@ type State string
 
 // States of a run folder.
 const (
-	Complete   State = "finished"   // all examples are certified
-	Resumable  State = "resumable"  // some examples are missing; 'certify --resume' adds them
+	Complete State = "finished" // all examples are certified, and scores.npz exists if the run keeps scores
+	// some examples are missing, or the run keeps scores and scores.npz is missing; 'certify --resume' completes the
+	// run
+	Resumable  State = "resumable"
 	Unreadable State = "unreadable" // run.json or the certificates cannot be read
 )
 

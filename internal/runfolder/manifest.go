@@ -31,7 +31,7 @@ const manifestSchema = "rscert/manifest/1"
 // maxManifest is the maximum size of a manifest in bytes. A manifest of all five files has about 800 bytes.
 const maxManifest = 1 << 14
 
-// manifest is the content of manifest.json: the files of a finished run.
+// manifest is the content of manifest.json. It lists the files of a finished run.
 type manifest struct {
 	Schema string          `json:"schema"`
 	Files  []manifestEntry `json:"files"`
@@ -164,8 +164,8 @@ func decodeManifest(data []byte) (m manifest, err error) {
 	return m, err
 }
 
-// differences lists three kinds of files: files that changed since the manifest was written, missing files, and files
-// in the folder that a run may write but that the manifest does not name.
+// differences lists three kinds of files of a run: files that changed since the manifest was written, missing files,
+// and files that are in the folder but not in the manifest.
 func (m manifest) differences(ctx context.Context, root *os.Root) (faults []string, err error) {
 	named := map[string]bool{}
 	for _, want := range m.Files {

@@ -151,8 +151,8 @@ func TestMergeManyShards(t *testing.T) {
 	checkWhole(t, out, whole, run)
 }
 
-// TestMergeWithoutDescriptors lets a merge run out of file descriptors at each step. The errors must not call a shard
-// damaged.
+// TestMergeWithoutDescriptors merges under limits of 0 to 39 further open files, so that file descriptors run out at
+// each step of a merge. The errors must not call a shard damaged.
 func TestMergeWithoutDescriptors(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 3)
 	failures := 0
@@ -179,7 +179,8 @@ func TestMergeWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestReadErrorIsNoDamage merges a shard with a file that cannot be read. The error must not call the shard damaged.
+// TestReadErrorIsNoDamage simulates a merge in which a file of a shard cannot be read. The error must not call the
+// shard damaged.
 func TestReadErrorIsNoDamage(t *testing.T) {
 	dir := sampleShard(t, votesRun, spec.Whole, 0)
 	s, err := OpenShards([]string{dir})

@@ -569,8 +569,8 @@ func TestMergeInterrupted(t *testing.T) {
 	}
 }
 
-// TestMergeOut checks that Merge overwrites neither a file nor a folder with contents, and that it fails while another
-// merge writes to the same folder.
+// TestMergeOut checks that Merge does not overwrite a file or a non-empty folder, and that it fails while another merge
+// writes to the same folder.
 func TestMergeOut(t *testing.T) {
 	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {

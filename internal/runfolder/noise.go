@@ -82,9 +82,10 @@ func (r Run) Inputs() int64 {
 	return d
 }
 
-// Space returns the space of the run's inputs. It sets Span, the largest possible change of one value, for images with
-// integer values, and for values that the classifier clamps. For other data, Span is 0. The zeros and ones of a table
-// are also bytes k/255, with k = 0 and k = 255, but only by chance. So Span is 0 for them, too.
+// Space returns the space of the run's inputs. It sets Span, the largest possible change of one value, in two cases:
+// the data are images with integer values, or the classifier clamps each value. For other data, Span is 0. The values 0
+// and 1 in a table also have the form k/255 of bytes (k = 0 and k = 255), but only by chance. So Span is 0 for tables,
+// too.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {

@@ -48,7 +48,7 @@ func (c Certification) Claim() certify.Claim {
 	return certify.Claim{TopK: c.TopK, None: c.None, RejectBelow: c.RejectBelow}
 }
 
-// TangentSamples returns how many of an example's samples determine the tangent of the bounds on the confidence
+// TangentSamples returns how many of an example's estimation samples the method 'tangent' uses to compute its function
 // (certify.ConfidenceParams.TangentSamples).
 func (c Certification) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: c.ConfidenceRadii, Method: c.Confidence}.TangentSamples(c.N0, c.N)

@@ -22,7 +22,7 @@ import (
 // Certifiers holds the certification methods of a run.
 type Certifiers struct {
 	Votes    *certify.VoteCertifier  // nil: scores certify the classes
-	Scores   *certify.ScoreCertifier // nil: the run has no scores
+	Scores   *certify.ScoreCertifier // nil: the run certifies nothing from scores
 	Stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
@@ -111,9 +111,9 @@ func EqualCertificates(a, b certify.Certificate) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// Contradicts returns an error if a certificate claims more than the certificate computed from its evidence, or if the
-// two certificates differ in another condition, for example in the class. If the certificate claims less, the result
-// 'lower' is true. An earlier version of rscert with a looser bound may have written such a certificate.
+// Contradicts returns an error if a certificate claims more than the certificate computed from its evidence. It also
+// returns an error if the two certificates differ otherwise, for example in the class. If the certificate claims less,
+// the result 'lower' is true. An earlier version of rscert with a looser bound may have written such a certificate.
 func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	computed = computed.AsStated(claimed)
 	if EqualCertificates(claimed, computed) {

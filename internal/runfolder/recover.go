@@ -121,7 +121,8 @@ func (f *Folder) recover() error {
 	if found.padded != nil {
 		return damaged(found.padded)
 	}
-	// the current version writes other columns, so the run samples all examples again
+	// a file with certifiedHeader comes from an earlier version; the current version writes other columns, so the run
+	// samples all examples again
 	if found.header == certifiedHeader {
 		found.whole, found.ends = 0, sizes{}
 	}

@@ -53,8 +53,8 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
-	// holds this number.
+	// TangentSamples is the number of estimation samples from which the method 'tangent' computes its function
+	// (Parameters.TangentSamples). It is recorded because no single parameter holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// Preset is the name of the preset that set the run's parameters, except for the parameters that the user gave.
 	Preset string `json:"preset,omitempty"`
@@ -211,8 +211,8 @@ func (d Data) Reading() string {
 // may affect the last bits of scores.
 type Runtime struct {
 	Library string `json:"library"` // ONNX Runtime's version
-	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. LibraryUnknown
-	// means that the version of rscert that wrote run.json knew no published library with this SHA-256.
+	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. If LibraryUnknown
+	// is true, rscert knew no published library with this SHA-256 when it wrote run.json.
 	LibrarySHA256  string `json:"library_sha256,omitempty"`
 	LibraryUnknown bool   `json:"library_unknown,omitempty"`
 	Provider       string `json:"provider"`
@@ -228,8 +228,8 @@ type Runtime struct {
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the same order as the indices in the field Device.
 	GPUs []string `json:"gpus,omitempty"`
-	// Resumed lists each change of a resumed run to GPUs of other kinds, or to another library of the same version of
-	// ONNX Runtime.
+	// If a resumed run changed to GPUs of other kinds, or to another library of the same version of ONNX Runtime,
+	// Resumed lists the change.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says whether the host or the device made noise and counted votes at the start of the run. This choice
 	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn only if both
@@ -286,8 +286,8 @@ func (r Runtime) otherLibrary(other Runtime) string {
 	return r.LibrarySHA256
 }
 
-// Kinds returns the names of all GPUs of the run without repetitions: at the start, after each resume, and in all
-// shards.
+// Kinds returns the names of all GPUs that the run used at the start, after each resume and in all shards. It returns
+// them without repetitions.
 func (r Runtime) Kinds() []string {
 	all := r.kinds()
 	for _, on := range r.Resumed {

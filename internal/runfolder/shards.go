@@ -23,7 +23,7 @@ import (
 type Shards struct {
 	run   Run                  // run.json of the merged run
 	parts []shardFolder        // in the order of the parts' first examples
-	turns []turn               // the examples of the merged run, by index
+	turns []turn               // the examples of the merged run, sorted by index
 	key   *signature.SecretKey // signs the merged run; nil: no signature
 }
 
@@ -121,8 +121,8 @@ func OpenShards(dirs []string) (*Shards, error) {
 	return s, nil
 }
 
-// openPart opens a shard's folder and locks it. If the lock file is missing or cannot be opened for lack of permission,
-// the folder stays unlocked.
+// openPart opens a shard's folder and locks it. The folder stays unlocked if there is no lock file, or if rscert lacks
+// the permission to open it.
 func openPart(dir string) (p shardFolder, err error) {
 	e, err := Find(dir)
 	if err != nil {

@@ -88,7 +88,8 @@ type SignatureState struct {
 	KeyID string
 	// Comment is the signed comment. It is set only if Verified is true.
 	Comment string
-	// Verified means that the key made the signature, and that the files have not changed since then.
+	// Verified is true if VerifySignature found that its key made the signature, and that the files have not changed
+	// since then.
 	Verified bool
 	// Faults lists the reasons why VerifySignature did not verify the run. In the result of ReadSignature, Faults lists
 	// only the reasons why the signature cannot be read.

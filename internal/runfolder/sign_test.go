@@ -86,7 +86,8 @@ func TestSignedRun(t *testing.T) {
 		}
 	}
 
-	// Resuming the run must not change the signed files, even on other GPUs. Signing again must give the same bytes.
+	// If the run is resumed, even on other GPUs, the signed files must not change. Signing again must give the same
+	// bytes.
 	before := everyFile(t, dir)
 	moved := splitRun
 	moved.Runtime.GPUs = []string{"B"}

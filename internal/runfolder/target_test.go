@@ -35,7 +35,7 @@ func drawn() Run {
 }
 
 // Each of the n0+n samples has D values, and each value takes one random word. One word can increase the probability of
-// an event by a factor of at most 1+η. So the level of the target may be α·(1+η)^(−(n0+n)D). The code uses
+// an event by a factor of at most 1+η. So the level of the target may be as high as α·(1+η)^(−(n0+n)D). The code uses
 // α·e^(−(n0+n)Dη), which is slightly smaller.
 func TestTargetIsDeflated(t *testing.T) {
 	r := drawn()
@@ -255,7 +255,7 @@ func TestDamage(t *testing.T) {
 	format := fileFormat[index]{keys: []string{"index"}, sealed: true, own: true, valid: func(index) error { return nil }}
 	for _, tt := range []struct {
 		name       string
-		data       string // lines 1 to 3 are A, B and C
+		data       string // A, B and C stand for intact lines, C- for C without its newline, each 0 for two NUL bytes
 		values     int
 		line       int // line of the damage; 0: no damage
 		tail       bool
@@ -440,7 +440,7 @@ func TestSampled(t *testing.T) {
 
 // When the samples of a run are certified again, the target must have the conditions of the run. A condition that the
 // user gives must replace the condition of the run. The exception is σ: a given σ must equal the run's σ. If the run's
-// noise is on a lattice, the target's level must follow from the given alpha.
+// noise is on a lattice, the target's level must be computed from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}

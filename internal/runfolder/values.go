@@ -20,7 +20,8 @@ type valueReader[T any] struct {
 	path   string
 	file   io.Closer
 	lines  *lineScanner
-	decode func(line) (v T, held int, err error) // held is the memory, in bytes, that the value refers to, or noValue
+	// held: bytes of memory that the value refers to; noValue if the line has no value
+	decode func(line) (v T, held int, err error)
 	check  func(turn int, v T) error             // may be nil; checks each value, and reading stops at its first error
 
 	last   int64   // offset after the last line

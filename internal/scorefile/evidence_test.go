@@ -262,8 +262,8 @@ func TestDigestCovers(t *testing.T) {
 	}
 }
 
-// If a finished file is reopened and one example is written again, the finished file is the same as before, even after
-// a power cut at any point.
+// The test reopens a finished file, writes one example again and finishes the file. The file must then have the same
+// bytes as before. The same must hold for a part file that a power cut left without a complete directory.
 func TestReopen(t *testing.T) {
 	s := Shape{3, 2, 4, 3}
 	path, want := finished(t, s)
@@ -332,7 +332,7 @@ func lying(t *testing.T, method uint16, header string, packed, size uint64) stri
 	return closed(t, z, &b)
 }
 
-// The reader must refuse a small file that claims a huge size, without allocating much memory.
+// The reader must refuse a small file that claims a huge size. It must not allocate much memory for this file.
 func TestHostile(t *testing.T) {
 	array := func(shape string) string {
 		return npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': ("+shape+"), }", "")

@@ -87,8 +87,8 @@ func (s Shape) FileSize() int64 {
 	return end + int64(len(directory(members, make([]uint32, len(members)), end)))
 }
 
-// npyHeader returns the header of an array, format 1.0: a Python dictionary padded with blanks to a multiple of 64
-// bytes.
+// npyHeader returns the header of an array in npy format 1.0. The header holds a Python dictionary, and blanks pad the
+// header to a multiple of 64 bytes.
 func npyHeader(dict string) []byte {
 	const before = 10 // magic, version and length
 	length := (before+len(dict)+1+63)/64*64 - before
@@ -131,8 +131,8 @@ func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
 	return le.AppendUint16(b, extra)
 }
 
-// directory returns the end of the archive, which follows the members: the central directory and the records that
-// locate it.
+// directory returns the end of the archive: the central directory and the records that locate it. This end follows the
+// members.
 func directory(members []member, crcs []uint32, at int64) []byte {
 	le := binary.LittleEndian
 	var b []byte

@@ -238,7 +238,7 @@ func (r *Reader) finish() error {
 }
 
 // Selection passes the probabilities of the example's selection samples to the function 'take', a few samples at a
-// time. A slice [k·m] holds k samples of m classes. Selection reuses the slice.
+// time. Each slice has k·m elements: the probabilities of m classes for k samples. Selection reuses the slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
 // Estimation does the same as Selection for the estimation samples.

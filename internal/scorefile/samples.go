@@ -27,8 +27,8 @@ func (w *Writer) check(i int) error {
 	return nil
 }
 
-// Selection passes the probabilities of the selection samples to the function 'take', a few samples at a time. A slice
-// [k·m] holds k samples of m classes. Selection reuses the slice.
+// Selection passes the probabilities of the selection samples to the function 'take', a few samples at a time. Each
+// slice has k·m elements: the probabilities of m classes for k samples. Selection reuses the slice.
 func (s Samples) Selection(take func(probs []float32) error) error {
 	return s.read("scores0", s.writer.shape.N0, take)
 }

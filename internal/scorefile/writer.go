@@ -152,8 +152,9 @@ func (w *Writer) WriteExample(i, index, label int) error {
 	return nil
 }
 
-// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. These k
-// samples have the numbers first, …, first+k−1 among the example's selection samples, counted from 0.
+// WriteSelection writes the probabilities of k selection samples of the i-th example. The argument probs has k·m
+// elements for m classes. These k samples have the numbers first, …, first+k−1 among the example's selection samples,
+// counted from 0.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
@@ -252,9 +253,9 @@ func (w *Writer) Close() error {
 	return errors.Join(w.file.Sync(), w.file.Close(), w.root.Close())
 }
 
-// Finish completes the file under its own name and closes it. Before the call, write all examples and sync all other
-// files of the run. A power cut at any time leaves either the part file, which Create can continue, or the complete
-// file.
+// Finish completes and closes the file. It then renames the file from path + ".part" to path. Before the call, write
+// all examples and sync all other files of the run. A power cut at any time leaves either the part file, which Create
+// can continue, or the complete file.
 func (w *Writer) Finish() error {
 	err := errors.Join(w.writeDirectory(), w.file.Close())
 	if err == nil {

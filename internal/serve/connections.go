@@ -57,7 +57,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 }
 
 // admit adds a connection to the open connections. If there is no room, it closes the connection that has been without
-// a request for the longest time. It returns nil if all connections have running requests.
+// a request for the longest time. If there is no room and all connections have running requests, it returns nil.
 func (c *connections) admit(conn net.Conn) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,8 +98,8 @@ func wanted(r *oip.ModelInferRequest, names ...string) *oip.ModelInferRequest {
 	return r
 }
 
-// TestGRPCInfer checks answers: raw and typed contents, inputs of both datatypes, chosen outputs, certificates,
-// conditions.
+// TestGRPCInfer checks the answers to calls with raw contents, typed contents, each of the two datatypes, chosen
+// outputs and certificates. It also checks the conditions in the answers.
 func TestGRPCInfer(t *testing.T) {
 	f := &fake{bytes: true}
 	_, client := newGRPCTest(t, f, nil)
@@ -317,7 +317,8 @@ func retryDelay(err error) time.Duration {
 	return 0
 }
 
-// TestGRPCToken checks that the server refuses calls without the token, except the health calls.
+// TestGRPCToken checks that the server refuses calls without the token. Only ServerLive and ServerReady must succeed
+// without it.
 func TestGRPCToken(t *testing.T) {
 	_, client := newGRPCTest(t, &fake{}, func(c *Config) { c.Token = []byte("sixteen-letters!") })
 	for _, c := range []struct {

@@ -73,7 +73,7 @@ func (s *Server) decodeInfer(header, binary []byte) (query, binaryOutputs, error
 }
 
 // decodeJSONOrBinary decodes the values of an input. The argument 'size' is the input's parameter "binary_data_size".
-// If the input has this parameter, the values are in the binary part, and otherwise in the JSON part.
+// If the input has this parameter, its values are in the binary part. Otherwise they are in the JSON part.
 func (t datatype) decodeJSONOrBinary(want int, data json.RawMessage, size any, binary []byte) ([]float32, error) {
 	if size == nil {
 		if len(binary) > 0 {

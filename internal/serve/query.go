@@ -79,7 +79,8 @@ func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []str
 	return q, nil
 }
 
-// checkID returns an error if a request's id is too long. The audit log repeats the id.
+// checkID returns an error if a request's id is too long. The audit log records the id with every answer to the
+// request.
 func checkID(id string) error {
 	if len(id) > maxID {
 		return badf("id: has more than %d bytes", maxID)

@@ -207,8 +207,9 @@ func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	in.Perturb(row, s, sample)
 }
 
-// sameResults returns an error unless the two sets of outputs [B·m] have the same bits and the slice 'votes' [B] holds
-// the result of Vote for each output.
+// sameResults compares two sets of outputs [B·m]. The slice 'votes' [B] holds a vote for each output. sameResults
+// returns an error unless the two sets have the same bits and each vote is the result of Vote for its output. All NaNs
+// count as equal.
 func sameResults(here, there []float32, votes []int32) error {
 	m := len(here) / len(votes)
 	for i, v := range votes {
@@ -255,7 +256,7 @@ func (w *worker) maker(batch []segment) NoiseMaker {
 	return maker
 }
 
-// runNoisy makes the noise of a batch on the model's device, and runs the model on it.
+// runNoisy makes the noisy inputs of a batch on the model's device, and runs the model on these inputs.
 func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment) error {
 	if w.rows == nil {
 		w.rows = NewRows(maker.Batch())
@@ -299,7 +300,7 @@ func (w *worker) count(rows int) {
 	}
 }
 
-// runHere makes the noise of a batch on the host, runs the model on it and counts its votes.
+// runHere makes the noisy inputs of a batch on the host, runs the model on them and computes their votes.
 func (w *worker) runHere(ctx context.Context, batch []segment) error {
 	d := w.Classifier.InputLen()
 	if w.in == nil {

@@ -21,7 +21,7 @@ type gadget struct {
 	noise  *LatticeNoise
 	draws  Draws
 	noisy  atomic.Int64                           // number of calls of RunNoisy
-	scored atomic.Int64                           // number of those calls that asked for outputs
+	scored atomic.Int64                           // number of calls of RunNoisy that asked for outputs
 	spoil  func(votes []int32, outputs []float32) // changes results, unless it is nil
 	rows   func(*Rows)                            // receives the rows, unless it is nil
 }
@@ -257,7 +257,7 @@ func TestSamplerOnDevice(t *testing.T) {
 					t.Errorf("outputs of example %d differ, or there are %d", i, n)
 				}
 			}
-			repeats := int64(0) // number of calls that rerun samples; the host makes their inputs
+			repeats := int64(0) // number of calls that rerun samples; for these calls, the host makes the inputs
 			for _, e := range got {
 				repeats += e.final.Compared * int64(min(2, batch))
 			}

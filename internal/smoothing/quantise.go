@@ -83,7 +83,7 @@ func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	k := q.round(v)
 	clamped := float64(min(max(v, q.low), q.high))
-	// The conversions to float64 keep products and sums unfused. The total rounding error of the expression is at most
+	// The conversions to float64 prevent fused multiply-adds. The total rounding error of the expression is at most
 	// 2⁻⁵²·(|v_c| + g).
 	moved = math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + float64(q.step*(.5+0x1p-27))
 	return int32(k), moved

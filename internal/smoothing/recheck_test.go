@@ -188,8 +188,8 @@ func TestComparedCounts(t *testing.T) {
 
 // TestComparedShare checks how many samples are compared. On average, one of every 'comparedSamples' samples must be
 // compared. In addition, the first sample must be compared in one of every 'comparedExamples' examples. The tolerance
-// is five standard deviations. The test also checks that comparisons take at most 1 % of the calls for 10,000 samples
-// per example, and at most 2 % for 1,000 samples.
+// is five standard deviations. The test also checks the share of the calls that comparisons take. It must be at most 1
+// % with 10,000 samples per example, and at most 2 % with 1,000 samples per example.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}
@@ -293,8 +293,8 @@ func TestComparedOnDevice(t *testing.T) {
 	}
 }
 
-// If a device's outputs depend on other inputs, the run must end with a DependenceError. The sampler must not treat the
-// device as a failed device, whose examples other devices redraw.
+// If a device's outputs depend on other inputs, the run must end with a DependenceError. The sampler must not treat
+// this as a failure of the device: other devices must not redraw the device's examples.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see

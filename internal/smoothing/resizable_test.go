@@ -71,13 +71,17 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 3, []int64{1, 0, 0}},
 		{1, 1, 4, []int64{1, 0, 0}},
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
-		{1, 1, 8, []int64{2, 0, 0}},   // 4 counted samples fill only a batch of 4
+		{1, 1, 8, []int64{2, 0, 0}},   // the sampler counts 4 of the 8 waiting samples: enough only for a batch of 4
 		{3, 1, 96, []int64{2, 35, 0}}, // the sampler counts 3·4 = 12 waiting samples: too few for a batch of 32
-		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 = 12 counted samples fill a batch of 8; two batches of 4 take the last 6
-		// 8·4 = 32 counted samples fill a batch of 32, which holds all samples of 3 examples and 2 samples of a fourth.
-		// Then 5·4 = 20 counted samples fill only batches of 8.
+		// the sampler counts 3·4 = 12 waiting samples: enough for a batch of 8; two batches of 4 take the last 6
+		// samples
+		{3, 1, 10, []int64{2, 3, 0}},
+		// The sampler counts 8·4 = 32 waiting samples: enough for a batch of 32. This batch takes all samples of 3
+		// examples and 2 samples of a fourth. After that, it counts at most 5·4 = 20 waiting samples: enough only for
+		// batches of 8.
 		{8, 1, 10, []int64{0, 6, 1}},
-		// 8·4 = 32 counted samples are 8 per worker, so the first batch has 8 rows. The later batches have 4 rows.
+		// The sampler counts 8·4 = 32 waiting samples. This is 8 samples per worker, so the first batch has 8 rows. The
+		// later batches have 4 rows.
 		{8, 4, 10, []int64{18, 1, 0}},
 	} {
 		model := newResizable(unchanged, 4, 8, 32)

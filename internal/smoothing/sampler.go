@@ -113,12 +113,12 @@ type Sampler struct {
 	Eager bool
 	// SkipClean means that the model does not run on inputs without noise. Votes.Clean is then −1.
 	SkipClean bool
-	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device always counts votes with the
-	// function Vote. So with a Voter, the device returns the outputs, and the host counts the votes.
+	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device that counts votes itself always
+	// uses the function Vote. So with a Voter, the device returns the outputs, and the host counts the votes.
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
-	// The Sampler calls Lost, if it is not nil, when a device has failed and other devices continue. The arguments are
+	// If Lost is not nil, the Sampler calls it when a device has failed and other devices continue. The arguments are
 	// the device, the number of examples that the other devices redraw, and the error.
 	Lost func(device Classifier, examples int, err error)
 }

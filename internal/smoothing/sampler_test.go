@@ -185,8 +185,8 @@ func TestSamplerVotes(t *testing.T) {
 	for i := 0; i < len(es[0].outputs[Estimation]); i += 3 {
 		sum += float64(es[0].outputs[Estimation][i]) - 1 // the value of x
 	}
-	// The mean of 200,000 values with standard deviation 0.5 must be within 5 standard errors, 0.0056, of its
-	// expectation. With random seeds, 6 of 10⁷ runs would fail. But the seed is fixed.
+	// The mean of 200,000 values with standard deviation 0.5 must differ from its expectation by at most 0.0056, which
+	// is 5 standard errors. With random seeds, 6 of 10⁷ runs would fail. But the seed is fixed.
 	if mean := sum / 200000; math.Abs(mean) > 0.0056 {
 		t.Errorf("mean noise %v, want 0", mean)
 	}
@@ -379,8 +379,8 @@ func TestNoneIsCounted(t *testing.T) {
 		if sum0 != 400 || v.N0 != 400 || sum != 2000 || v.N != 2000 {
 			t.Errorf("example %d: %+v: %d and %d samples are counted", i, v, sum0, sum)
 		}
-		// In the second example half of the samples have no answer. The tolerance is 5 standard deviations of a
-		// binomial, which is 50 of 400 samples and 112 of 2000 samples.
+		// In the second example half of the samples have no answer. The tolerance is 5 standard deviations of the
+		// binomial distribution: 50 for 400 samples, and 112 for 2000 samples.
 		low0, high0, low, high := int64(150), int64(250), int64(888), int64(1112)
 		if i == 0 {
 			low0, high0, low, high = 0, 0, 0, 0

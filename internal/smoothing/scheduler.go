@@ -53,8 +53,8 @@ type segment struct {
 	compared int // number of rerun samples in the range
 }
 
-// A task is a piece of work for a worker. It is either a batch to run or, if the batch is empty, an experiment that has
-// reached its goal and needs a decision.
+// A task is a piece of work for a worker. If the batch is not empty, the task is to run it. Otherwise, the task is to
+// decide about an experiment that has reached its goal.
 type task struct {
 	batch  []segment
 	decide *active
@@ -173,7 +173,7 @@ func (c *scheduler) arriveEarly() error {
 }
 
 // dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example as
-// soon as no worker runs a task of this example, that is, a batch with its samples or its decision.
+// soon as no worker draws samples of this example or calls its Goal.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil
@@ -290,9 +290,10 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// room returns the size of a lane's next batch. The argument 'waiting' is the number of samples that wait. If the
-// sampler is eager, the waiting samples are divided among the workers. The method then returns the largest batch size
-// that a worker's share fills. If the share fills no batch, it returns the smallest batch size.
+// room returns the size of a lane's next batch. The argument 'waiting' is the number of waiting samples that the method
+// 'available' has counted. If the sampler is eager, the waiting samples are divided among the workers. The method then
+// returns the largest batch size that a worker's share fills. If the share fills no batch, it returns the smallest
+// batch size.
 func (c *scheduler) room(l *lane, waiting int) int {
 	if !c.sampler.Eager {
 		return l.batch
@@ -399,7 +400,8 @@ func (c *scheduler) release(t task) {
 	}
 }
 
-// emit emits finished experiments. Unless the sampler is eager, an experiment waits for all experiments before it.
+// emit calls the method Emit of finished experiments, and removes these experiments from the list 'active'. Unless the
+// sampler is eager, an experiment waits for all experiments before it.
 func (c *scheduler) emit() error {
 	for len(c.active) > 0 {
 		i := 0

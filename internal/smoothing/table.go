@@ -217,8 +217,9 @@ func (t *Table) Entries() int { return len(t.entries) }
 func (t *Table) Name() string { return t.name }
 
 // Digest returns the SHA-256, in hex, of a byte sequence. The sequence begins with "rscert table 1 ", the name and a
-// newline. Then follow First, Last, the bits of η as a float64, b and the array e, as little-endian 64-bit integers.
-// Table explains b and e. Equal digests mean equal noise.
+// newline. After that come First, Last, η, b and the array e, each number as a little-endian 64-bit integer. For η,
+// this integer is the bit pattern of the float64. The comment of Table explains b and e. Equal digests mean equal
+// noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {

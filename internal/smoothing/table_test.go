@@ -398,7 +398,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// Deflate must be a lower bound on α·e^{−Nη} and almost equal to it. The test computes with 200 bits.
+// Deflate must be a lower bound on α·e^{−Nη} and almost equal to it. The test computes with 300 bits.
 func TestDeflate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2_000 {

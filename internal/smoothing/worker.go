@@ -41,7 +41,7 @@ func fitting(workers []*worker, t task) *worker {
 	return workers[i]
 }
 
-// A worker makes the noise of a batch, runs the model on it and counts the votes.
+// A worker makes the noisy inputs of a batch, runs the model on these inputs and counts the votes.
 type worker struct {
 	Sampler
 	in    []float32 // allocated on first use
@@ -151,7 +151,8 @@ func (a *active) due(g segment) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }
 
-// vote returns the vote of an output.
+// vote returns the class that an output votes for, or −1 for no class. The Voter chooses the class if there is a Voter,
+// otherwise the function Vote does.
 func (s Sampler) vote(outputs []float32) int {
 	if s.Voter != nil {
 		return s.Voter(outputs)

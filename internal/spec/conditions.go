@@ -18,8 +18,8 @@ type Smoothing struct {
 	SigmaColumns []SigmaColumn `json:"sigma-columns,omitempty"`
 }
 
-// Conditions holds the parameters, except those in Smoothing, that determine an experiment's results. The JSON names
-// are the keys in run.json.
+// Conditions holds the parameters that determine an experiment's results, except the parameters in Smoothing. The JSON
+// names are the keys in run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
 	ScoresOutput string           `json:"scores-output"` // output with the scores; optional if only one output fits
@@ -70,7 +70,7 @@ func (c Conditions) turns(examples int) []int {
 		return nil // run folders of the first format may lack Skip or Shard
 	}
 	var positions []int
-	candidates := (examples-1)/c.Skip + 1 // number of candidates: every Skip-th example
+	candidates := (examples-1)/c.Skip + 1 // number of candidates; every Skip-th example is a candidate
 	turns := candidates
 	if c.Max > 0 {
 		turns = min(turns, c.Max)
@@ -88,8 +88,9 @@ func (c Conditions) turns(examples int) []int {
 // spread returns the index of one selected candidate. The argument 'turns' is the number of selected candidates, and
 // 'turn' is the position of this candidate among them, counted from 0. The function divides all candidates into
 // consecutive parts, one for each selected candidate. Part number 'turn' begins at ⌊turn·candidates/turns⌋. A hash of
-// 'turn' selects one candidate of this part, always the same one. Selection in equal steps, without a hash, could
-// follow a pattern in the order of the files and select, for example, the first image of every class.
+// 'turn' selects one candidate of this part, always the same one. Without the hash, the selection would proceed in
+// equal steps. Such steps could follow a pattern in the order of the files. For example, they could select the first
+// image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

@@ -93,7 +93,7 @@ func TestNoiseKindText(t *testing.T) {
 }
 
 // By definition, the experiment takes every Skip-th example, and at most Max of them. Shard I of K takes every K-th of
-// these examples, starting with the example number I.
+// these examples, starting with example number I, counted from 0.
 func TestPositionsAreTheDefinition(t *testing.T) {
 	for examples := range 12 {
 		for skip := 1; skip <= 4; skip++ {

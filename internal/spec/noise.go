@@ -2,7 +2,7 @@ package spec
 
 import "github.com/rscert/rscert/internal/choice"
 
-// NoiseKind is the kind of arithmetic that adds the noise to the data.
+// NoiseKind says how the experiment adds noise to the data: on a lattice, in floating point, or not at all.
 type NoiseKind string
 
 // These are the kinds of noise.

@@ -14,9 +14,10 @@ import (
 
 // Expand replaces each path that is a folder of runs by the runs in the folder. A folder of runs has no run of its own,
 // and its subfolders hold runs. If the folder holds a sweep, the runs have the order of the sweep's points; otherwise
-// they have the order of their names. If a path is a file sweep.json, Expand replaces it by those runs of the sweep
-// that no other path names. The shell pattern FOLDER/* matches both sweep.json and the folders of the runs, so the
-// result would otherwise hold each run twice. The result 'missing' lists the folders of points that have not begun.
+// they have the order of their names. If a path is a file sweep.json, Expand replaces it by the runs of the sweep. It
+// leaves out each run whose own path is also in the list 'paths'. The shell pattern FOLDER/* matches both sweep.json
+// and the folders of the runs, so the result would otherwise hold each run twice. The result 'missing' lists the
+// folders of points that have not begun.
 func Expand(paths []string) (runs, missing []string, err error) {
 	for _, path := range paths {
 		inside, absent, err := runsOf(path)

@@ -83,10 +83,10 @@ func Find(points []Point, name string) (int, bool) {
 	return k, k >= 0
 }
 
-// shortNames returns a name for each value. These names can be parts of a folder's name. For the path of a model, the
-// name is the last part of the path without the extension .onnx. If two of these names are equal or one is empty, every
-// name is the full text of its value instead. If two full texts are equal or one is empty, every name is the full text
-// followed by the index of the value.
+// shortNames returns a name for each value. These names can be parts of a folder's name. The name of a value is the
+// text after its last slash, without the extension .onnx. For the path of a model, this is the last part of the path.
+// If two of these names are equal or one is empty, every name is the full text of its value instead. If two full texts
+// are equal or one is empty, every name is the full text followed by the index of the value.
 func shortNames(values []string) []string {
 	for _, name := range []func(string) string{lastPart, fullText} {
 		names := make([]string, len(values))

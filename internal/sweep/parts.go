@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Parts are folders of one sweep that together hold the shards of all points.
+// Parts are folders of one sweep. Together, these folders hold the shards of all points.
 type Parts struct {
 	Record  Record
 	Folders [][]string // for each point, the run folders of its shards

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// declarations returns the fields that oip.proto declares, as "Message.field=number type", and the calls of the
-// service, as "Call(request) response". The syntax of oip.proto is so simple that the test can read the file line by
-// line.
+// declarations returns the declarations in oip.proto: messages as "Message", fields as "Message.field=number type", and
+// calls of the service as "Call(request) response". The syntax of oip.proto is so simple that the test can read the
+// file line by line.
 func declarations(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("oip.proto")
