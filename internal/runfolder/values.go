@@ -17,12 +17,12 @@ const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
 type valueReader[T any] struct {
-	path   string
-	file   io.Closer
-	lines  *lineScanner
+	path  string
+	file  io.Closer
+	lines *lineScanner
 	// held: bytes of memory that the value refers to; noValue if the line has no value
 	decode func(line) (v T, held int, err error)
-	check  func(turn int, v T) error             // may be nil; checks each value, and reading stops at its first error
+	check  func(turn int, v T) error // may be nil; checks each value, and reading stops at its first error
 
 	last   int64   // offset after the last line
 	padded int     // number of the first line that asWritten refuses; 0: none

@@ -157,7 +157,7 @@ func outputNames(certify, sets bool) []string {
 	return names
 }
 
-// outputs returns the tensors of answers.
+// outputs returns the answers as the tensors of a response. If the query names outputs, outputs returns only these.
 func (s *Server) outputs(q query, answers []predict.Answer) ([]output, error) {
 	n, m := len(answers), s.answerer().About().Classes
 	class, none, samples := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -225,8 +225,8 @@ func setOutputs(answers []predict.Answer, classes int) ([]output, error) {
 	return []output{{"set", int64s, []int{n, classes}, in}, {"prediction_set", text, []int{n}, lines}}, nil
 }
 
-// conditions returns the parameters of a response: the conditions under which its answers hold, such as the law of the
-// noise, and the key of the noise.
+// conditions returns the parameters of a response: the key of its noise, and the conditions under which its answers
+// hold, such as the law of the noise.
 func (s *Server) conditions(r run.Answered) map[string]any {
 	about := s.answerer().About()
 	c := map[string]any{

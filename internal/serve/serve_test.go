@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// fake is a classifier of inputs of shape [1,1,2]. It has 3 classes. Its answer is 255 times the first value of the
-// input, even if this number is not one of its classes.
+// fake is a classifier of inputs of shape [1,1,2]. It has 3 classes. Its predicted class is 255 times the first value
+// of the input, rounded, even if it has no such class.
 type fake struct {
 	bytes bool
 	hold  chan struct{} // if not nil, answers wait until this channel is closed
@@ -258,8 +258,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestBodies checks that a body is refused while the bodies of running requests take all the memory for bodies. A JSON
-// body with too many objects must be refused, too.
+// TestBodies checks that the server refuses a request while the bodies of the running requests take all the memory that
+// is meant for bodies. A JSON body with too many objects must be refused, too.
 func TestBodies(t *testing.T) {
 	s, server := newTest(t, &fake{}, nil)
 	ask := func(parameters string) int {
@@ -377,8 +377,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestStopBeforeReady tells a server to stop while it opens its classifier. Serve must then return nil, unless the
-// opening fails for another reason.
+// TestStopBeforeReady tells a server to stop while it opens its classifier. If the opening fails only because of the
+// stop, Serve must return nil. If it fails for another reason, Serve must return this error.
 func TestStopBeforeReady(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct{ fault, want error }{{nil, nil}, {broken, broken}} {

@@ -38,10 +38,11 @@ type Config struct {
 	// Version is the version of rscert.
 	Version string
 
-	MaxBody     int64         // maximum number of bytes of a request
-	Queue       int           // maximum number of inputs that wait for answers
-	Samples     int64         // maximum number of samples that a request may need
-	Connections int           // maximum number of running requests; the server accepts spareConnections more connections
+	MaxBody int64 // maximum number of bytes of a request
+	Queue   int   // maximum number of inputs that wait for answers
+	Samples int64 // maximum number of samples that a request may need
+	// maximum number of running requests; the maximum number of connections is spareConnections greater
+	Connections int
 	Timeout     time.Duration // maximum time to answer a request
 	ReadTimeout time.Duration // maximum time for a request to arrive
 	Drain       time.Duration // time to finish the running requests when the server stops
@@ -181,9 +182,9 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. It then waits for the running requests, at most for
 // the time c.Drain. The function 'open' opens the classifier. Until 'open' returns, the server answers that it is live
-// but not ready. If ctx ends, even while the function 'open' runs, Serve returns nil, unless something else fails.
-// Serve closes the classifier. If the function 'listening' is not nil, Serve passes the two addresses to it. The
-// address forGRPC is nil if the server does not serve gRPC.
+// but not ready. When ctx ends, Serve returns nil unless something else fails. This also holds while the function
+// 'open' runs. Serve closes the classifier. If the function 'listening' is not nil, Serve passes the two addresses to
+// it. The address forGRPC is nil if the server does not serve gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -22,7 +22,7 @@ const (
 	text   datatype = "BYTES"
 )
 
-// width returns the number of bytes of an element of an input, or 0 for a type that inputs do not have.
+// width returns the size of one input value in bytes, or 0 if an input cannot have this type.
 func (t datatype) width() int {
 	switch t {
 	case fp32:
@@ -46,8 +46,8 @@ func (t datatype) decodeBinary(data []byte) []float32 {
 	return values
 }
 
-// decodeJSON returns the values of an input from a JSON array, nested or flat, or an error if there are more than n
-// values. Bytes are divided by 255.
+// decodeJSON returns the values of an input. They come from a JSON array, nested or flat. More than n values are an
+// error. Bytes are divided by 255.
 func (t datatype) decodeJSON(data json.RawMessage, n int) ([]float32, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

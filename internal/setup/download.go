@@ -30,7 +30,7 @@ const (
 // releases is the address of ONNX Runtime's own archives.
 const releases = "https://github.com/microsoft/onnxruntime/releases/download"
 
-// download fetches the release. If this fails, it fetches a package from the configured registry of npm or pip.
+// download fetches the release. If this fails, it tries the configured registries: first npm's, then pip's.
 func (f fetcher) download(ctx context.Context) (string, error) {
 	addresses := f.addresses()
 	if len(addresses) == 0 {
@@ -104,7 +104,7 @@ func (f fetcher) findWheel(ctx context.Context, page string) (string, error) {
 	return target.String(), nil
 }
 
-// copy fetches an address into f.dir, or copies a file into it.
+// copy downloads a file from an address into f.dir, or copies a local file into this folder.
 func (f fetcher) copy(ctx context.Context, from string) (path string, err error) {
 	f.console.notef("fetching %s", from)
 	body, size, err := open(ctx, from)
@@ -171,7 +171,7 @@ func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err
 	return response.Body, response.ContentLength, nil
 }
 
-// npmRegistry returns the address of npm's registry from npm_config_registry or ~/.npmrc.
+// npmRegistry reads the address of npm's registry from the variable npm_config_registry or from ~/.npmrc.
 func npmRegistry() string {
 	registry := os.Getenv("npm_config_registry")
 	if home, err := os.UserHomeDir(); registry == "" && err == nil {
@@ -180,7 +180,7 @@ func npmRegistry() string {
 	return strings.TrimSuffix(registry, "/")
 }
 
-// pipIndex returns the address of pip's package index from PIP_INDEX_URL or pip's configuration.
+// pipIndex reads the address of pip's package index from the variable PIP_INDEX_URL or from pip's configuration.
 func pipIndex() string {
 	index := os.Getenv("PIP_INDEX_URL")
 	files := []string{os.Getenv("PIP_CONFIG_FILE"), "", "", "/etc/pip.conf"}
@@ -195,7 +195,8 @@ func pipIndex() string {
 	return strings.TrimSuffix(index, "/")
 }
 
-// setting returns the last value of a key in a file of lines "key = value", or "" if there is none.
+// setting reads a file of lines "key = value". It returns the last value of the key, or "" if the file does not set the
+// key.
 func setting(file, key string) (value string) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package setup fetches the published libraries of ONNX Runtime into the user's cache, where rscert searches for them.
-// Fetch tries each Source in turn: pip, rscert's own download, npm. The own download fetches an archive of ONNX
-// Runtime's release, or a package of a configured registry. Fetch installs a file only if the file's SHA-256 is pinned
-// in internal/ortlib.
+// Fetch tries each Source in turn: pip, rscert's own download, npm. rscert's own download fetches an archive of ONNX
+// Runtime's release, or a package from a configured registry. Fetch installs a file only if the file's SHA-256 is
+// pinned in internal/ortlib.
 package setup
 
 import (
@@ -128,7 +128,7 @@ func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 		return nil, err
 	}
 	// The folder is CACHE/rscert/onnxruntime/VERSION/PLATFORM. An earlier version of rscert left CACHE/rscert open to
-	// other users, so the next lines close it to them.
+	// other users. The next lines remove their access.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 // Source is a place from which a build can be fetched.
 type Source uint8
 
-// These are the sources besides Options.URL.
+// These are the sources. fromURL stands for Options.URL, and anySource for all sources in turn.
 const (
 	anySource    Source = iota
 	FromPip             // pip fetches a wheel

@@ -32,7 +32,7 @@ type unpacking struct {
 
 // unpack extracts the wanted files from a wheel, an npm package or a release archive into the folder 'dir'. It
 // recognises archives by their first bytes. Any other file counts as the library itself. The function returns the paths
-// of the files by name, or an error if a file is missing.
+// of the extracted files. The keys are the files' names. A missing file is an error.
 func unpack(archive string, want map[string][]string, library, dir string) (map[string]string, error) {
 	u := &unpacking{want: want, library: library, dir: dir, found: map[string]string{}}
 	file, err := os.Open(archive)
@@ -116,8 +116,9 @@ func (u *unpacking) tar(file io.Reader) error {
 	}
 }
 
-// name returns the wanted file name that fits the name of a member of the archive, or "" if none fits. Several members
-// may have the same name, for example the libraries for several platforms. So the caller must check the hash.
+// name compares the name of an archive member with the names of the wanted files. It returns the wanted name that fits,
+// or "" if none fits. Several members may have the same name, for example the libraries for several platforms. So the
+// caller must check the hash.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
 	if _, ok := u.want[base]; ok {

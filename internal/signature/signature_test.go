@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/signature/signaturetest"
 )
 
-// newKey writes a pair of keys to files. A password encrypts the secret key.
+// newKey writes a pair of keys to files. If the password is not empty, it encrypts the secret key.
 func newKey(t *testing.T, password string) (secret, public string) {
 	t.Helper()
 	secret, public, err := signaturetest.Keys(t.TempDir(), "a", password)
@@ -123,8 +123,8 @@ func TestWrongKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The test puts the public half of another key into the key file. Signatures by such a mixed key would reveal the
-	// secret half.
+	// The test changes one bit of the public half in the key file, so this half belongs to another key. Signatures by
+	// such a mixed key would reveal the secret half.
 	comment, body, _ := strings.Cut(string(text), "\n")
 	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(body))
 	if err != nil {

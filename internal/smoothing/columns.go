@@ -128,10 +128,9 @@ func (t ColumnTables) Eta() (eta float64) {
 	return eta
 }
 
-// ColumnNoise is noise with a scale for each column. In every column that has noise, this noise has scale 1 if it is
-// measured in units of the column's scale. So a certificate of radius r holds for a perturbation δ under two
-// conditions. On the columns without noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a
-// norm below r.
+// ColumnNoise is noise with a scale for each column. In units of the column's scale, the noise of every column with
+// noise has scale 1. So a certificate of radius r holds for a perturbation δ under two conditions. On the columns
+// without noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a norm below r.
 type ColumnNoise struct {
 	Tables   ColumnTables
 	norm     law.Norm
@@ -150,8 +149,8 @@ type columnNoise struct {
 	low      int       // smallest integer in values
 }
 
-// RangeError means that the range of a column's values is too wide for a lattice that is fine enough for the column's
-// noise.
+// RangeError means that the values of a column span too wide a range. The lattice for this range cannot be fine enough
+// for the column's noise.
 type RangeError struct {
 	Column string
 	err    error
@@ -220,15 +219,15 @@ func (c *columnNoise) value(k int) float32 {
 // ColumnInput is one example, prepared for the noise of a ColumnNoise.
 type ColumnInput struct {
 	noise  *ColumnNoise
-	points []int32 // integers of the clean coordinates; 0 for coordinates without noise
+	points []int32 // integers that stand for the example's values; 0 in columns without noise
 	// clean [D] is the model's input without noise. Coordinates of columns without noise have these values in every
 	// sample.
 	clean []float32
 }
 
 // Input prepares an example for sampling. The slice 'values' [D] holds the example's values in the order of the model's
-// input. Input also returns a deduction: the caller must subtract this number from every radius, in units of the
-// scales. The deduction is the norm of a vector, rounded up. For each quantised coordinate, the vector holds
+// input. Input also returns a deduction, in units of the scales: the caller must subtract this number from every
+// radius. The deduction is the norm of a vector, rounded up. For each quantised coordinate, the vector holds
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //

@@ -107,8 +107,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 // For a linear classifier, the certified radius is almost tight. The inputs have two columns in different units. At
 // each input, the test computes the exact probability p of the class. The certified radius is Φ⁻¹(p) minus the
 // deduction that Input returns. A perturbation whose length is the certified radius must keep the class in every
-// direction that the test tries. In the worst direction, a perturbation must change the class if its length is 1.001
-// times the sum of the radius and twice the deduction.
+// direction that the test tries. In the worst direction, a perturbation of length 1.001·(radius + 2·deduction) must
+// change the class.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -249,7 +249,7 @@ func TestColumnsOnLattice(t *testing.T) {
 	}
 }
 
-// The error for a column with too wide a range of values must name the column.
+// If a column's range of values is too wide, the error must name the column.
 func TestColumnTooWide(t *testing.T) {
 	_, err := NewColumnNoise(law.Gaussian, []Column{{Name: "year", Scale: .5, Std: 1, Low: 1990, High: 2026}}, []int{0})
 	var wide *RangeError

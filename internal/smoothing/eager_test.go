@@ -65,8 +65,7 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestEagerOvertakes checks that a short example ends before a long example if the short example arrives while the long
-// example is sampled.
+// TestEagerOvertakes sends a short example while a long example is sampled. The short example must end first.
 func TestEagerOvertakes(t *testing.T) {
 	arrive, done := make(chan *keyed, 4), make(chan int, 4)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,9 +107,9 @@ type abandonable struct {
 
 func (a *abandonable) Abandoned() bool { return a.gone.Load() }
 
-// TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. After
-// that, the workers may finish only the batches that are already running. The sampler must make no decision about the
-// abandoned example, but must emit the example exactly once. Later examples must finish.
+// TestAbandoned abandons an example at one of several moments: in its selection phase, in its estimation phase, or
+// before it is sampled. After that, the workers may finish only the batches that are already running. The sampler must
+// make no decision about the abandoned example, but must emit the example exactly once. Later examples must finish.
 func TestAbandoned(t *testing.T) {
 	const batch = 16
 	for _, c := range []struct {

@@ -37,10 +37,11 @@ import (
 //
 //   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
 //     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian that was not
-//     truncated. The truncation changes the distribution by at most 2⁻⁴¹ per coordinate in total variation (1.4e-9 for
-//     CIFAR-10, 6.9e-8 for ImageNet). So the probability of a class changes by at most D·2⁻⁴¹, which is too small to
-//     matter for a certificate. For n = 100,000 samples and α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If
-//     u had 32 bits, the change would be 2⁻³³ per coordinate, 1.8e-5 for ImageNet.)
+//     truncated. The truncation changes the distribution by at most 2⁻⁴¹ per coordinate in total variation. For all D
+//     coordinates together, this is 1.4e-9 for CIFAR-10 and 6.9e-8 for ImageNet. So the probability of a class changes
+//     by at most D·2⁻⁴¹, which is too small to matter for a certificate. For n = 100,000 samples and α = 0.001, a
+//     certificate shows at best p ≥ 1 − 6.9e-5. (If u had 32 bits, the change would be 2⁻³³ per coordinate, 1.8e-5 for
+//     ImageNet.)
 //   - The rounding of the angle moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). The
 //     rounding of the radius moves the pair inwards by about 2⁻⁴⁰/(u·r), which is below 1e-6 except with probability
 //     2e-7 per pair. The rounding of x + σε to float32 has an error of about the same size, and the rounding inside a
@@ -74,9 +75,9 @@ func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	boxMuller(b.gaussians[:n], b.words[:n])
 }
 
-// FloatInput is an example with noise added in float32. The noisy input is Values[d] + Scale[d]·Z, where the product
-// and the sum are rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate from these
-// samples would hold only in exact arithmetic.
+// FloatInput is an example to which Perturb adds noise in float32. The noisy input is Values[d] + Scale[d]·Z, where the
+// product and the sum are rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate
+// from these samples would hold only in exact arithmetic.
 type FloatInput struct {
 	Values []float32 // [D], input without noise, normalised
 	Scale  []float32 // [D], σ divided by the normalisation's standard deviation

@@ -64,7 +64,7 @@ func (s Sampler) newLanes(ctx context.Context) []*lane {
 	return lanes
 }
 
-// checkReplicas checks that the models on all devices have the same sizes.
+// checkReplicas checks that the models on all devices have the same input length and the same number of classes.
 func (s Sampler) checkReplicas() error {
 	d, m := s.Classifier.InputLen(), s.Classifier.Classes()
 	for i, r := range s.Replicas {
@@ -123,7 +123,8 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 }
 
 // blame records that all examples of the batch failed on the lane. It returns the indices of the examples that have
-// already failed on another lane. If it returns any index, one of these examples caused the failure, not the device.
+// already failed on another lane. If it returns any index, the failure is due to one of these examples and not to the
+// device.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // A device runs the model 'linear'. It writes its own mark into the last bits of every output. Tests can make the
-// device fail from a given call on, or on given inputs.
+// device fail in chosen calls, or on chosen inputs.
 type device struct {
 	linear
 	mark uint32

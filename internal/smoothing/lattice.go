@@ -13,20 +13,19 @@ import (
 // Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
 // For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). A Table draws the integer J. J has the
-// distribution of ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So f(M(x)) and
-// f(round(x + σZ)) have the same distribution for every function f of lattice points, where 'round' rounds to the
-// lattice. This rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every
-// bound for the ideal law of Z therefore holds exactly for the computed classifier.
+// distribution of ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So for every function
+// f on the lattice, f(M(x)) and f(round(x + σZ)) have the same distribution. Here 'round' rounds to the lattice. This
+// rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound for the
+// ideal law of Z therefore holds exactly for the computed classifier.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int // the smallest and the largest i in the data
 }
 
 // Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by a
-// whole number s. The ratio of the scale to the new step must be at least the number Fine in the law's Ratios, and s is
-// the smallest number that satisfies this condition. For bytes and Gaussian noise, s is 1 if σ ≥ 0.118. The result 'ok'
-// is false if the table on lattice l would be too large, or if s would exceed 2¹⁵ − 1. On a finer lattice, the table
-// would be even larger.
+// whole number s. s is the smallest whole number for which the quotient of the scale and the new step is at least Fine
+// in the law's Ratios. For bytes and Gaussian noise, s is 1 if σ ≥ 0.118. The result 'ok' is false if the table on
+// lattice l would be too large, or if s would exceed 2¹⁵ − 1. On a finer lattice, the table would be even larger.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {

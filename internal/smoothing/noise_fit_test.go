@@ -11,7 +11,7 @@ import (
 
 // A fit collects the p-values of many tests of one hypothesis. The hypothesis is that the noise follows its definition.
 // The seeds are fixed, so every run has the same outcome. With random seeds, a perfect generator would fail with
-// probability at most 1e-3 (Bonferroni), for any number of tests, even if the tests are dependent.
+// probability at most 1e-3. By Bonferroni's inequality, this holds for any number of tests, even if they are dependent.
 type fit struct {
 	names []string
 	ps    []float64
@@ -83,7 +83,7 @@ func (f *fit) distribution(x []float32, name string) {
 // kolmogorov returns P(√n·D > x) for large n, where D is the Kolmogorov–Smirnov statistic of n numbers.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
-		return 1 // the value is above 1 − 1e-5, but the series converges slowly here
+		return 1 // the series converges slowly here, and the value is above 1 − 1e-5
 	}
 	sum, sign := 0., 2.
 	for k := 1.; k < 30; k++ {

@@ -15,9 +15,9 @@ type NoiseMaker interface {
 	Classifier
 	// Noise returns the noise that the device makes, or nil if it makes none.
 	Noise() *LatticeNoise
-	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets the slice 'votes' [Batch()] to the
-	// Vote of each output. If the slice 'outputs' [Batch()·m] is not nil, RunNoisy also stores the outputs in it, and
-	// 'votes' may then be nil. Several goroutines may call RunNoisy concurrently.
+	// RunNoisy makes the noisy inputs that the argument 'rows' describes, and runs the model on them. It sets the slice
+	// 'votes' [Batch()] to the Vote of each output. If the slice 'outputs' [Batch()·m] is not nil, RunNoisy also stores
+	// the outputs in it, and 'votes' may then be nil. Several goroutines may call RunNoisy concurrently.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 
@@ -51,7 +51,8 @@ func (r *Rows) Reset() {
 	clear(r.Start)
 }
 
-// example returns the index of an input's example in Places. If the example is new, the method adds it.
+// example returns the index in Places for the given example. If the example is not the last one in Places, the method
+// appends it.
 func (r *Rows) example(in LatticeInput) int32 {
 	last := len(r.Places) - 1
 	if last < 0 || &r.Places[last][0] != &in.places[0] {
@@ -77,7 +78,8 @@ func (r *Rows) Clean(i int, in LatticeInput) {
 // at least 10⁻⁴.
 const zeroTries = 1 << 24
 
-// findZero returns the smallest number y for which the word of y and z = y draws the integer 0 (see Stream.Words).
+// findZero returns the smallest number y with the following property: for y and z = y, the random word draws the
+// integer 0 (see Stream.Words).
 func (t *Table) findZero() (counter uint64, ok bool) {
 	for c := range uint64(zeroTries) {
 		if t.Integer(squares64(c, c)) == 0 {
@@ -160,8 +162,8 @@ const (
 
 // CompareNoise makes the same comparison as CheckNoise, but on noisy inputs of a run. It goes through the run's
 // examples in order. It draws an example's noise with the run's seed and the example's index. With some models, the
-// rounding errors of an output depend on the batch, but only for a few of 1,000 outputs. Such a model may pass
-// CheckNoise by chance, but it rarely passes CompareNoise.
+// rounding errors of a few in 1,000 outputs depend on the batch. Such a model may pass CheckNoise by chance, but it
+// rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)

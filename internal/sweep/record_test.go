@@ -70,8 +70,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Read must refuse a record that was changed, a record in a newer format, and a record in which the name of a point
-// leads out of the folder, such as ../run.
+// Read must refuse a record that was changed and a record in a newer format. It must also refuse a record in which the
+// name of a point, such as ../run, leads out of the folder.
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +174,8 @@ func TestReadParts(t *testing.T) {
 	}
 }
 
-// Several processes that start the same sweep at the same time, such as the tasks of a job array, must all succeed.
+// If several processes (such as the tasks of a job array) start the same sweep at the same time, all of them must
+// succeed.
 func TestStartTogether(t *testing.T) {
 	for range 50 {
 		dir := filepath.Join(t.TempDir(), "sweep")

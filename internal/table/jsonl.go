@@ -45,7 +45,7 @@ func (r *jsonRows) add(line []byte) error {
 	return r.require("no %q (known here: %s)", known)
 }
 
-// addValue adds a value to the row if its column is wanted.
+// addValue adds a value to the row if the column of this key is wanted. Otherwise addOtherJSON gets the value.
 func (r *jsonRows) addValue(key, value []byte) error {
 	c := r.index[string(key)]
 	switch {

@@ -76,9 +76,9 @@ func (r *reader) checkFinite(x float64) error {
 	return nil
 }
 
-// readArray reads a 1-D array. If the argument 'matrix' is true, the array may also be 2-D. The archive's directory
-// states the size of the array in bytes. npy.Open checks that this size is possible, and the array's shape must agree
-// with it.
+// readArray reads a 1-D array. If the argument 'matrix' is true, the array may also be 2-D. The zip archive states the
+// unpacked size of the array in bytes. npy.Open checks that the packed data can have this unpacked size. The array's
+// shape must agree with the size.
 func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
 	a, err := npy.Open(f)
 	if err != nil {

@@ -46,7 +46,8 @@ func (r *reader) keep(name string) *TextColumn {
 	return c
 }
 
-// oneLine replaces line breaks by spaces, because Read refuses a CSV field that contains a line break.
+// oneLine replaces line breaks by spaces. Read can then read a CSV file with these texts: Read refuses a CSV field that
+// contains a line break.
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
 // addOther adds the text of one row to a column. The argument 'row' counts from 0.

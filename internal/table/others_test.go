@@ -98,7 +98,7 @@ func TestMemoryOfOthersIsBounded(t *testing.T) {
 	if err := limited(t, 7_500_000, in, options); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Errorf("error %v", err)
 	}
-	// for each row: 8 bytes for the wanted column, and 16 bytes for each of the 3 kept columns
+	// memory for each row: 8 bytes for the wanted column, and 16 bytes for each of the 3 kept columns
 	in = `{"a":1,"b":1,"c":2,"d":3}` + strings.Repeat("\n{\"a\":1}", 10_000)
 	if err := limited(t, 600_000, in, options); err != nil {
 		t.Error(err)

@@ -106,8 +106,8 @@ func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	return one[0].Clone(), nil
 }
 
-// readParquet reads the wanted columns of a file. These columns must be flat and hold numbers or booleans. It first
-// reads the whole file into memory, because a Parquet file must be read from its end.
+// readParquet reads the wanted columns of a file. These columns must be flat and hold numbers or booleans. readParquet
+// first reads the whole file into memory, because a Parquet file must be read from its end.
 func (r *reader) readParquet(ctx context.Context, src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -159,7 +159,8 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	if err := file.CheckPages(ctx, leaf.ColumnIndex); err != nil {
 		return err
 	}
-	c.Data = make([]float64, 0, min(r.N, 1<<20)) // limited, because a damaged file may state a false r.N
+	// the capacity is limited, because a damaged file may state a false r.N
+	c.Data = make([]float64, 0, min(r.N, 1<<20))
 	add := func(_ int, v parquet.Value) error {
 		x, ok := Number(v)
 		err := r.checkFinite(x)

@@ -73,7 +73,7 @@ func (p *Parquet) checkChunk(ctx context.Context, chunk meta.ColumnMetaData, row
 	return nil
 }
 
-// pageHeader decodes the page header at an offset and returns its length in bytes.
+// pageHeader decodes the page header at the offset 'at'. It returns the header and the header's length in bytes.
 func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, err error) {
 	var protocol thrift.CompactProtocol
 	for window := int64(4 << 10); ; window *= 16 {
@@ -114,8 +114,9 @@ func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	return start + 1<<15*packed
 }
 
-// checkPage refuses a page whose header states more packed bytes than the column chunk has left, or more values than
-// the row group has rows. It also refuses an unpacked length that the codec cannot reach, or that exceeds memory.Limit.
+// checkPage refuses a page if its header states more packed bytes than are left in the column chunk. It also refuses a
+// page if the header states more values than there are rows in the row group. It also refuses a page if the codec
+// cannot reach the unpacked length in the header, or if this length exceeds memory.Limit.
 func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64) error {
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if size < 0 || size > mostUnpacked(codec, packed) {
@@ -164,7 +165,8 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	in := bufio.NewReader(packed)
 	var out io.Reader
 	switch codec {
-	case meta.Snappy: // the block begins with its unpacked length, and the library never exceeds this length
+	// the block begins with its unpacked length, and the Parquet library never unpacks the block to more than this
+	case meta.Snappy:
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
 	// for a damaged block, the Parquet library would grow its buffer for ever, so this case calls the package lz4
@@ -199,6 +201,6 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	return io.Copy(io.Discard, io.LimitReader(out, most+1))
 }
 
-// zstdWindow returns the largest allowed window, in bytes. It is 8 MiB, which RFC 8878 requires of every decoder, or
-// twice the unpacked size of the page if this is larger.
+// zstdWindow returns the largest allowed window, in bytes. It is the larger of 8 MiB and twice the unpacked size of the
+// page. RFC 8878 recommends that decoders support windows of up to 8 MB.
 func zstdWindow(size int64) uint64 { return max(8<<20, 2*uint64(size)) }

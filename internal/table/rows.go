@@ -31,9 +31,9 @@ func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(g.Value)
 }
 
-// GroupRows groups the rows by their value in a column, in ascending order of the value. −0 counts as 0. If a value is
-// not a number (Options.Texts), all values count as text. GroupRows returns nil if the table has no column of this
-// name.
+// GroupRows groups the rows by their value in a column, in ascending order of the value. −0 counts as 0. A column of
+// Options.Texts can hold a value that is not a number. In this case, all values of the column count as text. GroupRows
+// returns nil if the table has no column of this name.
 func (t *Table) GroupRows(column string) []Group {
 	rows := map[float64][]int{}
 	values, _ := t.Column(column)

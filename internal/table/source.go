@@ -20,8 +20,8 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// Read reads the table in the file at path, or from standard input if path is Stdin. Errors about content name the
-// place in the file.
+// Read reads the table in the file at path, or from standard input if path is Stdin. If the content is wrong, the error
+// states the place in the file.
 func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	src, err := openSource(ctx, path, opt.Input)
 	if err != nil {

@@ -1,12 +1,13 @@
 // Package table reads columns of numbers from tables: CSV with a header (columns in any order; comma, semicolon or
 // tab), JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read finds the format by the
-// content, so standard input works like a file. Read matches a column by its exact name. In CSV and Parquet, it also
-// matches a column whose name in lower case is the wanted name, if no other column has exactly the wanted name.
+// content, so standard input works like a file. Read matches a column by its exact name. In CSV and Parquet, a wanted
+// name in lower case, such as 'score', also matches a column such as 'Score', unless the file has a column called
+// exactly 'score'.
 //
 // Read keeps the wanted columns, which take 8 bytes per value. On request, it also keeps the other columns, as text.
 // While it reads an npz archive or a Parquet file, it also holds the whole file in memory. All this together takes at
-// most memory.Limit bytes. If a line has a checksum (package checksum), Read verifies it. Every error about content
-// names the place: "scores.csv:17: score: …".
+// most memory.Limit bytes. If a line has a checksum (package checksum), Read verifies it. If the content is wrong, the
+// error states the place: "scores.csv:17: score: …".
 //
 // Callers that need more than float64 columns can stream the same files. Records returns the rows of a CSV file as
 // text. Parquet returns the values of a Parquet file's leaf columns, row by row. Neither Records nor Parquet converts a
@@ -55,8 +56,8 @@ func (o *Options) wants(name string) bool {
 
 // knownName returns the name that the caller uses for a column, or "" if the caller does not want the column. The
 // argument 'name' is the column's name in the file. If the caller wants this name, knownName returns it unchanged.
-// Otherwise, if the caller wants the name in lower case and no other column of the file has the lower-case name,
-// knownName returns the lower-case name.
+// Otherwise, knownName tries the name in lower case. It returns the lower-case name if the caller wants it and no other
+// column of the file has it.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -75,14 +76,14 @@ type Table struct {
 	header  []string // all columns or arrays of the file
 	columns []*column
 	index   map[string]*column
-	others  []*TextColumn // columns that are not wanted, for Options.KeepOthers
+	others  []*TextColumn // the other columns, as text, if Options.KeepOthers is set
 	lines   lineMap
 	binary  bool // rows have no line numbers
 	checked bool // rows have checksums
 	seed    checksum.Seed
 }
 
-// column is a wanted column or 2-D array.
+// column holds the values of a column or 2-D array that the caller wants.
 type column struct {
 	name string
 	Matrix
@@ -117,7 +118,7 @@ func (t *Table) Matrix(name string) (Matrix, bool) {
 	return Matrix{}, false
 }
 
-// Names returns the names of the columns that Read kept, in the order of the file.
+// Names returns the names of the wanted columns that the file has, in the order of the file.
 func (t *Table) Names() []string {
 	var names []string
 	for _, c := range t.columns {

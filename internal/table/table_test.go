@@ -486,7 +486,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	// The archive comes from a pipe that never ends.
+	// The archive comes from a reader that never ends.
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(8 << 20))
 	given := 0
 	endless := io.MultiReader(strings.NewReader("PK"), readerFunc(func(p []byte) (int, error) { given += len(p); return len(p), nil }))

@@ -32,7 +32,7 @@ type Writer struct {
 // NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriter(w)} }
 
-// Header names the columns. It quotes names where RFC 4180 requires it.
+// Header writes the header, which holds the names of the columns. It quotes names where RFC 4180 requires it.
 func (w *Writer) Header(names ...string) {
 	w.columns = len(names)
 	header := csv.NewWriter(w.out)

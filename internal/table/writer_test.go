@@ -166,8 +166,8 @@ func TestGroupText(t *testing.T) {
 	}
 }
 
-// In errors, a row that Select chose must keep its number in the archive, even after a second Select. A matrix must
-// keep the values of the chosen rows.
+// After Select, an error about a row must state the row's number in the archive. This must also hold after a second
+// Select. A matrix must keep the values of the chosen rows.
 func TestSelectFromArchive(t *testing.T) {
 	table := &Table{Path: "a.npz", N: 3, binary: true, index: map[string]*column{}}
 	table.add(&column{name: "x", Matrix: Matrix{3, 1, []float64{7, 8, 9}}})

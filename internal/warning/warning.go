@@ -1,5 +1,6 @@
 // Package warning holds the codes of all warnings. A warning tells the user that a result may not be what the user
-// wants. Scripts may rely on the codes, so a code never changes its name. The command line explains each code.
+// wants. Scripts may rely on the codes, so a code never changes its name. The command 'rscert explain' explains each
+// code.
 package warning
 
 import (
@@ -12,7 +13,7 @@ import (
 // Code identifies a kind of warning. The zero value is not a code.
 type Code int
 
-// Warning is a warning with the code of its kind.
+// Warning holds the text of a warning and the code of its kind.
 type Warning struct {
 	Code Code
 	Text param.Text

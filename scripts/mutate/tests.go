@@ -44,8 +44,8 @@ func (p *pkg) compile(binary string, flags ...string) error {
 	return nil
 }
 
-// run runs a test binary with a limit in seconds of processor time, and returns the processor time used. The limit is
-// not wall time, because on a busy machine any test may take minutes of wall time.
+// run runs a test binary and returns the processor time that it used. The argument 'limit' limits this time, in
+// seconds. The limit does not apply to wall time, because on a busy machine any test may take minutes of wall time.
 func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, err error) {
 	args = append([]string{fmt.Sprintf("--cpu=%d", limit), binary, "-test.short", "-test.failfast", "-test.timeout=15m"}, args...)
 	c := exec.Command("prlimit", args...)

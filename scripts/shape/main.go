@@ -3,8 +3,8 @@
 //
 //	go run ./scripts/shape internal,cmd cmd
 //
-// Command shape skips generated files and tests, with these exceptions: in tests, it counts Example functions, phrases
-// in comments, and lines with a comment. It tells gocyclo and gocognit to skip tests, but not generated files.
+// Command shape skips generated files. In tests, it counts only Example functions, phrases in comments, and lines with
+// a comment. It tells gocyclo and gocognit to skip tests, but not generated files.
 package main
 
 import (

@@ -65,7 +65,7 @@ const (
 
 var normal = distuv.UnitNormal
 
-// instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
+// instance draws a random classifier and n of its predictions that are certified at radius ratio·σ. In probit units the
 // clean confidence has the distribution N(mean, spread²). In the same units, the probability that the prediction is
 // right is the clean confidence times 'slope'. A slope below 1 gives an overconfident classifier. The interval of a
 // prediction is the standard certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ). Here z is the

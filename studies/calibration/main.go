@@ -1,7 +1,7 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show two things. The first is the gap
 // between each bound and the true calibration error, for simulated classifiers whose calibration error is known (Ciosek
-// et al. 2025, Figure 3 and Table 1). Some of these classifiers are calibrated. The second is how, for real data, the
-// bounds and the AUROC depend on the bandwidth h.
+// et al. 2025, Figure 3 and Table 1). Some of these classifiers are calibrated. The second is how the bounds and the
+// AUROC depend on the bandwidth h, for real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
@@ -41,8 +41,8 @@ const (
 )
 
 // A function is a calibration function η(s) for uniform scores s. Every function in the list 'functions' satisfies |η′|
-// ≤ tanh(1/h)/(2h) = 32 and |η″| ≤ tanh²(1/h)/(2h²) = 2048, where h is the constant 'bandwidth'. These are the bounds
-// that a perturbation of the scores with the bandwidth h ensures.
+// ≤ tanh(1/h)/(2h) = 32 and |η″| ≤ tanh²(1/h)/(2h²) = 2048, where h is the constant 'bandwidth'. A perturbation of the
+// scores ensures these bounds if its bandwidth is h.
 type function struct {
 	name string
 	eta  func(s float64) float64
@@ -81,8 +81,9 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps returns, for each method, the distance between its bound and the truth on one sample. The distance is negative
-// if the bound is on the wrong side of the truth. For the ECE, which is not a bound, the distance is |ECE − truth|.
+// gaps computes the bound of each method on one sample, and returns the distances of the bounds from the truth. The
+// distance is negative if the bound is on the wrong side of the truth. For the ECE, which is not a bound, the distance
+// is |ECE − truth|.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {

@@ -35,7 +35,7 @@ func laws() []law {
 // lower bounds, which assume nothing.
 var nearMethods = []string{"binned-tv", "binned-bentkus", "binned-quadratic", "binned-best", "betting", "mixture"}
 
-// nearGaps returns the distances of the bounds from CE on one sample, in the order of nearMethods.
+// nearGaps computes the bounds on one sample and returns their distances from CE, in the order of nearMethods.
 func (l law) nearGaps(n int, seed uint64, ce, variation float64) ([]float64, error) {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	score, label := make([]float64, n), make([]float64, n)

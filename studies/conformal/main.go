@@ -85,7 +85,7 @@ func read(path string) (d data, err error) {
 	}
 }
 
-// rule is one row of the table: a rule with its parameters.
+// rule is one row of the table: the name and the parameters of a rule.
 type rule struct {
 	name   string
 	params conformal.Params
@@ -218,7 +218,7 @@ func (d data) query(p *conformal.Predictor, e example) ([]int, error) {
 	return p.Set(counts, drawn)
 }
 
-// The table has a column for each pair of an element of 'shifts' and an element of 'misses'.
+// The table has a column for each combination of a radius in 'shifts' and a miss probability in 'misses'.
 var (
 	shifts = []float64{0.5, 1} // radius in units of sigma
 	misses = []float64{0.1, 0.05, 0.01}

@@ -100,9 +100,9 @@ func signTest(a, b float64) float64 {
 	return min(1, 2*distuv.Binomial{N: a + b, P: .5}.CDF(min(a, b)))
 }
 
-// compareVotes compares the votes for the label by the two-sample z statistic. It computes z for each example that has,
-// in both runs, at least 10 expected votes for the label and at least 10 for other classes. The p-value for all
-// examples together comes from the sum of the squares of z.
+// compareVotes compares the votes for the label by the two-sample z statistic. It computes z only for some examples: in
+// both runs, the expected number of votes must be at least 10 for the label, and at least 10 for the other classes
+// together. The p-value for all examples together comes from the sum of the squares of z.
 func compareVotes(a, b []certify.Votes) {
 	var squares, sum, examples, largest float64
 	for i, v := range a {

@@ -154,8 +154,8 @@ func filled(scripts map[string]string, page string) bool {
 	return false
 }
 
-// Every table of figures in the pages about calibration and confidence must be between marks, so that a program makes
-// it.
+// In the pages about calibration and confidence, every table of numbers must be between marks. The marks mean that a
+// program makes the table.
 func TestFiguresAreMarked(t *testing.T) {
 	for _, name := range []string{"calibration-under-attack.md", "calibration-error.md", "metrics.md", "confidence.md", "scores-tables.md"} {
 		path := filepath.Join(root, "docs", name)

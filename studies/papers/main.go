@@ -69,7 +69,7 @@ func main() {
 	}
 }
 
-// step is a block of a page that this program runs.
+// step is one block of commands in a page. This program runs the block.
 type step struct {
 	heading string   // heading above the block
 	needs   []string // paths relative to out/papers/PAGE; if one of these files is missing, the block is skipped
@@ -84,7 +84,7 @@ var (
 	madeMark  = regexp.MustCompile(`^<!-- made: (\S+) -->$`)
 )
 
-// steps returns the blocks of a page that this program runs, in their order.
+// steps returns the blocks that this program must run, in the order of the page.
 func steps(page string) (all []step) {
 	var heading string
 	var needs []string
@@ -110,7 +110,8 @@ func steps(page string) (all []step) {
 	return all
 }
 
-// block returns the indented block at line i or below, and the first line with text after the block.
+// block returns the indented block that begins at line i or below. It also returns the number of the first line that
+// follows the block and is not empty.
 func block(lines []string, i int) (script string, next int) {
 	for ; i < len(lines); i++ {
 		text, indented := strings.CutPrefix(lines[i], "    ")

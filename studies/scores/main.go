@@ -143,7 +143,7 @@ type study struct {
 	examples []example
 }
 
-// example is an example with all its scores, at temperature 1.
+// example holds one example of the run, with all its scores at temperature 1.
 type example struct {
 	index, label, classes int
 	selection, estimation []float32
@@ -175,7 +175,8 @@ func readScores(path string) (examples []example, err error) {
 	}
 }
 
-// tempered returns the first n samples of the example, with their scores at another temperature.
+// tempered returns the example with its scores at another temperature. It keeps all selection samples, and only the
+// first n of the other samples.
 func (e example) tempered(n int, temperature float64) example {
 	e.selection = append([]float32(nil), e.selection...)
 	e.estimation = append([]float32(nil), e.estimation[:n*e.classes]...)
@@ -384,8 +385,8 @@ func drawWidths(path string, widths map[string][]float64) error {
 	return os.WriteFile(path, svg, 0o644)
 }
 
-// meanWidths prints the difference between the mean and each lower bound at α = 0.001, as an average over repetitions.
-// The data are synthetic, and nearly all of them are close to 1.
+// meanWidths prints by how much each lower bound at α = 0.001 is below the true mean. Each number is an average over
+// repetitions. The data are synthetic, and nearly all of them are close to 1.
 func (s study) meanWidths() error {
 	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
 	fmt.Fprint(s, "| data | n |")

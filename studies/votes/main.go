@@ -8,8 +8,8 @@
 //	    --stop 'radius>=0.5' --out STOPPED
 //	go run ./studies/votes docs FULL STOPPED…
 //
-// To simulate fewer than 100,000 samples of an image, the program draws from its votes without replacement. The program
-// certifies the label of each image, because the file with the votes has no selection samples.
+// To simulate fewer than 100,000 samples of an image, the program draws some of the image's votes, without replacement.
+// The program certifies the label of each image, because the file with the votes has no selection samples.
 package main
 
 import (
@@ -79,7 +79,7 @@ func main() {
 	}
 }
 
-// An image holds the label of an image and its votes, one byte each.
+// An image holds the label and the votes of an image. Each vote takes one byte.
 type image struct {
 	certify.Votes
 	votes []byte
@@ -278,7 +278,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 	return nil
 }
 
-// stopping compares early stopping with a fixed n.
+// The function 'stopping' compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
 	fmt.Fprintf(w, "Each stream takes the votes of one image in a random order; there are %d streams per image. For a rule radius>=R, the\ncolumn 'certified' gives the share of streams (in %%) that certify the radius R when the rule stops. The column 'at fixed\nn' gives the share of streams (in %%) that certify R with all n = %d samples. For a rule precision=F, 'certified' and\n'at fixed n' give the average certified radius instead. The column 'samples' gives the mean number of samples per\nstream, and 'part' gives this number as a share of n. The column 'at the budget' gives the share of streams that the\nrule does not stop before the budget.\n\n", streams, budget)
@@ -417,8 +417,8 @@ func readCertificates(dir string) ([]certify.Certificate, error) {
 	return evidence.Certificates()
 }
 
-// runs compares runs of one model on the same examples. The first run used all samples, and the other runs stopped
-// early.
+// The function 'runs' compares runs of one model on the same examples. The first run used all samples, and the other
+// runs stopped early.
 func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil

@@ -1,7 +1,7 @@
-// Package cluster runs the Jobs of 'rscert kubernetes' and the Deployment of 'rscert serve' on a Kubernetes control plane
-// on the local machine. The control plane consists of etcd, kube-apiserver and four controllers of
-// kube-controller-manager, all built from their published sources. The files kubelet.go and pod.go replace the nodes:
-// they run the containers' commands locally. The package is a separate module; see 'make kubernetes-cluster'.
+// Package cluster runs the Jobs of 'rscert kubernetes' and the Deployment of 'rscert serve' on a Kubernetes control
+// plane on the local machine. The control plane consists of etcd, kube-apiserver and four controllers of
+// kube-controller-manager, all built from their published sources. The code in kubelet.go and pod.go replaces the
+// nodes: it runs the containers' commands locally. The package is a separate module; see 'make kubernetes-cluster'.
 package cluster
 
 import (
@@ -25,7 +25,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A controlPlane is a set of running programs of a control plane. They listen on ports of the loopback interface.
+// A controlPlane holds the folders and the connection settings of a running control plane. The programs of the control
+// plane listen on ports of the loopback interface.
 type controlPlane struct {
 	dir        string // folder of the control plane's files
 	bin        string // folder of the programs

@@ -34,8 +34,8 @@ type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
 	rscert string // path of the local program that replaces the image's rscert
-	// The function 'fault' decides what happens to a pod while its container runs. The kubelet calls the function again
-	// and again while it returns 'none' and the container runs. If 'fault' is nil, nothing happens.
+	// The function 'fault' decides what happens to a pod while its container runs. As long as the container runs and
+	// the function returns 'none', the kubelet calls the function again and again. If 'fault' is nil, nothing happens.
 	fault func(pod *core.Pod, attempt int) fault
 
 	// The next two fields are for pods of Deployments.

@@ -79,7 +79,7 @@ func ask(ctx context.Context, url string, digits [][]byte, certify bool) ([]int,
 	return answer.Outputs[0].Data, nil
 }
 
-// images returns the bundled digits.
+// images returns the first n of the bundled digits.
 func images(t *testing.T, n int) (digits [][]byte) {
 	t.Helper()
 	text := output(t, ".", "gzip", "--decompress", "--stdout", "../../../testdata/mnist/t10k-images-idx3-ubyte.gz")

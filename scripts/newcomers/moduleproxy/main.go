@@ -1,6 +1,6 @@
-// Moduleproxy writes a commit of a repository into a folder that GOPROXY=file://FOLDER serves. The folder has the files
-// that a module proxy serves after the commit is published. Moduleproxy also checks the names and sizes of the files,
-// as the proxy does.
+// Moduleproxy writes a commit of a repository into a folder. With GOPROXY=file://FOLDER, the go command can read the
+// module from this folder. The folder has the files that a module proxy serves after the commit is published.
+// Moduleproxy also checks the names and sizes of the files, as the proxy does.
 //
 //	go run . REPOSITORY REVISION FOLDER
 //
