@@ -54,9 +54,9 @@ option 'round' also raises --miss (the allowed probability that a set misses the
 by 4/(n+1) for all sets, where n is the number of calibration examples.
 
 Each line of the output holds the set of one input. It also holds, for each class, the
-number of scores that reach the threshold. The fields rule, radius, miss, guarantee,
-sound and arithmetic hold the conditions of the guarantee. --out writes .jsonl, .csv or
-.parquet. Without --out, the command prints a table. If 'rscert conformal fit' used a
+number of scores that reach the threshold. The fields 'rule', 'radius', 'miss',
+'guarantee', 'sound' and 'arithmetic' hold the conditions of the guarantee. --out writes
+.jsonl, .csv or .parquet. Without --out, the command prints a table. If 'rscert conformal fit' used a
 file of scores, --data must also be a file of scores. With --certified-size, the command
 draws at least as many noisy copies of each input as the calibration drew of each
 example.`,

@@ -140,7 +140,7 @@ type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidenc
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
 	{ConfidenceTangent, true, "bounds the mean of a function of the score; the selection samples determine the function", "kumar2020", startTangent},
 	{ConfidenceStandard, true, "bounds the mean score z within the radius R by Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
-	{ConfidenceCDF, true, "computes a confidence band, that is, bounds for every threshold on the probability that the score exceeds it; then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
+	{ConfidenceCDF, true, "bounds the probability that the score exceeds a threshold, for every threshold (these bounds form a confidence band); then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
 // ConfidenceMethods describes all methods for the confidence, the default first.

@@ -118,7 +118,7 @@ func (e *event) last(q2 float64) int64 {
 // tooSmall and t(x2) is above the mean (n−x2)·r. The method 'first' returns the largest x2 ≤ top whose S(x2) is not
 // tiny, or −1 if there is none. It also returns the number t(x2) for this x2, the logarithm of the first term of S(x2),
 // and a bound on the error of the logarithm. For all larger x2, S(x2) is tiny, because t rises with x2. The argument
-// 'near' is a guess of t(x2).
+// 'near' is a guess of the number t(x2) that 'first' returns.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {

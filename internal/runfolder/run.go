@@ -531,7 +531,8 @@ func (r Run) Differences(other Run) (diff []Difference) {
 		differs(OfResults, "the model's adaptation", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
 	for _, d := range r.Parameters.Differences(other.Parameters) {
-		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // 'compare --json' always had the hyphens
+		// Keep the hyphens: 'compare --json' has always printed the names of parameters with the hyphens of flags.
+		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second)
 	}
 	differs(OfComputation, "the folder's format", r.Schema, other.Schema)
 	differs(OfComputation, "rscert", r.Version, other.Version)
