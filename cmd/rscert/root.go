@@ -117,9 +117,9 @@ The exit code says how a command ended:
   0    it is done
   1    it failed
   2    the usage or the input is wrong, or --strict met a warning
-  3    a requirement is not met, a run is not valid, an audit contradicts the
-       certificates of a run, or 'attack --verify' or 'predict --replay' does
-       not confirm a result
+  3    a requirement is not met, a run is not valid, an audit finds more
+       contradicted certificates than chance explains, or 'attack --verify'
+       or 'predict --replay' does not confirm a result
   130  it was interrupted`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
