@@ -49,11 +49,12 @@ writes this input even if the answer does not change. 'rscert conformal apply' c
 the prediction sets of the written inputs.
 
 E is in the units of the data, before --mean and --std. Every value of a perturbed input
-stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly. For
-inputs on a lattice, the lattice points satisfy ‖x'−x‖ ≤ E exactly, and the stored
-numbers are these points rounded to float32. To confirm every success, rscert runs the
-perturbed input through the original model, not through the graph that computes the
-gradients. Results do not depend on --batch or --threads.
+stays in the range --box. The perturbed inputs satisfy ‖x'−x‖ ≤ E exactly. Without a
+lattice, this holds for the stored float32 numbers. For inputs on a lattice, it holds
+for the lattice points, and the stored numbers are these points rounded to float32. To
+confirm every success, rscert runs the perturbed input through the original model, not
+through the graph that computes the gradients. Results do not depend on --batch or
+--threads.
 
 The methods:
 

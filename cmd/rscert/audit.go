@@ -38,21 +38,22 @@ are on this grid. After the search, the command draws a new seed. It verifies th
 with fresh noise from this seed. With a probability of at least 1 − gamma, every
 verified statement of the audit is true.
 
-With --rounds, the command searches several times for each example. For each example,
-the probability that any test of a changed answer errs is limited to a fixed part of
-gamma. The tests after search k get the share 6/(π²k²) of this part; these shares
-add up to at most 1.
+With --rounds, the command searches several times for each example. For each example, a
+fixed part of gamma limits the probability that any of the tests for a changed answer
+errs. The tests after search k get the share 6/(π²k²) of this part; these shares add up
+to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
-the certificate. A sound certificate is wrong with probability at most alpha, so a few
-contradictions can be due to chance. The command compares their number with the binomial
-distribution. It also certifies each contradicted example again, with fresh noise and
-alpha = 1e-6, and checks whether the perturbation also contradicts the new certificate.
-The command tests bounds on the confidence (certify --confidence-radii) in the same way.
+the certificate. Even a correctly computed certificate is wrong with probability at most
+alpha, so a few contradictions can be due to chance. The command compares their number
+with the binomial distribution. It also certifies each contradicted example again, with
+fresh noise and alpha = 1e-6, and checks whether the perturbation also contradicts the
+new certificate. The command tests bounds on the confidence (certify --confidence-radii)
+in the same way.
 
-The exit code is 3 if there are more contradictions than chance explains. In this case
-the certificates, the run or rscert itself must be wrong. 'rscert verify' may find the
-cause.
+The exit code is 3 if there are more contradictions than chance explains. A valid run
+gets this exit code with probability at most 0.001. So the certificates, the run or
+rscert itself are probably wrong. 'rscert verify' may find the cause.
 
 The folder of the audit (default: RUN/audit) holds audit.json and audit.jsonl. --resume
 continues an audit that was stopped. 'rscert report RUN' draws the bounds on the robust

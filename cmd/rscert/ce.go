@@ -48,9 +48,9 @@ func newCE(s streams) *cobra.Command {
 		Short: "Bound the calibration error of a binary classifier from above and from below",
 		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
 above and from below. Each sound bound holds with probability at least 1 − delta, for
-any distribution of the scores. All bounds are sound, except those that this text or the
-output calls not sound. The lower bound needs no assumption. Each upper bound needs one
-of these assumptions:
+any distribution of the scores. All bounds are sound, except the bounds that this text
+or the output marks as not sound. The lower bound needs no assumption. Each upper bound
+needs one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
   --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1
@@ -82,9 +82,9 @@ the scores of the kept rows only. For inexact weights, the command gives no such
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
 command divides delta among all bounds on the error and on the calibration curve
-(--curve). All of these bounds then hold together. The lower bound on the total
-variation is not among them. Choose the method, the bandwidth, the variation and the
-seed before you look at the bounds.
+(--curve). All of these bounds then hold together. The bounds on the error on this
+dataset and the lower bound on the total variation are not among them. Choose the
+method, the bandwidth, the variation and the seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
@@ -201,7 +201,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
 	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: row order, folds, noise, kept rows and subsamples")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among all bounds on the error and on the calibration curve, so that all of them hold together")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds on the error of the population and on the calibration curve, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "largest `factor` between a true weight and the weight in the file, for the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")

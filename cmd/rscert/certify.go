@@ -52,17 +52,17 @@ every radius are in the units of the input data. Images have values in [0,1]; --
 radii are then in the L1 norm (docs/other-threats.md).
 
 By default, each sample votes for the class that the model answers, and the command
-certifies a class by these votes. With --scores, the command certifies a class by its
-mean softmax score instead. With --confidence-radii, the same samples also bound the
-confidence under attack at the given radii. The confidence is the mean score of the
-class (see 'rscert acce').
+certifies a class by these votes. With --scores, or with --confidence-radii and a
+--method for scores, the command certifies a class by the mean softmax scores instead.
+With --confidence-radii, the same samples also bound the confidence under attack at the
+given radii. The confidence is the mean score of the class (see 'rscert acce').
 
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value.
 Several lists make one run for each combination of their values. Each value or
 combination is a point of the sweep. The folder of --out then holds one run folder per
-point, and the command prints one table (docs/sweeps.md). docs/sweeps.md names the flags
-that accept such a list. A list of models (--model a.onnx,b.onnx) makes one run for each
-model. Several --model flags make one run that averages the models.
+point, and the command prints one table. docs/sweeps.md explains sweeps and names the
+flags that accept such a list. A list of models (--model a.onnx,b.onnx) makes one run
+for each model. Several --model flags make one run that averages the models.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -120,7 +120,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		addSamplingFlags(cmd, &o.Certification)
 	})
 	f.Var(onlyFlag{&o.OnlyOf}, "only", "certify some examples of RUN again, with new noise: 'abstained=RUN' takes the examples on which RUN abstained; 'failed=RUN' also takes the examples that RUN answered wrongly; rates over the chosen examples say nothing about the whole dataset (docs/only.md)")
-	f.Var(&o.from, "from", "folder (or `run`.json) of a run to repeat; the new run takes its parameters from this run, except those that a flag gives; rscert checks that the model and the data have not changed, but not a model or data that a flag names")
+	f.Var(&o.from, "from", "folder (or `run`.json) of a run to repeat; the new run takes its parameters from this run, except those that a flag gives; rscert checks that the model and the data have not changed; it does not check a model or data that a flag names")
 	value := presetValue{choiceValue[preset]{&o.preset, presets}}
 	f.Var(value, presetFlag, "use the parameters of this paper unless flags say otherwise: "+presets.Described())
 	choices(f, presetFlag, described(presets)...)

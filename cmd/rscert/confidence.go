@@ -81,7 +81,8 @@ lower, because an example's scores sum to at most 1.
 the mean score without attack, and z is the mean score under attack. Φ is the
 distribution function of the noise at σ = 1:
 
-  standard  uses the bounds Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
+  standard  uses the bounds Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020,
+            Theorem 1)
   cdf       bounds, for every threshold, the probability that the score exceeds the
             threshold. These bounds are a confidence band (--band). The method applies
             the formula of 'standard' to each bound and adds up the results (Kumar et

@@ -37,10 +37,10 @@ input, and stops when the remaining copies cannot change the set. So the set is 
 as with all copies. The file conformal.json of 'rscert conformal fit' says which
 classifier, which noise and which rule make the sets. The command refuses a model whose
 SHA-256 differs from the SHA-256 in conformal.json. It also refuses inputs that it
-recognises as calibration examples. It recognises them if they come from the same data
-file, or from a folder in which 'rscert attack' wrote attacked copies of them. It also
-refuses the file of scores that was used for the calibration. It cannot recognise other
-copies (docs/conformal.md).
+recognises as calibration examples. It recognises calibration examples that come from
+the same data file. It also recognises attacked copies of calibration examples, if the
+copies are in a folder that 'rscert attack' wrote. It also refuses the file of scores
+that was used for the calibration. It cannot recognise other copies (docs/conformal.md).
 
 The noise is fresh: nobody can know it before the inputs are fixed. This is why the
 guarantee holds under attack. With --seed, the command repeats the noise of an earlier
@@ -50,8 +50,10 @@ them as not sound.
 By default, the command refuses inputs off the lattice (the grid of input values) of the
 calibration data. '--off-lattice round' moves such an input to the nearest lattice
 point. The move shrinks the radius of the input's set by the length of the move. The
-option 'round' also raises --miss (the allowed probability that a set misses the label)
-by 4/(n+1) for all sets, where n is the number of calibration examples.
+option 'round' also raises the allowed probability that a set misses the label (--miss
+of 'rscert conformal fit') by 4/(n+1) for all sets. Here n is the number of calibration
+examples; with the guarantee 'label' or 'group', it is the number of calibration
+examples in the smallest class or group.
 
 Each line of the output holds the set of one input. It also holds, for each class, the
 number of scores that reach the threshold. The fields 'rule', 'radius', 'miss',

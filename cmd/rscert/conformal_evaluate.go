@@ -65,7 +65,8 @@ size under the worst attack within the radius.
 guarantee. The page also has the coverage for each size of the sets, for each class and,
 with groups, for each group.
 
-With --require, the exit code is 3 if a requirement is not met. Examples of requirements:
+With --require, the exit code is 3 if a requirement is not met. There are two kinds of
+requirements, as in these examples:
 
   conformal-coverage>=0.9  share of the sets that contain the label
   conformal-size<=1.2      mean number of classes in a set

@@ -39,11 +39,12 @@ run. Only run.json differs: it lists the hardware of every shard.
 
 The command refuses to merge if a shard of the run is missing, or if two of the given
 shards share an example. If a shard is unfinished or damaged, the command refuses to
-merge. It prints the 'rscert certify … --resume' line that finishes this shard. If you
-must first delete a damaged line of a file and all lines after it, the command says so.
-It refuses shards that differ in a parameter, the model, the data or the software. With
---allow-gaps, it joins the given shards even if other shards are missing. If shards are
-missing, run.json then lists the joined shards, and the merged run counts as unfinished.
+merge. In this case, it prints the 'rscert certify … --resume' line that finishes the
+shard. If you must first delete a damaged line of a file and all lines after it, the
+command says so. It refuses shards that differ in a parameter, the model, the data or
+the software. With --allow-gaps, it joins the given shards even if other shards are
+missing. If shards are missing, run.json lists the joined shards, and the merged run
+counts as unfinished.
 
 Shards of different sizes can form a whole run. For example, the shard 0/2 has every
 second example, and the shards 1/4 and 3/4 have the others.

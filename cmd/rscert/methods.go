@@ -15,22 +15,23 @@ import (
 // newMethodsTopic makes 'rscert help methods' from the tables of methods.
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(`The following list describes every method. Each heading names the flags that take the
-methods below it. The result of a sound method is true with the stated probability.
-Methods that are not sound only reproduce their papers. The words in brackets lead to
-the papers: [cohen2019] is docs/references.md#cohen2019. The comments in the code give
-the formulas and the assumptions.
+	b.WriteString(`The following list describes the methods that compute certificates, bounds and
+calibration maps. Each heading names the flags that take the methods below it. The
+result of a sound method is true with the stated probability. Methods that are not sound
+only reproduce their papers. The words in brackets lead to the papers: [cohen2019] is
+docs/references.md#cohen2019. The comments in the code give the formulas and the
+assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	tabulateRows(t, "Certificates from votes (--method of certify and radius):", certify.VoteMethods())
-	tabulateRows(t, "Bounds on mean scores (--method of 'certify --scores' and of 'radius', --bound of 'confidence'):", certify.MeanBounds())
+	tabulateRows(t, "Certificates from votes (--method of certify and radius, --class-method of confidence):", certify.VoteMethods())
+	tabulateRows(t, "Bounds on mean scores (--method of certify and radius for scores, --bound of confidence,\n--confidence-bound of certify):", certify.MeanBounds())
 	tabulateRows(t, "Bounds on the margin between mean scores (--combine):", certify.Combines())
 	tabulateRows(t, "Bounds on the confidence under attack (--method of confidence, --confidence of certify):", certify.ConfidenceMethods())
 	fmt.Fprintln(t, "\nUpper bounds on the calibration error (--method of ce):")
 	for _, m := range calib.BoundMethods {
 		tabulateMethod(t, m.Name, m.Sound, m.What, m.Papers)
 	}
-	fmt.Fprintln(t, "\nCalibration maps (--method of calibrate); they are estimates and bound nothing; 'rscert calibrate --help' explains the letters:")
+	fmt.Fprintln(t, "\nCalibration maps (--method of calibrate). They are estimates and bound nothing.\n'rscert calibrate --help' explains the letters:")
 	for _, m := range calibrator.Methods {
 		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
 	}

@@ -94,25 +94,25 @@ value of this error. The ideal value comes from the same formula, but with the t
 probability of each label in place of the label. On average the plain ECE is larger than
 its ideal value. The interval of the NLL is a BCa bootstrap interval, which is too short
 for small or heavy-tailed data. No interval of this command bounds the unbinned
-calibration error (see 'rscert ce'), because positive and negative errors within a bin
-can cancel.
+calibration error: positive and negative errors within a bin can cancel. For bounds on
+this error, see 'rscert ce'.
 
 The calibration tests by bets and by simulation have p-values that are valid for any
 number of independent examples. The p-value of Spiegelhalter's test is valid only for
 many examples.
 
---group COLUMN also computes the metrics of each group of rows, and names the worst
-group. For a run, the groups are the labels (--group label), or they come from a file
-(--groups) that has a column named 'index'. With G groups, the intervals of each group
-have the level 1 − (1−level)/G. So with probability --level, the intervals of a metric
-hold in all groups at once. The p-values and the bootstrap intervals of the NLL hold
-only for each group alone.
+--group COLUMN also computes the metrics of each group of rows. For several metrics,
+such as the ECE, it names the worst group. For a run, the groups are the labels (--group
+label), or they come from a file (--groups) that has a column named 'index'. With G
+groups, the intervals of each group have the level 1 − (1−level)/G. So with probability
+--level, the intervals of a metric hold in all groups at once. The p-values and the
+bootstrap intervals of the NLL hold only for each group alone.
 
 --cluster COLUMN is for rows that may depend on each other, such as the rows of one
 patient, of one site or of one video. Rows with the same value in the column form a
 cluster. The clusters must be independent draws. The command keeps one row of each
-cluster, at random (--seed). The kept rows are independent, so the intervals and tests
-hold for a random row of a random cluster: every cluster counts once, however many rows
+cluster, at random (--seed). The kept rows are independent. So the intervals and tests
+hold for a random row of a random cluster. Every cluster counts once, however many rows
 it has. With --group, each group keeps one row of each cluster that has rows in the
 group. With --versus, both files keep the same rows. The command refuses --cluster for
 rows with weights. It also refuses --cluster together with a flag of the list

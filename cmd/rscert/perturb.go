@@ -47,9 +47,9 @@ values of h, such as 0.25 or 2^-6. For each h the command prints the area under 
 curve before and after perturbation, and an interval for the change of the area. With
 --repeats R, the command perturbs the scores R times, and prints the mean and the
 standard deviation of the area. With probability at least 1 − delta (--delta), the
-interval contains the change of the area for the distribution from which the rows are
-drawn. This probability holds for each h alone. The interval holds for any number of
-independent rows. --plot draws the area against h.
+interval for the change contains the true change: that of the distribution from which
+the rows are drawn. This probability holds for each h alone. The interval holds for any
+number of independent rows. --plot draws the area against h.
 
 Choose h on data that you do not use for 'rscert ce'. If you choose h with labels that
 'rscert ce' also uses, the bound of 'rscert ce' does not hold with its stated
@@ -57,11 +57,11 @@ probability.
 
 The perturbation of a row depends only on its score, its row number, h and --seed, so
 you can reproduce a file. Two scores with the same row number and seed get the same
-random number, and the bounds do not hold for such scores. If the dataset has several
-files (shards, batches of requests), give each file its own --seed, or a --first-row
-that continues the row numbers of the previous file. Perturb scores only once. Do it
-last, after other changes such as 'rscert calibrate'. The command refuses scores that
-are perturbed already, or that come from perturbed scores.
+random number, and the bounds of 'rscert ce' do not hold for such scores. If the dataset
+has several files (shards, batches of requests), give each file its own --seed, or a
+--first-row that continues the row numbers of the previous file. Perturb scores only
+once. Do it last, after other changes such as 'rscert calibrate'. The command refuses
+scores that are perturbed already, or that come from perturbed scores.
 
 The output has the columns score and label (or confidence and correct). It also has the
 columns sech_bandwidth, sech_seed and sech_row, which tell 'rscert ce' how the scores

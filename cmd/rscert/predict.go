@@ -39,9 +39,9 @@ func newPredict(s streams) *cobra.Command {
 		Long: `Certificates are about the smoothed classifier G, which returns the class that the model
 answers most often under noise. This command runs G. For each input the command draws
 votes, which are the model's answers to noisy copies of the input. The rule (--rule)
-says when the command stops. Then the command answers a class or abstains. For each
-input, the probability that the command answers a class other than the class of G is at
-most --alpha.
+says when the command stops drawing votes for the input. Then the command answers a
+class or abstains. For each input, the probability that the command answers a class
+other than the class of G is at most --alpha.
 
 With --run, the command uses the classifier of the run. It has the run's noise law, σ,
 lattice (the grid of input values), normalisation, precision and execution provider. The

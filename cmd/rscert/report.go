@@ -96,11 +96,10 @@ requirement tests the bound that holds with probability 1 − delta. With the pr
 'best:certified:', it is enough that one of K runs meets the requirement; each of these
 runs is then tested at delta/K (docs/gate.md). Some inputs never meet a requirement with
 one of these prefixes: runs whose method is not sound, certificates that ignore rounding
-(--noise float, or votes from other programs), and logs of other programs. A file of
-certificates never meets such a requirement either if the file does not state the number
-of sampled examples. Numbers are compared exactly: an accuracy of 59 of 100 meets
->=0.59. If the input is damaged or lacks the required value, the exit code is 2, never
-3.
+(--noise float, or votes from other programs), and logs of other programs. The same is
+true of a file of certificates that does not state the number of sampled examples.
+Numbers are compared exactly: an accuracy of 59 of 100 meets >=0.59. If the input is
+damaged or lacks the required value, the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.
@@ -126,8 +125,9 @@ all K runs together.
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. The rule is applied at each radius. A model is a candidate
 if its certified accuracy at this radius is at least the best certified accuracy at this
-radius minus the tolerance. At each radius, the rule names two models: the candidate
-with the smallest CCE, and the candidate with the smallest CBS.`,
+radius minus the tolerance. At each radius, the rule names two models (with --families,
+up to two in each family): the candidate with the smallest CCE, and the candidate with
+the smallest CBS.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json

@@ -121,7 +121,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes in the body of a request")
 	integerVar(f, &c.Samples, "max-samples", 2_000_000, "largest number of samples that all inputs of a request may need together; the server refuses larger requests")
 	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; further requests get error 429 (gRPC: RESOURCE_EXHAUSTED)")
-	f.IntVar(&c.Connections, "connections", 256, "maximum number of running requests, and of connections (the server accepts 16 more connections for health checks); further requests get error 503 (gRPC: UNAVAILABLE)")
+	f.IntVar(&c.Connections, "connections", 256, "maximum number of running requests; the server accepts 16 connections more than this number, for health checks; further requests get error 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
 	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time that a request may take to arrive completely")
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM for finishing the running requests")

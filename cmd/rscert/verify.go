@@ -44,15 +44,15 @@ It also reports whether the run tested that its outputs do not depend on the bat
 this test, a run repeats some samples in other batches.
 
 With --model and --data, the command also samples some examples again. It chooses a few
-examples at random, and runs the model on the same noisy copies of these examples that
-the run used. It compares the new votes and scores with the saved ones bit for bit. This
-comparison exposes invented votes. It also exposes a model whose answers depend on the
-batch, which old versions of rscert did not notice.
+examples at random, and runs the model on noisy copies of them. These are the same noisy
+copies as in the run. It compares the new votes and scores with the saved ones bit for
+bit. This comparison exposes invented votes. It also exposes a model whose answers
+depend on the batch. Old versions of rscert did not notice this dependence.
 
 With --key, the run is valid only if it was signed with the matching secret key ('rscert
 certify --sign') and no file has changed after the signature. Checksums detect
-accidental changes. A signature also detects a change by somebody who recomputes the
-checksums. You can make keys with 'minisign -G' (docs/verify.md).
+accidental changes. They do not detect a change by somebody who also recomputes the
+checksums; a signature does. You can make keys with 'minisign -G' (docs/verify.md).
 
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
 run, and 2 if there is no run to check.`,

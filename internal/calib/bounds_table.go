@@ -51,7 +51,7 @@ var BoundMethods = []BoundMethod{
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }, fitMeans},
 	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharp if the classifier is nearly calibrated and the file has at least about 10,000 scores", "lee2023", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedQuadratic(s, p.Delta, p.Variation) }, fitMeans},
-	{"binned-tv-weighted", true, "works like binned-tv, but uses all rows of a file with weights, each row with its weight; the other methods use a random part of the rows", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
+	{"binned-tv-weighted", true, "works like binned-tv, but uses all rows of a file with weights, each row with its weight; for such a file, the other methods use only a random part of the rows", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
 		weightedVariation, fitWeighted},
 	{"tv", true, "uses total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }, fitDenoised},

@@ -190,8 +190,8 @@ def table(program, results, failed):
         f" Python {platform.python_version()}; {machine()}). rscert runs {len(ran)} of {len(results)} models; for"
         f" {sum(r['differ'] == 0 for r in ran)} models, all {zoo.TEST} predictions agree with ONNX Runtime in Python. For {proved}"
         " models, rscert proves that the inputs of a batch do not affect each other. The other models that rscert runs get one input per call."
-        f" `--check` gives a verdict on {len(judged)} models, and suspects a mistake in the set-up of {len(alarms)} models. All"
-        " set-ups are right, so every suspicion is a false alarm.",
+        f" `--check` gives a verdict on {len(judged)} models, and suspects a mistake in the set-up of {len(alarms)} models. No"
+        " set-up has a mistake, so any suspicion is a false alarm.",
         "The models are small and were trained briefly, so their accuracies say nothing about larger models of the same families."
         " The image models use scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes). The other models use the digits as"
         " rows of 64 numbers. Models for two classes use the breast cancer data instead. `scripts/models/zoo.py` exports every model."
@@ -202,7 +202,7 @@ def table(program, results, failed):
         " predicts: if a model always predicts the same class, equal predictions prove little. The column *batch* gives the"
         " number of inputs in one call. The column *inputs of a batch*"
         " says whether rscert proved that the inputs of a batch do not affect each other. The column *verdict* gives the worst outcome"
-        f" of `rscert certify --sigma {USUAL_SIGMA} --check`, and the aspects with this outcome if it is not `ok`"
+        f" of `rscert certify --sigma {USUAL_SIGMA} --check`. If this outcome is not `ok`, the column also names the aspects of the set-up that have it"
         " ([first-model.md](first-model.md#5-look-before-you-sample)).",
         "For the column *scores*, rscert runs again with noise too small to change an example. The column gives the largest"
         " difference between a score saved by rscert and the score in Python, relative to the example's largest score. If rscert"

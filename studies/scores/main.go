@@ -129,11 +129,13 @@ const introduction = "# Certificates from scores: tables\n" +
 	"\n" +
 	"`go run ./studies/scores RUN docs` makes these tables, where RUN is the run `scores` of `scripts/studies.sh`.\n" +
 	"[scores.md](scores.md#bounds-on-a-mean---method) explains the first table. A table for the first or the second margin\n" +
-	"gives the certified accuracy in % at each radius R, and the average radius. Its rows name the methods: for example,\n" +
-	"`betting+directed` means `--method betting --combine directed`. A table of widths gives the mean width of the intervals\n" +
-	"for the confidence under attack ([confidence.md](confidence.md)). The mean is over the examples whose class is certified\n" +
-	"at the radius R of the attack. The last row of such a table gives the number of these examples. If the table has a\n" +
-	"column k, this column gives the number of samples that the method `tangent` uses for its guess of the distribution of\n" +
+	"([scores.md](scores.md#from-means-to-a-margin---combine)) gives the certified accuracy in % at each radius R, and the\n" +
+	"average radius. Its rows name the methods for scores: for example, `betting+directed` means\n" +
+	"`--method betting --combine directed`. The row `votes, margin` is for the certificates that `--method margin` computes\n" +
+	"from votes. A table of widths gives the mean width of the intervals for the confidence under attack\n" +
+	"([confidence.md](confidence.md)). The mean is over the examples whose class is certified at the radius R of the attack.\n" +
+	"The last row gives the number of these examples; where this number is 0, the width is printed as 0.0000. In some tables\n" +
+	"of widths, a column k gives the number of samples that the method `tangent` uses for its guess of the distribution of\n" +
 	"the score.\n" +
 	"\n"
 

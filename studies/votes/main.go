@@ -281,7 +281,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 // The function 'stopping' compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
-	fmt.Fprintf(w, "Each stream takes the votes of one image in a random order; there are %d streams per image. For a rule radius>=R, the\ncolumn 'certified' gives the share of streams (in %%) that certify the radius R when the rule stops. The column 'at fixed\nn' gives the share of streams (in %%) that certify R with all n = %d samples. For a rule precision=F, 'certified' and\n'at fixed n' give the average certified radius instead. The column 'samples' gives the mean number of samples per\nstream, and 'part' gives this number as a share of n. The column 'at the budget' gives the share of streams that the\nrule does not stop before the budget.\n\n", streams, budget)
+	fmt.Fprintf(w, "Each stream takes the votes of one image in a random order; there are %d streams per image. For a rule radius>=R, the\ncolumn 'certified' gives the share of streams (in %%) that certify the radius R when the rule stops. The column 'at fixed\nn' gives the share of streams (in %%) that certify R with all n = %d samples. For a rule precision=F, 'certified' and\n'at fixed n' give the average certified radius instead. The column 'samples' gives the mean number of samples per\nstream, and 'part' gives this number as a share of n. The column 'at the budget' gives the share of streams that use up\nthe budget.\n\n", streams, budget)
 	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
 		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.ExactMargin} {
@@ -290,7 +290,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, the next table uses another rule on the same streams and for the same radii R. The rule uses Cohen's\nbound p_B ≤ 1 − p_A, and tests p_A by a mixture martingale with Krichevsky–Trofimov weights. The rule compares the\nmartingale with the threshold 1/α whenever the number of samples has grown by 1 %. The rule stops with a certificate\nwhen the martingale rejects the hypothesis that the radius is below R. It stops without a certificate when the\nmartingale rejects the hypothesis that the radius is at least R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, the next table shows another rule for the same streams and the same radii R. The rule uses Cohen's bound\np_B ≤ 1 − p_A, and tests p_A by a mixture martingale with Krichevsky–Trofimov weights. The rule compares the martingale\nwith the threshold 1/α whenever the number of samples has grown by 1 %. The rule stops with a certificate when the\nmartingale rejects the hypothesis that the radius is below R. It stops without a certificate when the martingale rejects\nthe hypothesis that the radius is at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
