@@ -69,9 +69,9 @@ class CertifyOptions(TypedDict, total=False):
     confidence: method that bounds the confidence under attack: tangent (bounds the mean of a function of the score;
         the selection samples determine the function), standard (bounds the mean score z within the radius R by
         Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ), where z̲ and z̄ are bounds on the mean score without attack (Kumar et al.
-        2020, Theorem 1)) or cdf (computes a confidence band, that is, bounds for every threshold on the probability
-        that the score exceeds it; then applies the formula of 'standard' to each of these bounds (Kumar et al. 2020,
-        Theorem 2)) (default tangent)
+        2020, Theorem 1)) or cdf (bounds the probability that the score exceeds a threshold, for every threshold
+        (these bounds form a confidence band); then applies the formula of 'standard' to each of these bounds (Kumar
+        et al. 2020, Theorem 2)) (default tangent)
     confidence_bound: with ``confidence`` standard or tangent, bound on the mean: betting, hoeffding, bernstein,
         prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
     band: with ``confidence`` cdf, confidence band for the distribution of the score: binomial (takes the exact
@@ -82,7 +82,8 @@ class CertifyOptions(TypedDict, total=False):
         (docs/my-data.md); default: found by rscert
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or one name per line; needed
-        if the labels, or the names of the class folders, are words and not numbers
+        if the labels are words and the model's file does not list its classes; without it, class folders with names
+        that are not all numbers count as 0, 1, … in the order of their names (docs/my-data.md)
     resize: resize images to this size in pixels, as torchvision does: give the length of the shorter side, or
         HEIGHTxWIDTH
     crop: crop each image around its centre to this size in pixels, after ``resize``
@@ -135,8 +136,8 @@ class CertifyOptions(TypedDict, total=False):
         abstained; 'failed=RUN' also takes the examples that RUN answered wrongly; rates over the chosen examples say
         nothing about the whole dataset (docs/only.md)
     from_: folder (or run.json) of a run to repeat; the new run takes its parameters from this run, except those that
-        a flag gives; rscert checks that the model and the data have not changed, but not a model or data that a flag
-        names
+        a flag gives; rscert checks that the model and the data have not changed; it does not check a model or data
+        that a flag names
     preset: use the parameters of this paper unless flags say otherwise: cohen2019 (the parameters of the algorithm
         CERTIFY of Cohen et al. 2019: Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (the parameters
         of Emde et al. 2025: those of 'cohen2019', and also bounds on the confidence ('standard', Hoeffding) at the
