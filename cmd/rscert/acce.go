@@ -66,9 +66,7 @@ input holds bounds on the confidence of each prediction under every attack withi
 radius. The command computes the worst calibration that an adversary can reach by
 moving every confidence within its bounds (Emde et al. 2025):
 
-  CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
-  CCE    certified calibration error: the largest expected calibration error
-         over bins [lo,hi) of equal width; --bins sets their number
+  CBS certified Brier score: the largest top-label Brier score that the adversary can reach (Theorem 3.3) CCE certified calibration error: the largest expected calibration error (ECE) that the adversary can reach; the ECE uses bins [lo,hi) of equal width, and --bins sets their number
 
 --solver chooses how the command looks for the largest calibration error. The solver
 'exact' computes the largest calibration error. The other solvers are searches. A search
@@ -88,9 +86,9 @@ constraints.
 
 With --adaptive, the command also computes a lower and an upper bound on the largest
 AdaECE under attack. AdaECE is the calibration error over bins of equal count; --bins
-sets the number of these bins. The command finds confidences that reach the lower bound.
-When the adversary moves confidences, the edges of the bins move too. The upper bound
-holds for every position of the edges.
+sets the number of these bins. The command finds confidences for which AdaECE reaches
+the lower bound. When the adversary moves confidences, the edges of the bins move too.
+The upper bound holds for every position of the edges.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. At each radius separately, with probability 1 − delta, at most k

@@ -40,8 +40,8 @@ verified statement of the audit is true.
 
 With --rounds, the command searches several times for each example. For each example, a
 fixed part of gamma limits the probability that any of the tests for a changed answer
-errs. The tests after search k get the share 6/(π²k²) of this part; these shares add up
-to at most 1.
+errs. The tests that follow directly after search k get the share 6/(π²k²) of this part.
+The shares of all searches add up to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
 the certificate. Even a correctly computed certificate is wrong with probability at most

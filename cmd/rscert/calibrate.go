@@ -70,10 +70,11 @@ allow for the clusters, apply 'rscert metrics --cluster' to the file of --out.
 
 --out writes the calibrated probabilities of every row as CSV with the columns p0, p1,
 …, label and fitted (1 if the map was fitted on the row). With the method venn-abers,
---out also writes its p₀ and p₁. For two classes, the columns va_p0 and va_p1 hold p₀
-and p₁ of class 1. For more classes, the columns va_p0_0 and va_p1_0 hold p₀ and p₁ of
-class 0, and so on for each class. --out also keeps the other columns of the file, such
-as index, but not columns about the uncalibrated outputs (score, logit, correct, …).
+--out also writes p₀ and p₁, the values of the two isotonic maps in the list above. For
+two classes, the columns va_p0 and va_p1 hold p₀ and p₁ of class 1. For more classes,
+the columns va_p0_0 and va_p1_0 hold p₀ and p₁ of class 0, and so on for each class.
+--out also keeps the other columns of the file, such as index, but not columns about the
+uncalibrated outputs (score, logit, correct, …).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The graph has one input, named "outputs", which takes the outputs of

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// splitClusters is what calibrate --json and temperature --json print about clusters. The rows of a cluster are all in
-// the fit or all held out.
+// splitClusters is what calibrate --json and temperature --json print about clusters. All rows of a cluster are on the
+// same side: either in the fit or held out.
 type splitClusters struct {
 	Column string `json:"column"`
 	Fit    int    `json:"fit"`  // number of clusters in the fit

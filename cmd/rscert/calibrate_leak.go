@@ -10,9 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// checkHeldOut refuses the test data if all their rows are rows of the fit, and warns if some are. If the two files
-// differ and chance can explain the equal rows, checkHeldOut accepts the test data without a warning. Metrics on rows
-// of the fit are too good, and their intervals and tests are not valid.
+// checkHeldOut refuses the test data if all their rows are rows of the fit, and warns if some are. Rows in two
+// different files can be equal by chance. If chance can explain the equal rows, checkHeldOut accepts the test data
+// without a warning. Metrics on rows of the fit are too good, and their intervals and tests are not valid.
 func (c *calibrationTask) checkHeldOut(s streams, file string) error {
 	fit, err1 := os.Stat(c.table.Path)
 	test, err2 := os.Stat(file)

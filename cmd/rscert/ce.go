@@ -215,7 +215,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw the estimates of P(y=1|s) to this .svg, .png or .pdf `file`; with --sizes, draw the bounds")
-	f.Float64Var(&o.planGap, "plan-gap", 0, "compute no bounds; instead estimate, for a calibrated classifier with these scores, how many labels each method needs for an upper bound of this `size`, such as 0.02; the file needs only the scores")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "compute no bounds; instead estimate how many labels each method needs for an upper bound of this `size`, such as 0.02; the estimate is for a calibrated classifier whose scores are like those in the file; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	gateFlags(cmd, &o.gate)

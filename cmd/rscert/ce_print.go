@@ -131,7 +131,8 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 }
 
 // printColumns prints which columns hold the scores that 'rscert ce' uses, so that the reader can compare the result
-// with the result of 'rscert metrics'. It prints nothing if the file holds only one kind of score.
+// with the result of 'rscert metrics'. It prints nothing if 'rscert ce' uses all columns of scores and labels. There is
+// one exception: it prints the columns if the score is the probability of class 1 and no column 'score' holds it.
 func (r *ceReport) printColumns(out io.Writer) {
 	probabilities := r.Quantity == calib.ClassOneQuantity && !slices.Contains(r.Columns, "score")
 	if len(r.Unused) == 0 && !probabilities {

@@ -90,7 +90,8 @@ func TestCombine(t *testing.T) {
 	if !hasMembers(printed, `"composition":"majority"`, `"quorum":2`, `"at_least":2`, `"independent":true`, `"schema":"rscert/combine/1"`) {
 		t.Errorf("combine prints\n%s", printed)
 	}
-	const total = 1 - (1-0.001)*(1-0.004)*(1-0.001) // probability that at least one of the three certificates is false
+	// upper bound on the probability that at least one of the three certificates is false
+	const total = 1 - (1-0.001)*(1-0.004)*(1-0.001)
 	for i, got := range certs("most") {
 		want := certify.Poll([]certify.Certificate{a[i], b[i], c[i]}, 2)
 		if got.Prediction != want.Class || got.Radius != want.Radius || math.Abs(got.Alpha-total) > 1e-12 {

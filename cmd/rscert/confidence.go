@@ -170,7 +170,7 @@ func (o confidenceOptions) evidence(s streams, path string, g runfolder.Given, c
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	// if scores certify the class, use the margin of --margin second; the run may have used --margin first
+	// if scores certify the class, use the margin that --margin second computes; the run may have used --margin first
 	if q.Votes == "" {
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}

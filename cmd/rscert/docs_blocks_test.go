@@ -21,8 +21,8 @@ import (
 //	<!-- run by: make TARGET -->   a target of the Makefile runs it
 //	<!-- snippet: NAME DATA -->    make models runs it
 //
-// A block without a mark runs here, as bash. The method 'fate' makes exceptions for some pages, languages and texts of
-// blocks.
+// If a block has no such mark, TestDocsBlocks runs the block as a bash script. The method 'fate' makes exceptions for
+// some pages, languages and texts of blocks.
 type docBlock struct {
 	page     string
 	line     int

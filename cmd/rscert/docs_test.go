@@ -51,7 +51,7 @@ var (
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 )
 
-// anchors returns the link targets in a page: those of its headings, and its elements <a id="…">.
+// anchors returns the link targets in a page: the anchors of its headings, and the ids of its elements <a id="…">.
 func anchors(page string) (all []string) {
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
 		id := notInID.ReplaceAllString(strings.ToLower(h[1]), "")
@@ -193,8 +193,8 @@ func withoutModel(line string) string {
 	return said.String()
 }
 
-// shellEnd matches the beginning of the text that ends a command in a line. This text is a shell operator such as a
-// pipe, a comment, or the description of the command in a list.
+// shellEnd matches the beginning of the text that ends a command in a line. This text begins with a shell operator
+// (such as a pipe), or it is a comment or the description of the command in a list.
 var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
 
 // wrongCommand describes the mistake in a command line. It returns "" for a correct command line.

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// newVotes is a command that samples a model and certifies nothing: it prints the votes of every example.
+// newVotes returns a command that samples a model and certifies nothing: it prints the votes of every example.
 func newVotes(s streams) *cobra.Command {
 	var e spec.Spec
 	var n int64

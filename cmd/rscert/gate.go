@@ -34,7 +34,7 @@ type gateOptions struct {
 	annotations annotations
 	several     bool // whether the command takes several runs, so that a requirement can be about the best one
 	// shown holds the main table of the results. GitHub shows this table on the page of a workflow run. The function
-	// 'work' sets shown.write. The method 'decide' calls this function.
+	// 'work' sets shown.write. The method 'decide' calls the function 'work'.
 	shown *shownTable
 }
 

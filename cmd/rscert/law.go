@@ -19,8 +19,8 @@ func lawFlag(f *pflag.FlagSet, to *law.Name) {
 	}
 }
 
-// offerLaws limits the help texts of --law and --sigma, and the shell completion of --law, to the given laws. The flag
-// --law still parses every law, so that the command can say why it refuses one.
+// offerLaws makes the help texts of --law and --sigma name only the given laws. The shell completion of --law then also
+// offers only these laws. The flag --law still parses every law, so that the command can say why it refuses one.
 func offerLaws[L law.Law](f *pflag.FlagSet, laws []L) {
 	f.Lookup("sigma").Usage = scaleOf(laws)
 	f.Lookup("law").Usage = lawUsage + law.ChoicesOf(laws).Described()

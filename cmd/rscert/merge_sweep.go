@@ -27,7 +27,7 @@ type mergePointReport struct {
 }
 
 // mergeSweep joins the shards of every point. It checks the shards of all points before it writes the first run. If
-// this check fails, it writes no point. It writes sweep.json last.
+// this check fails, mergeSweep writes no point. It writes sweep.json last.
 func (o mergeOptions) mergeSweep(ctx context.Context, s streams, parts sweep.Parts, key *signature.SecretKey) error {
 	if err := checkMerged(o.out); err != nil {
 		return err

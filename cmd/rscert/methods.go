@@ -17,10 +17,10 @@ func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString(`The following list describes the methods that compute certificates, bounds and
 calibration maps. Each heading names the flags that take the methods below it. The
-result of a sound method is true with the stated probability. Methods that are not sound
-only reproduce their papers. The words in brackets lead to the papers: [cohen2019] is
-docs/references.md#cohen2019. The comments in the code give the formulas and the
-assumptions.
+result of a sound method is true with the stated probability. Some methods are not
+sound. rscert has them only to reproduce results of their papers. The words in brackets
+lead to the papers: [cohen2019] is docs/references.md#cohen2019. The comments in the
+code give the formulas and the assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes (--method of certify and radius, --class-method of confidence):", certify.VoteMethods())

@@ -27,9 +27,10 @@ type metricsOptions struct {
 	plots    []string
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
-	// The field 'probabilities' says which numbers of a run to use. If it is nil, metrics uses the mean scores of a run
-	// folder under two conditions: bounds.csv in this folder has the mean scores of every example, and --quantity is
-	// not class-1. Otherwise it uses the vote shares.
+	// The field 'probabilities' says what serves as the probabilities of a run: vote shares or mean scores. If it is
+	// nil, metrics uses the mean scores of a run folder under two conditions: bounds.csv in this folder has the mean
+	// scores of every example, and --quantity is not class-1. If one of these conditions fails, metrics uses the vote
+	// shares.
 	probabilities *probabilities
 	jointBands    bool
 	consistency   bool // draw and report consistency bands
@@ -89,13 +90,13 @@ equal width. AdaECE, AdaRMSCE and the debiased L2 error use bins with equal numb
 examples. The smooth ECE uses no bins.
 
 The intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold
-for any number of examples. The interval of a binned calibration error is for the ideal
-value of this error. The ideal value comes from the same formula, but with the true
-probability of each label in place of the label. On average the plain ECE is larger than
-its ideal value. The interval of the NLL is a BCa bootstrap interval, which is too short
-for small or heavy-tailed data. No interval of this command bounds the unbinned
-calibration error: positive and negative errors within a bin can cancel. For bounds on
-this error, see 'rscert ce'.
+for any number of examples. Every binned calibration error has an ideal value: the value
+of the same formula with the true probability of each label in place of the label. The
+printed interval covers the ideal value. On average the plain ECE is larger than its
+ideal value. The interval of the NLL is a BCa bootstrap interval, which is too short for
+small or heavy-tailed data. No interval of this command bounds the unbinned calibration
+error: positive and negative errors within a bin can cancel. For bounds on this error,
+see 'rscert ce'.
 
 The calibration tests by bets and by simulation have p-values that are valid for any
 number of independent examples. The p-value of Spiegelhalter's test is valid only for
@@ -453,8 +454,8 @@ func (r metricsReport) print(s streams) error {
 	return r.Groups.print(s.out, r.Level)
 }
 
-// printTests prints the calibration tests. It also prints the statements that hold for all bins of the reliability
-// diagram together.
+// printTests prints the calibration tests. It also prints what the joint bands guarantee, and how many bins lie outside
+// their consistency bands.
 func (r metricsReport) printTests(w io.Writer) {
 	if j := r.Test; j != nil {
 		fmt.Fprintf(w, "calibrated? p = %.3g by bets on 16 bins, for any number of independent examples", float64(j.P))

@@ -107,8 +107,8 @@ func (o rejectionOptions) plan(heldOut *calib.Predictions, seed uint64) calib.Re
 }
 
 // rejectByThreshold reads the held-out file and the attacks. For each threshold, it computes the errors of a classifier
-// that answers only if its confidence reaches the threshold. The errors are those of the predictions p and of the
-// answers under the attacks. It returns nil if the user asks for no threshold.
+// that answers only if its confidence reaches the threshold. It computes these errors from the predictions p and from
+// the answers under the attacks. It returns nil if the user asks for no threshold.
 func rejectByThreshold(
 	ctx context.Context, s streams, path string, p *calib.Predictions, t *table.Table, o metricsOptions,
 ) (*thresholdErrors, error) {

@@ -118,9 +118,9 @@ func (r *thresholdErrors) first() *rejection {
 		RobustTestError: p.Robust, Listed: p.Listed, Unthresholded: r.Unthresholded.Robust}
 }
 
-// print prints the errors. If the only threshold comes from --tpr, the errors at this threshold are text. Otherwise
-// they are a table with a row for each threshold. If there are several attacks, print adds a table of the robust test
-// errors under each attack.
+// print prints the errors. If the only threshold comes from --tpr, it prints the errors as text. Otherwise it prints a
+// table with a row for each threshold. If there are several attacks, print adds a table of the robust test errors under
+// each attack.
 func (r *thresholdErrors) print(w io.Writer) error {
 	if r == nil {
 		return nil

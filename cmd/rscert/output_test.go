@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFullStdout checks that every command ends with exit code 1 and one line of error if stdout is on a full disk.
+// TestFullStdout runs several commands with stdout on a full disk. Each command must print one line of error and end
+// with exit code 1.
 func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

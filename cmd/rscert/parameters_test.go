@@ -50,7 +50,7 @@ func stringsIn(t *testing.T, file string, do func(at token.Position, value strin
 	})
 }
 
-// TestParametersAreFlags checks that every parameter in package param is a flag, under the name that asFlag returns.
+// TestParametersAreFlags checks that each parameter in package param is the name of a flag.
 func TestParametersAreFlags(t *testing.T) {
 	flags, seen := flagNames(), 0
 	stringsIn(t, "../../internal/param/names.go", func(at token.Position, name string) {

@@ -100,7 +100,8 @@ func absolutePython(t *testing.T) string {
 }
 
 // TestNothingPlantedRuns runs the commands 'setup', 'doctor' and 'slurm' in a folder full of traps. These commands
-// start other programs. The search paths for programs and for Python modules also contain folders full of traps.
+// start other programs. The search paths for programs and for Python modules contain this folder, as '.' or as an empty
+// entry.
 func TestNothingPlantedRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the traps are shell scripts")

@@ -153,7 +153,8 @@ and the size is its horizontal axis.`,
 }
 
 // targetFlags adds flags to the commands 'radius' and 'confidence'. If the input is a run, the run determines the
-// defaults of these flags. The argument 'alpha' says what --alpha means. Help offers the given laws.
+// defaults of these flags. The argument 'alpha' says what --alpha means. The help texts of --law and --sigma name only
+// the given laws.
 func targetFlags[L law.Law](cmd *cobra.Command, t *certify.Target, alpha string, laws []L) {
 	f := cmd.Flags()
 	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted': "+methods(certify.Classes()).Described())

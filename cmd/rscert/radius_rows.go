@@ -132,8 +132,8 @@ func (r *radiusReport) writeRows(w io.Writer, summaries []certify.Summary) error
 	return r.writeConditions(w)
 }
 
-// writeConditions prints the conditions of the certificates. The conditions of several runs may differ, so it prints them
-// for each run under the name of the run.
+// writeConditions prints the conditions of the certificates. The conditions may differ between runs. If there are
+// several runs, each line starts with the name of its run.
 func (r *radiusReport) writeConditions(w io.Writer) error {
 	done := map[string]bool{}
 	for _, row := range r.Methods {

@@ -42,8 +42,8 @@ type reportOptions struct {
 	look        curves.Options
 	byModel     byModelOptions
 	// choices is the number of runs that the user can choose from, after seeing the results. Points of a sweep that
-	// have not begun also count. The user may have stopped the sweep because of its first results. Without these
-	// points, the number would depend on the results, and the bounds would be invalid.
+	// have not begun also count. The user may have stopped the sweep because of its first results. If these points did
+	// not count, the number of runs would depend on the results, and the bounds would be invalid.
 	choices int
 }
 
@@ -116,9 +116,8 @@ With --by-model, the command compares models, so that you can choose one. --name
 the model of each run. For each radius the command prints a table with a row for each
 model and σ. A row has the certified accuracy, the average radius, the certified
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
-the row is on the Pareto front of certified accuracy and CCE. A last table has rank
-correlations for each radius. They are between the certified accuracy, the average
-radius, the CCE and the CBS of the rows. Because you choose among K runs by their
+the row is on the Pareto front of certified accuracy and CCE. A last table has, for each radius, the rank correlation of each pair of these
+quantities: certified accuracy, average radius, CCE and CBS. Because you choose among K runs by their
 results, each run gets delta/K. So the statements with probability 1 − delta hold for
 all K runs together.
 

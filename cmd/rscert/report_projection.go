@@ -26,7 +26,7 @@ func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
 // given reports whether the user asks for the table.
 func (o projectionOptions) given() bool { return len(o.rows)+len(o.cols) > 0 }
 
-// complete reads the value, and refuses --value without a table.
+// complete parses --value. It refuses --value if neither --rows nor --cols is given.
 func (o *projectionOptions) complete(valueGiven bool) (err error) {
 	if !o.given() {
 		if valueGiven {

@@ -101,8 +101,8 @@ func forbidOthers(schema any) {
 	}
 }
 
-// TestSchemasAreWhole checks that every command with the flag --json has a schema, and that the schema describes each
-// member of the document.
+// TestSchemasAreWhole checks that every command with the flag --json has a schema. In each schema, every member must
+// have a description, and the member 'schema' must have the right value.
 func TestSchemasAreWhole(t *testing.T) {
 	const folder = "../../docs/schemas"
 	var started bool

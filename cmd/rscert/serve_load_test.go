@@ -243,8 +243,8 @@ func (s *served) attackHTTP(rng *rand.Rand) {
 	}
 }
 
-// attackGRPC returns a function that sends one hostile request over gRPC. If the message of the call arrives, the
-// server must refuse the call with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+// attackGRPC returns a function that sends one hostile request over gRPC. If the request is a call of ModelInfer, the
+// server must refuse it with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 func (s *served) attackGRPC(t *testing.T, client oip.GRPCInferenceServiceClient) func(*rand.Rand) {
 	image := make([]byte, 784)
 	send := func(change func(*oip.ModelInferRequest)) {
@@ -344,8 +344,8 @@ func bundledCNN(t *testing.T) *onnx.Model {
 	return model
 }
 
-// TestServeLoad puts a server under several kinds of load, each over HTTP and over gRPC: from one client, from 64
-// clients, and from 64 clients with 5 % hostile requests. The server must answer every good request. If the variable
+// TestServeLoad puts a server under load from one client, from 64 clients, and from 64 clients with 5 % hostile
+// requests. It does this over HTTP and over gRPC. The server must answer every good request. If the variable
 // RSCERT_SERVE_LOAD is set, the test also prints the figures of docs/benchmarks.md. For these figures, each round runs
 // every kind of load and 'rscert certify' once. So other work on the machine slows each of them equally.
 func TestServeLoad(t *testing.T) {

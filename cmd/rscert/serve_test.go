@@ -337,8 +337,8 @@ func stderrOf(err error) []byte {
 	return nil
 }
 
-// TestSlowClients opens connections that send nothing, or a header byte by byte. The server must close these
-// connections.
+// TestSlowClients opens three connections. One of them sends nothing, and the others send a header byte by byte. The
+// server must close these connections.
 func TestSlowClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the timeout of a header")
@@ -373,8 +373,8 @@ func TestSlowClients(t *testing.T) {
 	wait.Wait()
 }
 
-// TestServeKilled kills a server under load, by SIGKILL. The log must hold, in whole lines, every answer that a client
-// received. The next server must continue this log.
+// TestServeKilled kills a server under load, by SIGKILL. Every answer that a client received must be in the log, as a
+// whole line. The next server must continue this log.
 func TestServeKilled(t *testing.T) {
 	folder := servedRun(t)
 	recorded, err := runfolder.Read(folder)

@@ -185,7 +185,8 @@ func (o slurmOptions) check(options []string) error {
 	return nil
 }
 
-// newArray returns the job array for the flags of the commands 'slurm' and 'certify'. The caller must set its seed.
+// newArray returns the job array for the flags of the commands 'slurm' and 'certify'. The caller must set the field
+// Seed of the array.
 func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Array, err error) {
 	a = &cluster.Array{Shards: o.shards, Points: certify.points, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
 	if a.Out, err = filepath.Abs(certify.out); err != nil {
@@ -200,8 +201,8 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
-// resumeArray loads the array that was started in a.Out. If the settings of a differ from those of the loaded array, it
-// returns an error. If no array was started in a.Out, it returns nil.
+// resumeArray loads the array that was started in a.Out. If the argument 'a' and the loaded array differ in their
+// settings, resumeArray returns an error. If no array was started in a.Out, it returns nil.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -161,8 +161,8 @@ func TestSplittingIsRefusedElsewhere(t *testing.T) {
 	}
 }
 
-// The test moves each digit by as many lattice steps in the L1 norm as its certificate allows. The smoothed bundled CNN
-// must keep its answers.
+// The test perturbs each digit. The L1 norm of the perturbation is as many lattice steps as the certificate of the
+// digit allows. The smoothed bundled CNN must keep its answers.
 func TestSplittingHoldsOnPerturbedDigits(t *testing.T) {
 	rscert, dir := rscertFor(t), t.TempDir()
 	images, labels := unzip(t, "../../testdata/mnist/t10k-images-idx3-ubyte.gz"), unzip(t, "../../testdata/mnist/t10k-labels-idx1-ubyte.gz")

@@ -188,8 +188,8 @@ func nameMethod(name string, sound bool) string {
 	return name
 }
 
-// writeStatement prints how many certificates may be wrong. The text begins with the argument 'who': the names of the
-// methods to which the statement applies.
+// writeStatement prints how many certificates may be wrong. The text begins with the argument 'who'. This argument says
+// to which methods the statement applies; it is empty for a single method.
 func writeStatement(w io.Writer, who string, s certify.Summary) {
 	certificates := report.Certificates(s.Examples, s.Sampled)
 	if s.Failures == 0 {

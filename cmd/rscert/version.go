@@ -11,7 +11,8 @@ import (
 // the repository. Outside the repository, the user gives the version: make build VERSION=v1.2.3.
 var builtVersion, builtCommit string
 
-// version returns the version set by the build, or else the module's version or commit.
+// version returns the version that the build set. Otherwise, it returns the version that Go recorded for the module, or
+// "unknown".
 func version() string {
 	if builtVersion != "" {
 		return builtVersion

@@ -173,8 +173,8 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of failed statements divided by δ. The test fails if a failure rate of δ gives this many
-// failures or more with a probability below 10⁻⁶.
+// judge returns the share of failed statements divided by δ. Let p be the probability of at least this many failures at
+// a failure rate of δ. The test fails if p < 10⁻⁶.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta

@@ -20,8 +20,8 @@ import (
 // mixture. The reason is that the Brier score is linear in the shares, and |Σπ_g·S_gm| ≤ Σπ_g·|S_gm| for the gap S_gm
 // of group g in bin m.
 type ByGroup struct {
-	Groups []GroupResult `json:"groups"` // the groups that have a certified class at this radius
-	// The field Without lists the groups that have no certified class at this radius.
+	Groups []GroupResult `json:"groups"` // the groups with at least one example whose class is certified at this radius
+	// The field Without lists the groups in which no example has a certified class at this radius.
 	Without []predictions.RowGroup `json:"without_certified_class,omitempty"`
 	Worst   WorstGroup             `json:"worst"`
 	Of      int                    `json:"of"` // number of groups in the study
@@ -52,8 +52,8 @@ type WorstCertified struct {
 	CCE   *float64 `json:"cce,omitempty"`
 }
 
-// part is the study of a group of examples. Its field Study.groups has an element for each radius at which these
-// examples have a certified class.
+// part is the study of a group of examples. Its field Study.groups has an element for each radius at which at least one
+// of these examples has a certified class.
 type part struct {
 	predictions.RowGroup
 	*Study

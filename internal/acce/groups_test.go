@@ -155,7 +155,7 @@ func TestByGroup(t *testing.T) {
 }
 
 // If SameExamples is set, a group must count only the examples that are certified at both radii. The field Without must
-// list the group that has no certified class.
+// list the group in which no example is certified at both radii.
 func TestByGroupOfSameExamples(t *testing.T) {
 	rows := randomRows(rand.New(rand.NewPCG(29, 2)), 40)
 	counts := [3]int{}

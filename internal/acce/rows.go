@@ -2,12 +2,12 @@
 // confidence of a prediction within a radius.
 //
 // NewStudy checks a table that has the columns of bounds.csv (see Columns). Study.Solve returns a Result for each
-// radius. A Result holds the largest Brier score and the calibration error that each of the Solvers finds. If
-// Options.Adaptive is set, it also holds a bound on the calibration error over bins of equal count. If Options.Dataset
-// is set, the field Certified of the Result states bounds for the dataset as a whole. Only the solver "exact" returns
-// an upper bound on the calibration error under attack. The other solvers return values that are at most this bound.
-// Study.WriteAttack writes the worst confidences, and Study.Bins sorts the examples into bins by these confidences.
-// Study.WriteTrace writes the residuals of the searches.
+// radius. A Result holds the largest Brier score. It also holds, for each of the Solvers that ran, the calibration
+// error that this solver finds. If Options.Adaptive is set, it also holds a bound on the calibration error over bins of
+// equal count. If Options.Dataset is set, the field Certified of the Result states bounds for the dataset as a whole.
+// Only the solver "exact" returns an upper bound on the calibration error under attack. The other solvers return values
+// that are at most this bound. Study.WriteAttack writes the worst confidences, and Study.Bins sorts the examples into
+// bins by these confidences. Study.WriteTrace writes the residuals of the searches.
 //
 // Package calib computes the bounds, and package admm runs the searches.
 package acce

@@ -266,9 +266,9 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact sum
 }
 
-// certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
-// With probability at least 1 − δ, at most k rows are wrong, where k is the field Failures of the returned Certified.
-// So certify adds the largest effect that k wrong rows can have.
+// certify returns bounds that hold with probability 1 − δ. The values in r are guaranteed only if the bounds of every
+// row hold. With probability at least 1 − δ, the bounds of at most k rows fail, where k is the field Failures of the
+// returned Certified. So certify adds the largest effect that k rows with failed bounds can have.
 func (s *Study) certify(r Result, w calib.RowWeights) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}

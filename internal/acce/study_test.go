@@ -60,7 +60,7 @@ func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want
 // The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
 // (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. With one bin, the CCE is (0.6 + 0.9 − 1)/2: in the
 // worst case both confidences are at the upper ends of their intervals. The Brier confidences are the confidences with
-// the largest Brier score, here 0.1 and 0.9. With one bin, the gaps of the two predictions cancel.
+// the largest Brier score, here 0.1 and 0.9. With one bin, the gaps of the two predictions cancel at these confidences.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -249,7 +249,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
 		t.Errorf("one bin: %+v, certified %+v", r.Adaptive, r.Certified)
 	}
-	// The number of failures never exceeds the number of bounds.
+	// Certified.Failures never exceeds the number of rows in the table.
 	_, results = solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.02, Alpha: 0.01, Examples: 1000}})
 	if c := results[0].Certified; c.Failures != 2 || c.CBS != 1 || *c.CCE != 1 {
 		t.Errorf("all fail: %+v", c)

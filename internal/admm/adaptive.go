@@ -5,8 +5,8 @@ import "github.com/rscert/rscert/internal/calib"
 // Adaptive looks for confidences with a large calibration error over M bins of equal count (calib.EqualCount). Emde et
 // al. leave open how to compute the maximum of this error (appendix L). Adaptive tries a few candidates and returns the
 // best one. The candidates are the clean confidences (if known), the confidences with the largest Brier score, and the
-// confidences with the largest calibration error in M, 2M, 4M and 8M equal-width bins (calib.CCE), as far as these
-// numbers do not exceed calib.MaxBins. In the last four candidates, correct and wrong predictions mostly lie in
+// confidences with the largest calibration error (calib.CCE) in M, 2M, 4M and 8M equal-width bins. Adaptive leaves out
+// numbers of bins above calib.MaxBins. In the last four candidates, correct and wrong predictions mostly lie in
 // different bins, so their errors do not cancel. The true maximum is at most calib.LargestGap.
 func (p *Problem) Adaptive() (Estimate, error) {
 	candidates := [][]float64{p.start(FromBrier)}

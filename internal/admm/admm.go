@@ -24,7 +24,7 @@ import (
 
 // These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // each step clamps every entry of the gradient with respect to the assignment a to [−5, 5]
+	gradientClip   = 5   // each step clamps every entry of the gradient ∂L/∂a to [−5, 5]
 	assignmentClip = 1.2 // each step clamps the assignment a: ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 

@@ -11,7 +11,7 @@ import (
 // the functions at the same time.
 type Watch struct {
 	Progress func(steps int, ece float64) // steps: number of steps since the last call; ece: error of the last step
-	Every    int                          // number of steps between two calls of Trace
+	Every    int                          // Trace receives every Every-th step of a run; 0: no step
 	Trace    func(run int, r Residuals)   // runs are counted from 0; the steps of a run come in order
 }
 

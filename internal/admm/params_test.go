@@ -138,7 +138,7 @@ func TestDECEWithoutAStart(t *testing.T) {
 	}
 }
 
-// Best passes the residuals of the traced steps of each run to Trace. These residuals equal the residuals that ADMM
+// For each run, Best calls Trace with the residuals of the traced steps. These residuals equal the residuals that ADMM
 // reports. If Trace is nil, Best traces no step.
 func TestBestTraces(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 43)), 30)

@@ -129,7 +129,8 @@ func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, s
 	}
 }
 
-// shorten returns the example plus the candidate's perturbation multiplied by the argument 'share'.
+// shorten multiplies the candidate's perturbation by the argument 'share'. It adds the result to the example, and
+// returns the projected sum.
 func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
 	x := make([]float32, len(candidate))
 	for i, v := range t.Values {

@@ -48,7 +48,7 @@ type autoClimbing struct {
 	length             float64
 	steps              int     // number of steps taken
 	since              int     // number of steps taken before the last checkpoint
-	improved           int     // number of steps since the last checkpoint that improved the loss
+	improved           int     // among the steps since the last checkpoint, the number that improved the loss
 	bestBefore         float64 // bestLoss at the last checkpoint
 	halvedBefore       bool    // the last checkpoint halved the step length
 }
@@ -113,8 +113,8 @@ func (c *autoClimbing) check() bool {
 
 // move takes a step from the point x, which is the argument 'from'. The argument 'gradient' is the gradient at x. Let P
 // be the projection, η the step's length and g the direction of the gradient. move first computes z = P(x + η·g). In
-// the first step, the new point is z. Later, the new point is P(x + α·(z − x) + (1 − α)·(x − previous)), where
-// 'previous' is the point from which the previous step started and α is apgdMomentum.
+// the first step, the new point is z. Later, the new point is P(x + α·(z − x) + (1 − α)·(x − previous)). Here
+// 'previous' is the point from which the previous step started, and α is apgdMomentum.
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

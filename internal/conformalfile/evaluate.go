@@ -14,8 +14,8 @@ type Evaluated struct {
 	Labelled int    `json:"labelled"` // number of sets whose input has a label
 	Unsound  int    `json:"unsound"`  // number of sets without a guarantee
 	Classes  int64  `json:"classes"`  // number of classes in all sets together
-	// Conditions holds the conditions of the first set, with three changes: Radius is the least radius of all sets,
-	// Sound is true only if all sets are sound, and Seed is set if the noise of any set was repeated.
+	// Conditions holds the conditions of the first set, with three changes. Radius is the least radius of all sets.
+	// Sound is true only if all sets are sound. Seed is the seed of a set that repeats noise (see Set), if there is one.
 	Conditions
 	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // of the labelled sets, if there are any
 }

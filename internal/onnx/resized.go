@@ -64,10 +64,11 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 	return all
 }
 
-// offerSmaller finds the smaller batches that the model offers, if the options ask for them. Their sizes are 1, 2, 4, …
-// times the reference size. The argument 'scores' holds the scores of the pool's samples at the reference size.
-// offerSmaller leaves out a batch size if its calls would change any bit of these scores. For a model that runs one
-// sample per call, the arguments 'scores' and 'pool' may be nil.
+// offerSmaller fills the list l.smaller if the options ask for smaller batches. The list describes batches that the
+// model can run besides its full batch of l.batch samples. Their sizes are 1, 2, 4, … times the reference size. The
+// argument 'scores' holds the scores of the pool's samples at the reference size. offerSmaller leaves out a batch size
+// if its calls would change any bit of these scores. For a model that runs one sample per call, the arguments 'scores'
+// and 'pool' may be nil.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
 	if !opt.Smaller || l.device.provider.fixSizes {

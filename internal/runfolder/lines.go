@@ -188,7 +188,7 @@ func (d *damage) intact(path string) error {
 
 // repairable returns nil if a kill or a power cut can have caused the damage. Otherwise it returns an error.
 func (d *damage) repairable(path string) error {
-	// A power cut can neither remove the checksum of a whole line nor make the checksum fit another run.
+	// If a line lacks only its checksum, or if its checksum fits another run, a power cut cannot be the cause.
 	if d == nil || (d.tail && !errors.Is(d.err, errUnsealed) && !errors.Is(d.err, errForeign)) {
 		return nil
 	}

@@ -41,8 +41,8 @@ func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. If the caller does not set a row again, this row belongs to the first example of the new
-// batch. Nobody uses the results of such a row.
+// Reset removes the examples. If the caller calls neither Noisy nor Clean for a row of the new batch, this row belongs
+// to the batch's first example. Nobody uses the results of such a row.
 func (r *Rows) Reset() {
 	clear(r.Places) // otherwise the memory of the entries could not be freed
 	r.Places = r.Places[:0]

@@ -70,8 +70,8 @@ func panel(y string, lines ...picture.Line) *plot.Plot {
 	return p
 }
 
-// lagrangianRows returns the rows of figure 9: the Lagrangian, the relaxed and the projected calibration error, and the
-// term of each constraint.
+// lagrangianRows returns the rows of figure 9 of Emde et al. 2025. They show the Lagrangian, the relaxed and the
+// projected calibration error, and the term of each constraint.
 func lagrangianRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 	errors := []picture.Line{
 		byStep(run, "relaxed ECE", 0, func(r admm.Residuals) float64 { return r.SoftECE }),
@@ -99,8 +99,8 @@ func lagrangianRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 	return rows
 }
 
-// constraintRows returns the rows of figure 10: the distance from each constraint, in the 1-norm on the left and in the
-// ∞-norm on the right.
+// constraintRows returns the rows of figure 10 of Emde et al. 2025. They show the distance from each constraint, in the
+// 1-norm on the left and in the ∞-norm on the right.
 func constraintRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 	for _, c := range []struct {
 		name string
@@ -122,9 +122,9 @@ func constraintRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 	return rows
 }
 
-// assignmentRows returns the rows of figure 11. They show the assignments of the first predictions at step 0, after a
-// sixth of the steps, and at the last step. In the paper, these are the steps 0, 500 and 3,000. At step 0, every
-// assignment is 1/M, where M is the number of bins.
+// assignmentRows returns the rows of figure 11 of Emde et al. 2025. They show the assignments of the first predictions
+// at step 0, after a sixth of the steps, and at the last step. In the paper, these are the steps 0, 500 and 3,000. At
+// step 0, every assignment is 1/M, where M is the number of bins.
 func assignmentRows(run acce.SearchRun) (rows [][]*plot.Plot) {
 	last := run.Steps[len(run.Steps)-1]
 	sixth := run.Steps[0]

@@ -135,8 +135,8 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples, ", runs[0].Examples)
 }
 
-// maxSteps is the largest number of radii that a chart uses to draw a curve exactly. These radii are 0 and the positive
-// steps of the curve. A curve with more radii is drawn at maxSteps + 1 equally spaced radii.
+// maxSteps is the largest number of radii that a chart uses to draw a curve exactly. These radii are 0 and the radii
+// above 0 at which the curve has a step. A curve with more radii is drawn at maxSteps + 1 equally spaced radii.
 const maxSteps = 300
 
 // grid returns the radii at which the chart draws the curves. These radii are 0 and the curve's steps. If there are

@@ -32,7 +32,7 @@ type Requirement struct {
 	best      bool          // applies to the best of several runs; see CheckBest
 	certified bool          // applies to the bound that holds with probability 1 − δ, not to the point value
 	norm      *law.Norm     // norm of the radius; nil: the norm of the run's noise
-	claim     certify.Claim // claim of the certificates, without RejectBelow
+	claim     certify.Claim // claim that the certificates must have; its field RejectBelow is not set
 	radius    *big.Rat
 	tau       *big.Rat
 	atMost    bool // the comparison is <=; if false, it is >=

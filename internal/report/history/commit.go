@@ -35,8 +35,8 @@ func FindCommit(folder string) (string, error) {
 
 var errNoRepository = errors.New("no git repository")
 
-// findGit returns the folder .git of the repository that holds a folder. In a worktree, .git is a file that holds the
-// path of the real folder.
+// findGit finds the git repository that contains the given folder. It returns the path of the repository's folder .git.
+// In a worktree, .git is a file that holds the path of the real folder.
 func findGit(folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

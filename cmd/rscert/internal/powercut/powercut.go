@@ -41,8 +41,8 @@ type Event struct {
 	Kind Kind
 	Path string // relative to the recording's root
 	To   string // for Rename: the new path
-	// Begin is the number of events completed when a Sync or SyncFolder began. The sync makes durable those of these
-	// events that changed the synced file or folder.
+	// Begin is the number of events completed when a Sync or SyncFolder began. The sync makes some of these events
+	// durable: those that changed the synced file or folder.
 	Begin int
 
 	file   int // identity of the file, which a rename does not change

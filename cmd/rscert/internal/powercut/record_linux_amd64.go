@@ -19,8 +19,8 @@ type Program struct {
 	Args   []string // without its name
 	Env    []string
 	Output *os.File // for stdout and stderr
-	// Before is called before each write to a file below root. It is also called before each sync of such a file or of
-	// a folder. The program waits during each call. Before may be nil.
+	// Before is called before each write to a file below root. It is also called before each sync of root, or of a file
+	// or folder below root. The program waits during each call. Before may be nil.
 	Before func(Event)
 }
 
@@ -168,7 +168,8 @@ func (t *tracer) stop(thread int) error {
 	return nil
 }
 
-// enter calls Before when a thread is about to write to a file below root, or to sync such a file or a folder.
+// enter calls Before when a thread is about to write to a file below root. It also calls Before when a thread is about
+// to sync root, or a file or folder below root.
 func (t *tracer) enter(thread int, call syscall.PtraceRegs) error {
 	if t.program.Before == nil {
 		return nil
@@ -321,7 +322,7 @@ func (t *tracer) openat(thread int, call syscall.PtraceRegs, fd int) error {
 	return nil
 }
 
-// change records a change of names.
+// change records that a folder was made, or that a file or folder was removed or renamed.
 func (t *tracer) change(thread int, kind Kind, dir int, path uint64, toDir int, to uint64) error {
 	e := Event{Kind: kind}
 	var inside bool
@@ -372,7 +373,8 @@ func (t *tracer) path(thread, dir int, at uint64) (name string, ok bool, err err
 		h := t.open[dir]
 		switch {
 		case dir == atCWD || h == nil:
-			return "", false, nil // below root, the program uses absolute paths, so a relative path leads elsewhere
+			// the program uses absolute paths for everything below root, so a relative path leads elsewhere
+			return "", false, nil
 		default:
 			path = filepath.Join(t.root, h.name, path)
 		}
