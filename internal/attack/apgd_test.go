@@ -150,8 +150,8 @@ func TestAutoHalves(t *testing.T) {
 		}
 	}
 	// From the third loss on, each loss is above the previous loss, but all losses stay below the first. The largest
-	// loss therefore never changes. The first checkpoint does not halve the step, because it has no earlier checkpoint
-	// to compare with.
+	// loss therefore never changes. The first checkpoint does not halve the step length, because no checkpoint came
+	// before it.
 	losses := []float64{1000}
 	for step := range 100 {
 		losses = append(losses, float64(step))
@@ -178,8 +178,8 @@ func TestAutoReturns(t *testing.T) {
 		if step != 22 {
 			continue
 		}
-		// The next point is P(x + .75·(z − x) + .25·(x − previous)), where x is the point of step 3, which has the
-		// largest loss. The point z is P(x − 50).
+		// The next point is P(x + .75·(z − x) + .25·(x − previous)). P is the projection, x is the point of step 3, and
+		// 'previous' is the point of step 22. The loss is largest at x. The point z is P(x − 50).
 		x, previous := float64(points[3]), float64(points[22])
 		want := min(max(x+.75*(max(x-50, -50)-x)+.25*(x-previous), -50), 50)
 		if got := float64(a.x[0]); math.Abs(got-want) > 1e-4 || a.loss != 5 {
@@ -191,8 +191,8 @@ func TestAutoReturns(t *testing.T) {
 	}
 }
 
-// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. In the first value,
-// between 10 and 40 of the 50 starts are below the example.
+// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. For between 10 and 40
+// of the 50 starts, the first value is below the example's first value.
 func TestAutoStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := wideSearch(norm, 2, 100)

@@ -15,8 +15,8 @@ type Warning struct {
 	Text     string       `json:"text"`
 }
 
-// scoresBetterShare is a limit on a share of all examples: those for which attacks by gradients failed, and a later
-// attack by scores succeeded. A larger share causes a warning. AutoAttack uses the same limit.
+// scoresBetterShare is the limit on the share of examples that an attack by scores broke after attacks by gradients had
+// failed. It is a share of all examples. A larger share causes a warning. AutoAttack uses the same limit.
 const scoresBetterShare = .002
 
 // Flat counts the examples with at least one step whose gradient was zero or not finite (Found.Flat).

@@ -2,7 +2,7 @@ package attack
 
 import "math"
 
-// Altered is an input found by an attack that changes the classifier's confidence.
+// Altered is an input that an attack on the classifier's confidence has found.
 type Altered struct {
 	Values     []float32
 	Class      int
@@ -17,7 +17,8 @@ func (s *Search) alteredBy(t *target, candidate []float32, class int, scores []f
 	return Altered{candidate, class, s.confidence(scores), distance}, err
 }
 
-// smallest is the smallest normal float32. It replaces probabilities of 0, whose logarithm would be infinite.
+// smallest is the smallest normal float32. It replaces every smaller probability, because the logarithm of 0 would be
+// infinite.
 const smallest = 0x1p-126
 
 // logit returns the logit of class k. The scores are logits or probabilities.

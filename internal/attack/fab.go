@@ -45,8 +45,10 @@ type chase struct {
 	rivals []int     // the classes that the steps aim at
 	x      []float32 // the current point
 	// These fields describe the boundary nearest to x, under the approximation that the logits are linear. The boundary
-	// contains all x + d with difference + slope·d = 0. The field 'away' is the boundary's distance from x. If the
-	// gradients of all differences are zero or not finite, slope is nil.
+	// is between the label and one class in 'rivals'. The field 'difference' is the logit of this class minus the
+	// label's logit, and 'slope' is the gradient of this difference. The boundary contains all x + d with difference +
+	// slope·d = 0. The field 'away' is the boundary's distance from x. If the gradients of the differences for all
+	// classes in 'rivals' are zero or not finite, slope is nil.
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far; it is nil if there is none. The field 'distance' is the distance of
@@ -250,7 +252,8 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 }
 
 // The final search estimates where the boundary is, and tries a point between this estimate and the section's outer
-// limit (see section). This point lies at the share sectionBeyond of the way from the estimate to the limit.
+// limit (see section). sectionBeyond is the distance from the estimate to this point, as a share of the distance from
+// the estimate to the limit.
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the limits

@@ -51,16 +51,16 @@ type Lowered struct {
 }
 
 // Lower searches for the perturbation that has at most the norm Epsilon and makes the probability of the label under
-// noise as small as possible. Unlike Candidates, Lower returns an input for every example, even if the label keeps the
-// most votes, and even if the label has already lost at the example itself. If no perturbation lowers the probability,
-// the input is the example itself.
+// noise as small as possible. Unlike Candidates, Lower returns an input for every example. It does so even if the label
+// keeps the most votes, and even if the label has already lost at the example itself. If no perturbation lowers the
+// probability, the input is the example itself.
 //
 // Each restart is projected gradient ascent (PGD, Madry et al. 2018) of SmoothAdv's loss, which is −ln of the
 // probability (Salman et al. 2019). Each step uses fresh noise. Step lengths begin at 2.5·ε/Steps. They shrink by the
 // same factors as the step lengths of Candidates (see anneal). After each restart, Lower takes an input in the
 // direction of the restart's perturbation, as far from the example as Epsilon allows. If the search has a lattice, this
-// input is on the lattice. Lower computes the probability of the label at this input and at the example from the same
-// s.Samples selection samples.
+// input is on the lattice. Lower computes two probabilities of the label: at this input and at the example. For both it
+// uses the same s.Samples selection samples.
 func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return best, 0, err

@@ -13,8 +13,8 @@ import (
 type ScoreGradients struct {
 	Classifier Classifier
 	Feed       func(in, values []float32) // sets 'in' to the model's input, computed from 'values' without noise
-	// Slope converts a gradient. The argument 'in' holds the gradient with respect to the model's input. Slope replaces
-	// this gradient by the gradient with respect to the example's values.
+	// Slope converts a gradient. The argument 'in' holds the gradient with respect to the model's input. Slope computes
+	// the gradient with respect to the example's values, and writes it to the argument 'values'.
 	Slope func(values, in []float32)
 	// Size is the number of noisy copies per Run. The estimate ignores copies to which the classifier gives no class.
 	Size int

@@ -67,7 +67,8 @@ type Search struct {
 	Targets    int       // number of classes that an attack aims at in turn; 0: none
 	// number of runs of an untargeted attack, or of runs for each target class; PGDConf makes one run more
 	Restarts int
-	Then     *Search // attacks the examples that this search does not break; nil: no other attack
+	// attacks the examples that need further attacks after this search (see standing); nil: no other attack
+	Then     *Search
 	Seed     uint64
 	Workers  int
 	// Probabilities is true if the scores are probabilities, and false if they are logits. Attacks that change

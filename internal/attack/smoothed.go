@@ -58,11 +58,12 @@ type Candidate struct {
 // goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
-	// The brackets hold lengths, and D is the number of values of an input. Run makes C noisy copies of x [D]. The
-	// values of x are in the units of the data. To do so, it adds noise [C·D] to the model's input for x. Run computes
-	// the model's scores [C·m] for these copies, where m is the number of classes. It also computes the loss for the
-	// class 'label', and the gradient [D] of this loss with respect to x. The loss is −ln of a mean over the C copies:
-	// the mean of the label's softmax probability. An implementation with another loss returns 0 as the loss.
+	// Below, brackets hold the lengths of slices, and D is the number of values of an input. Run makes C noisy copies
+	// of x [D]. The values of x are in the units of the data. To make the copies, Run adds noise [C·D] to the model's
+	// input for x. Run computes the model's scores [C·m] for these copies, where m is the number of classes. It also
+	// computes the loss for the class 'label', and the gradient [D] of this loss with respect to x. The loss is −ln of
+	// a mean over the C copies: the mean of the label's softmax probability. An implementation with another loss
+	// returns 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 
@@ -106,9 +107,9 @@ const firstPoll = 256
 // candidate farther beyond the boundary needs fewer samples for its verification.
 var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
 
-// Candidates searches for candidates near an example. The example's Label must be the smoothed classifier's answer. It
-// returns the farthest candidate first, or no candidate if it found none. If another class gets more votes than the
-// label in the samples at the example itself, the example is the only candidate.
+// Candidates searches for candidates near an example. The example's Label must be the smoothed classifier's answer.
+// Candidates returns the farthest candidate first, or no candidate if it found none. If another class gets more votes
+// than the label in the samples at the example itself, the example is the only candidate.
 func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
 	candidates, _, err := s.Search(ctx, x)
 	return candidates, err
@@ -297,7 +298,7 @@ func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]C
 	return all, nil
 }
 
-// poll holds the numbers of votes for the label and for its rival among selection samples.
+// poll holds the numbers of votes that selection samples give to the label and to its rival.
 type poll struct {
 	label, rival       int // rival: the class with the most votes, apart from the label
 	forLabel, forRival int

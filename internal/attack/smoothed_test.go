@@ -105,8 +105,8 @@ func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 }
 
 // TestSmoothedLinear: because the noise is symmetric, a linear classifier and its smoothed version have the same
-// boundary. The test knows the distance to this boundary. The nearest candidate that truly changes the class must be
-// within 2 % of this distance.
+// boundary. The test knows the distance to this boundary. For the nearest candidate that truly changes the class, the
+// distance from the example must agree with the distance to the boundary within 2 %.
 func TestSmoothedLinear(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for _, c := range []struct {
@@ -162,8 +162,7 @@ func sameForEveryBatch[T any](t *testing.T, find func(change func(*SmoothedSearc
 	}
 }
 
-// TestSmoothedSame: candidates depend on the seed. They do not depend on the batch size, on the number of goroutines or
-// on how copies are split into runs.
+// TestSmoothedSame: candidates depend on the seed. They do not depend on the batch size or on the number of goroutines.
 func TestSmoothedSame(t *testing.T) {
 	l, all, _ := wideLinear(2)
 	find := func(change func(*SmoothedSearch, *linear)) []Candidate {

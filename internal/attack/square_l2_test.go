@@ -106,8 +106,9 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestWindow: if the image has room, the sides of a window are odd and at least 3. In a smaller image, a window has no
-// side longer than the image's. Within these limits, the window's area is near the given share of the image.
+// TestWindow: if the image has room, the sides of a window are odd and at least 3. In a smaller image, no side of a
+// window is longer than the same side of the image. Within these limits, the window's area is near the given share of
+// the image.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		shape         []int

@@ -127,7 +127,8 @@ func TestRightRunsAreNotAccused(t *testing.T) {
 	}
 }
 
-// Slack must compute the margin from two Clopper–Pearson bounds, one for each class, both at level γ/2.
+// Slack must compute its upper bound on the margin from two Clopper–Pearson bounds, one for each class, both at level
+// γ/2.
 func TestSlackIsFormula(t *testing.T) {
 	want := binomial.UpperBound(70, 100, .05) - binomial.LowerBound(20, 100, .05)
 	if got := Slack(law.Gaussian, false, 100, 70, 20, .1); math.Abs(got-want) > 1e-12 || got < want {

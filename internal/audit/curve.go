@@ -15,9 +15,9 @@ type Outcome struct {
 	// the answer is not the label. The error probability of all tests of one example together is Levels.Gamma. Broken
 	// is 0 if the answer is wrong at the example itself, and +∞ if there is no verified break.
 	Broken float64
-	// Listed is the distance from the example to the nearest break of two kinds: the breaks that a test for Broken has
-	// verified, and the breaks that the function Chains has verified. Chains tests the candidates of all examples
-	// together, at one familywise level. Listed is at most Broken.
+	// Listed is the distance from the example to the nearest break that a test for Broken or the function Chains has
+	// verified. Chains tests the candidates of all examples together, at one familywise level. Listed is at most
+	// Broken.
 	Listed float64
 }
 

@@ -74,7 +74,7 @@ type Log struct {
 }
 
 // syncEvery is the time between two syncs of the file to the disk. A power cut may lose the lines since the last sync.
-// No line is lost if only the process is killed.
+// No complete line is lost if only the process is killed.
 const syncEvery = time.Second
 
 // Open opens or creates the log of the answers that servers give for one run. The argument 'seed' identifies this run.

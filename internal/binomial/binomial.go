@@ -51,9 +51,9 @@ var stirlingTable = [16]float64{
 
 // deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
 // binomial term. The absolute error of D is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has a
-// relative error of 2·unit, and the derivative of D in v is m·log1p(v). Four further roundings each add an error of at
+// relative error of 2·unit, and the derivative of D in v is m·log1p(v). Five further roundings each add an error of at
 // most a small multiple of unit·m(1+v)|log1p v| or of unit·m|v|. Here m(1+v)|log1p v| ≤ |x−m| + D and m|v| = |x−m|. The
-// four roundings occur in log1p (within 2·unit), the first product, the difference and the last product.
+// five roundings occur in log1p (within 2·unit), the sum 1+v, the first product, the difference and the last product.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m

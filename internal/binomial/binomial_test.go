@@ -298,7 +298,7 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The exact bound α^(1/n) is very close to 1. For every float64 below 1, Tail fails to prove that it lies above the
+// The exact bound α^(1/n) is very close to 1. Tail cannot prove for any float64 below 1 that this number lies above the
 // exact bound. So the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {

@@ -89,7 +89,7 @@ func (s *WeightedSample) residual(i int) (at int, z float64) {
 }
 
 // guessSigns computes all functions σ. There are signKinds of them. The result sigma[kind][at] is the value of function
-// 'kind' in bin 'at'. The index 'at' counts the signBins narrowest bins.
+// 'kind' in bin 'at'. The index 'at' is the number of one of the narrowest bins, of which there are signBins.
 func (s *WeightedSample) guessSigns(past *[signBins]pastResiduals) (sigma [signKinds][signBins]float64) {
 	for kind := range signKinds {
 		width := signBins >> kind

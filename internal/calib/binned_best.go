@@ -4,7 +4,7 @@ import "math"
 
 // BinnedBest returns an upper bound on the calibration error. It combines the bounds BinnedBentkus and BinnedQuadratic,
 // which make the same assumption. If the classifier is nearly calibrated and there are enough scores, BinnedQuadratic
-// is the smaller bound.
+// is nearly always the smaller bound.
 //
 // Write Q(δ) and B(δ) for BinnedQuadratic and BinnedBentkus at level δ. The share w(c) of δ depends only on c and on
 // the number n of scores. BinnedBest refutes a value c of the calibration error if Q(w(c)δ) < c or B((1−w(c))δ) < c.

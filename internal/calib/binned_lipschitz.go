@@ -99,8 +99,8 @@ func (b *bin) lineRemainder(b1, b2 float64) float64 {
 	return min(0.5, b1*math.Sqrt(mu2), b2/2*math.Sqrt(parabola))
 }
 
-// meanLineGap returns (1/n)Σ|s_i − ŷ_i|, where ŷ_i is the value at s_i of the line that is fitted to the labels in the
-// bin of s_i.
+// meanLineGap returns (1/n)Σ|s_i − ŷ_i|. In each bin, a line is fitted to the labels, and ŷ_i is the value of this line
+// at s_i.
 func (s *Sample) meanLineGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {

@@ -23,8 +23,8 @@ import (
 // labels of the bin except the labels of i and j. Let Δ²φ(R) = φ(R) − 2φ(R+1) + φ(R+2). If η_i and η_j are replaced by
 // their mean, E φ falls by at most E[−Δ²φ(R)]·(η_i−η_j)²/4. The second difference of X_b is 2/(m−1), so φ(R)φ(R+2) =
 // r²φ(R+1)² with r = e^{−λ/(m−1)}. Define z by φ(R) = r·z·φ(R+1); then φ(R+2) = (r/z)·φ(R+1). So −Δ²φ(R) = φ(R+1)(2 −
-// r(z+1/z)), which is at most φ(R+1)(2−2r). It is positive only if z+1/z < 2/r, that is |ln z| < w = arcosh(1/r). For
-// such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two
+// r(z+1/z)), which is at most φ(R+1)(2−2r). −Δ²φ(R) is positive only if z+1/z < 2/r, that is, |ln z| < w = arcosh(1/r).
+// For such z, φ(R), φ(R+1) and φ(R+2) are at least r·e^{−w}·φ(R+1). So −Δ²φ(R) ≤ ρ·E φ(R+Y) for the sum Y of any two
 // labels, with ρ = 2(1/r−1)e^w. Each replacement changes E φ by a factor of at least 1/(1+ρ(η_i−η_j)²/4), and lowers
 // Ση_i² by (η_i−η_j)²/2. Repeated replacements bring all probabilities to η̄ in the limit, and Ση_i² has then fallen by
 // m·var_b(η). ∎

@@ -370,7 +370,7 @@ func TestRemaindersHold(t *testing.T) {
 		scores, _ := unpackAll(s)
 		whole := newBin(s.packed, 0, n, 0)
 		// The test makes an η with |η″| ≤ b2 and |η′| ≤ b1 on a fine grid. η″ is b2 or −b2, and its sign changes at
-		// random. η′ is the integral of η″, but it stops at b1 and −b1.
+		// random. η′ is the integral of η″, and each step clips it to [−b1, b1].
 		const steps = 2000
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0

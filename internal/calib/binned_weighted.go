@@ -23,9 +23,9 @@ import (
 // Proof. Let g_i = g(s_i) = ω_i·d_i with ω_i = E[w|s_i] ≥ 0 and d_i = s_i − η_Q(s_i). In a bin, d varies by at most D =
 // width_b + V_b, where V_b is the variation of η_Q in the bin. If some d_i are positive and some are negative, let a be
 // the largest d_i and a′ the largest −d_i. Then a + a′ ≤ D. Let ω₊ be the sum of the ω_i with g_i > 0, and ω₋ the sum
-// of the other ω_i. The positive g_i sum to at most ω₊a, and the absolute values of the negative g_i to at most ω₋a′.
-// So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Add up the differences Σ|g_i| − |Σg_i| of all
-// bins. Because ΣV_b ≤ V, their sum is at most n times the second part of A_k.
+// of the other ω_i. The sum of the positive g_i is at most ω₊a, and the sum of the absolute values of the negative g_i
+// is at most ω₋a′. So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Add up the differences Σ|g_i| −
+// |Σg_i| of all bins. Because ΣV_b ≤ V, their sum is at most n times the second part of A_k.
 //
 // F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has the coefficients h_i/n. The h_i depend on the scores
 // alone, and |h_i| ≤ 1. If z_i is w_i(s_i−y_i), then A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i
@@ -69,7 +69,8 @@ func WeightedVariation(s *WeightedSample, delta, variation float64) (Bound, erro
 
 const meanWeightShare = 0.1 // δ₃/δ
 
-// oneStep returns the concentration step of WeightedVariation: the one of the type oneStep with z/(ΓW) in place of s−y.
+// oneStep returns the concentration step of WeightedVariation. It has the type oneStep, and z/(ΓW) takes the place of
+// s−y.
 func (s *WeightedSample) oneStep(delta float64) oneStep {
 	n, squares := float64(s.N()), 0.0
 	s.each(0, s.N(), func(share, residual float64) { squares += share * residual * share * residual })

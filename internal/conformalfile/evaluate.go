@@ -15,7 +15,7 @@ type Evaluated struct {
 	Unsound  int    `json:"unsound"`  // number of sets without a guarantee
 	Classes  int64  `json:"classes"`  // number of classes in all sets together
 	// Conditions holds the conditions of the first set, with three changes. Radius is the least radius of all sets.
-	// Sound is true only if all sets are sound. Seed is the seed of a set that repeats noise (see Set), if there is one.
+	// Sound is true only if all sets are sound. Seed is the seed of a set that repeats noise, if there is one.
 	Conditions
 	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // of the labelled sets, if there are any
 }
