@@ -90,15 +90,15 @@ sets the number of these bins. The command finds confidences for which AdaECE re
 the lower bound. When the adversary moves confidences, the edges of the bins move too.
 The upper bound holds for every position of the edges.
 
-CBS and CCE hold if every bound in the file holds. Each bound alone holds with
-probability 1 − alpha. At each radius separately, with probability 1 − delta, at most k
-of the n bounds for this radius fail. Here k is the 1 − delta quantile of Bin(examples,
-alpha), and 'examples' is the number of all sampled examples. This number includes the
-examples without a certified class, because for each example the same noise decides
-whether the class is certified and whether the bound fails. If at most k bounds fail,
-the Brier score is at most CBS + k/n, and the calibration error is at most CCE + 2k/n.
-All statements with probability 1 − delta, here and below, need independent noise for
-each example.
+CBS and CCE are valid upper bounds if every bound in the file holds. Each bound alone
+holds with probability 1 − alpha. At each radius separately, with probability 1 − delta,
+at most k of the n bounds for this radius fail. Here k is the 1 − delta quantile of
+Bin(examples, alpha), and 'examples' is the number of all sampled examples. This number
+includes the examples without a certified class, because for each example the same noise
+decides whether the class is certified and whether the bound fails. If at most k bounds
+fail, the Brier score is at most CBS + k/n, and the calibration error is at most CCE +
+2k/n. All statements with probability 1 − delta, here and below, need independent noise
+for each example.
 
 --tau is for a classifier that answers only where its confidence is at least τ. The
 command prints E/(E+C), an upper bound on the share of answers that are wrong under
@@ -116,8 +116,8 @@ number of sampled examples that are not in the file of the bounds. With several 
 in --group, each of these examples counts once for each column. Such an example counts
 because it may belong to a group that the file of the bounds does not show. Because each
 group gets only delta/G, the bounds that allow for k failures hold for all groups
-together with probability 1 − delta. The largest of these bounds also holds for every
-mixture of the groups.
+together with probability 1 − delta. The largest of the groups' bounds that allow for k
+failures also holds for every mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
 the file. In the bounds that allow for k failures, the share of the k largest weights

@@ -39,9 +39,10 @@ with fresh noise from this seed. With a probability of at least 1 − gamma, eve
 verified statement of the audit is true.
 
 With --rounds, the command searches several times for each example. For each example, a
-fixed part of gamma limits the probability that any of the tests for a changed answer
-errs. The tests that follow directly after search k get the share 6/(π²k²) of this part.
-The shares of all searches add up to at most 1.
+fixed part of gamma is reserved for the tests for a changed answer: the probability that
+any of these tests errs is at most this part. The tests that follow directly after
+search k get the share 6/(π²k²) of this part. The shares of all searches add up to at
+most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
 the certificate. Even a correctly computed certificate is wrong with probability at most

@@ -110,7 +110,7 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	f.StringVar(&o.onnx, "onnx", "", "write the map to this ONNX `file`")
 	f.StringVar(&o.out, "out", "", "write the calibrated probabilities of every row to this CSV `file`")
 	group(cmd, "Files")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the random split, of the bootstrap interval of the NLL, of the betting intervals of the Brier scores, and of the simulated calibration test (in --json)")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random choices in four places: the split, the bootstrap interval of the NLL, the betting intervals of the Brier scores, and the simulated calibration test (only --json prints this test)")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")

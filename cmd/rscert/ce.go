@@ -78,7 +78,8 @@ prints one estimate of the error. This estimate has no guarantee. Finally, the c
 bounds the error on this dataset from above. It does so for each method whose name
 begins with 'binned-', except binned-tv-weighted. This error is the mean of |s −
 P(y=1|s)| over the scores in the file. With --cluster or weights, it is the mean over
-the scores of the kept rows only. For inexact weights, the command gives no such bound.
+the scores of the kept rows only. For inexact weights (such as the estimated weights of
+'rscert weights'), the command gives no such bound.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
 command divides delta among all bounds on the error and on the calibration curve
@@ -203,7 +204,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: row order, folds, noise, kept rows and subsamples")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds on the error of the population and on the calibration curve, so that all of them hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
-	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "largest `factor` between a true weight and the weight in the file, for the method 'binned-tv-weighted'")
+	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "largest `factor` by which a true weight may be above or below the weight in the file, for the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
 	f.BoolVar(&o.classes, "classes", false, "also bound the error of each class, for a file with the probabilities of all classes")

@@ -211,7 +211,7 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f.Float64Var(&p.RejectBelow, "reject-below", 0, "smallest `confidence` (largest softmax score at --temperature) at which a sample votes for a class; below it, the sample votes for \"no class\" (docs/reject.md)")
 	orderedRadiiVar(f, &p.ConfidenceRadii, "confidence-radii", "also bound the mean score under attack at these `radii`, and write the bounds to bounds.csv; the bounds use half of alpha, and the certificates use the other half")
 	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+methods(certify.ConfidenceMethods()).Described())
-	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "with --confidence standard or tangent, bound on the mean: "+names(sound(certify.MeanBounds())))
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(sound(certify.MeanBounds())), "with --confidence standard or tangent, bound on the mean of the score (for tangent: of a function of the score): "+names(sound(certify.MeanBounds())))
 	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "with --confidence cdf, confidence band for the distribution of the score: "+methods(certify.Bands()).Described())
 	group(cmd, "Samples and certificates")
 }

@@ -43,9 +43,10 @@ certify the class.
 
 The failure probability is an upper bound on the probability that a certificate of the
 result is wrong. With --router, it is the alpha of the router plus the largest alpha of
-the runs. Without --router, it depends on --by, on c, on the number of runs, on their
-alpha and their --class, and on whether all seeds differ (docs/combine.md). If all seeds
-differ, the failure probability is usually smaller than if some seeds are equal.
+the runs. Without --router, the failure probability depends on five things
+(docs/combine.md): --by, --at-least, the number of runs, their alpha and --class, and
+whether all seeds differ. If all seeds differ, the failure probability is usually
+smaller than if some seeds are equal.
 
 All runs must certify the same examples, under noise of the same law (such as Gaussian),
 by sound methods. The σ of the runs may differ. A method is sound if a certificate is

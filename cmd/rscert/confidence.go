@@ -73,9 +73,10 @@ alpha.
 
 bounds.csv has a row for each example and radius, except where A is not certified and
 the label is unknown. If A is not certified at radius R, the row has certified = 0, and
-its bounds are for the mean score of the label. The column 'lower' is the lower bound.
-If certified = 0, the mean score of every class other than the label is at most 1 −
-lower, because an example's scores sum to at most 1.
+its bounds are for the mean score of the label. The column 'lower' is the lower bound on
+the mean score of A or, if certified = 0, of the label. If certified = 0, the mean score
+of every class other than the label is at most 1 − lower, because an example's scores
+sum to at most 1.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound on
 the mean score without attack, and z is the mean score under attack. Φ is the

@@ -45,7 +45,7 @@ func newConformalEvaluate(s streams) *cobra.Command {
 		Long: `This command reads the prediction sets that 'rscert conformal apply' wrote. For each
 file it prints the coverage, the mean size of the sets, the number of sets with one
 class and the number of empty sets. The coverage is the share of the sets that contain
-the label, with a Clopper–Pearson interval.
+the label. The command also prints a Clopper–Pearson interval for it.
 
 The column p is the p-value of a test of two assumptions. First, the calibration
 examples and the inputs are exchangeable. Second, the inputs are not attacked. Under

@@ -69,7 +69,7 @@ The rules (a query is an input of 'rscert conformal apply'):
 The default of --draws is 20 for the rule 'bincp', and for the rule 'count' with noise.
 It is 1 otherwise.
 
-The guarantees:
+The guarantees (a query is an input of 'rscert conformal apply'):
 ` + choiceLines(conformal.Guarantees.Values(), conformal.Guarantees.What) + `
 The scores:
 ` + choiceLines(conformal.ScoreKinds.Values(), conformal.ScoreKinds.What) + ``,

@@ -13,7 +13,7 @@ func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	f := cmd.Flags()
 	f.TextVar(&p.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; 'cuda' distributes the examples over all working GPUs")
 	choiceVar(f, &p.NoiseOn, "noise-on", spec.NoiseOnAuto, spec.NoiseOns, "place where rscert makes the noise and counts the votes; the place does not affect the votes; it can affect the last bits of scores: "+spec.NoiseOns.Described())
-	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model's arithmetic; the certificates hold for the model in this format: "+onnx.Precisions.Described())
+	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model's arithmetic; the results, such as certificates, hold for the model in this format: "+onnx.Precisions.Described())
 	f.BoolVar(tf32, "allow-tf32", false, "let NVIDIA GPUs round the factors of products to TF32; the same as --precision tf32")
 	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "on NVIDIA GPUs, compute convolutions in the memory layout with the channels last")
 	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "how cuDNN chooses algorithms for convolutions on NVIDIA GPUs: "+onnx.ConvSearches.Described())

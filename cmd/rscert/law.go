@@ -30,7 +30,7 @@ func offerLaws[L law.Law](f *pflag.FlagSet, laws []L) {
 // normsFlag adds --norms.
 func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 	choiceListVar(f, to, "norms", nil, law.Norms,
-		"also print the certified accuracy at radii in each of these `norms`: "+law.Norms.String()+" (the number of changed values); these radii follow from the certified radii")
+		"also print the certified accuracy in each of these `norms`: "+law.Norms.String()+" (the number of changed values); the radii in these norms follow from the certified radii")
 }
 
 // scaleFlags adds the flags that give each column or channel its own scale of the noise.

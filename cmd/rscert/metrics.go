@@ -121,11 +121,11 @@ rows with weights. It also refuses --cluster together with a flag of the list
 
 The flags of the list 'Thresholds under attack' are for a classifier that answers only
 if its confidence reaches a threshold. The test error is the share of wrong answers
-among the answers that reach the threshold. The robust test error counts the answers
-without attack and under attack. Consider the rows in which at least one of these
-answers reaches the threshold. The robust test error is the share of these rows in which
-a wrong answer reaches the threshold. The robust test error needs --attack, or the
-columns adversarial_confidence and adversarial_correct in the input.
+among the answers that reach the threshold. The robust test error covers both the
+answers without attack and the answers under attack. Consider the rows in which at least
+one of these answers reaches the threshold. The robust test error is the share of these
+rows in which a wrong answer reaches the threshold. The robust test error needs
+--attack, or the columns adversarial_confidence and adversarial_correct in the input.
 
 Each threshold has two rates. Take the rows whose answer without attack is right. The
 true positive rate is the share of these rows whose answer without attack reaches the
@@ -185,7 +185,7 @@ number of rows.`,
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with probability at least --level all bins lie in their bands at once")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the betting intervals (of the Brier scores and in --versus), of the bootstrap, of the simulated calibration test, of --cluster and of --holdout")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random choices in five places: the betting intervals (of the Brier scores and in --versus), the bootstrap, the simulated calibration test, --cluster and --holdout")
 	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1); default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,

@@ -47,9 +47,9 @@ values of h, such as 0.25 or 2^-6. For each h the command prints the area under 
 curve before and after perturbation, and an interval for the change of the area. With
 --repeats R, the command perturbs the scores R times, and prints the mean and the
 standard deviation of the area. With probability at least 1 − delta (--delta), the
-interval for the change contains the true change: that of the distribution from which
-the rows are drawn. This probability holds for each h alone. The interval holds for any
-number of independent rows. --plot draws the area against h.
+interval for the change contains the true change of the area: the change for the
+distribution from which the rows are drawn. This probability holds for each h alone. The
+interval holds for any number of independent rows. --plot draws the area against h.
 
 Choose h on data that you do not use for 'rscert ce'. If you choose h with labels that
 'rscert ce' also uses, the bound of 'rscert ce' does not hold with its stated

@@ -193,7 +193,7 @@ the smallest CBS.`,
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest allowed `difference` (such as 0.01) by which the certified accuracy may fall below the baseline's; if it falls further at any radius, the exit code is 3")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest allowed loss of certified accuracy against --baseline, as a `difference` such as 0.01; if the loss is larger at any radius, the exit code is 3")
 	historyFlags(cmd, &o.history)
 	group(cmd, "Requirements")
 	return cmd

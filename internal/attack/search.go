@@ -68,9 +68,9 @@ type Search struct {
 	// number of runs of an untargeted attack, or of runs for each target class; PGDConf makes one run more
 	Restarts int
 	// attacks the examples that need further attacks after this search (see standing); nil: no other attack
-	Then     *Search
-	Seed     uint64
-	Workers  int
+	Then    *Search
+	Seed    uint64
+	Workers int
 	// Probabilities is true if the scores are probabilities, and false if they are logits. Attacks that change
 	// confidences use this field.
 	Probabilities bool

@@ -7,7 +7,7 @@ import (
 )
 
 // Spiegelhalter returns the statistic Z of Spiegelhalter's (1986) test of perfect calibration, and the two-sided
-// p-value of this test,
+// p-value of this test. The statistic is
 //
 //	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
 //
@@ -36,7 +36,7 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 // probability equal to its confidence, independently of the other examples. The p-value is valid for every number of
 // examples: if the hypothesis is true, P(p ≤ α) ≤ α.
 //
-// Take a calibrated prediction with confidence c, and let x = correct − c. Then x ≤ 1, and x has mean 0 and variance
+// Take a calibrated prediction with confidence c, and let x = correct − c. Then |x| ≤ 1, and x has mean 0 and variance
 // c(1−c). So E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of
 // c(1−c) in bin m of a fixed partition. Then
 //

@@ -103,7 +103,8 @@ type clusterLaw struct {
 }
 
 var clusterLaws = []clusterLaw{
-	// All rows of a cluster have one label, and nearly the same score. The scores are calibrated.
+	// All rows of a cluster have one label, and nearly the same score. The calibration error of the scores is at most
+	// 0.002.
 	{"copies", 0, 0.002, func(r *rand.Rand) (score, label []float64) {
 		s := r.Float64()
 		y := 0.0

@@ -34,8 +34,8 @@ func coverageOf(p *Predictions, bins []Bin, bands [][2]float64) float64 {
 }
 
 // The probability that all accuracies lie in their bands is exactly Level if the confidences in a bin are equal, and at
-// least Level if they differ. The bands are not wider than necessary: every smaller Level that another β gives is below
-// the argument 'level'.
+// least Level if they differ. The bands are not wider than necessary: if another β gives a smaller Level, that Level is
+// below the argument 'level'.
 func TestConsistencyBandsHoldTogether(t *testing.T) {
 	for name, confidence := range map[string][]float64{
 		"equal":   {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 0.9, 0.9, 0.9, 0.9},

@@ -74,7 +74,7 @@ var calibrations = []calibration{
 }
 
 // checkCoverage counts how often each bound is below the true calibration error. The bounds are computed from n scores.
-// They are cross-fitted over the folds.
+// The argument 'folds' is the number of folds of the cross-fitted methods.
 func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreLaw, c calibration) {
 	t.Helper()
 	truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
@@ -194,8 +194,9 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	}
 }
 
-// pairOverlap returns the mean, over random pairs, of a bound on the overlap Q. If all scores lie on a few atoms, this
-// bound is equal to Q, so the mean is an unbiased estimate of Σc_i². NadarayaWatson defines c_i and Q.
+// pairOverlap computes a bound on the overlap Q for random pairs, and returns the moments of this bound. If all scores
+// lie on a few atoms, this bound is equal to Q, so the mean is an unbiased estimate of Σc_i². NadarayaWatson defines
+// c_i and Q.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }

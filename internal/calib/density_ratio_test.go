@@ -37,7 +37,7 @@ func TestRatiosOfGaussians(t *testing.T) {
 	if math.Abs(r.Before-0.5) > 0.05 || r.After > 0.03 || r.Clipped != 0 {
 		t.Errorf("difference %v before, %v after; %d clipped", r.Before, r.After, r.Clipped)
 	}
-	// The exact ratio w has E w = 1 and E w² = e^{1/4}, so the effective share is near e^{−1/4}.
+	// The exact ratio w has E w = 1 and E w² = e^{1/4}, so EffectiveSize divided by n is near e^{−1/4}.
 	if size := EffectiveSize(r.Weight) / n; math.Abs(size-math.Exp(-0.25)) > 0.03 {
 		t.Errorf("effective share %v, want %v", size, math.Exp(-0.25))
 	}

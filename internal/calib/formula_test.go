@@ -302,7 +302,7 @@ func sumKernel(train []scored, s, h, b1, b2 float64, kind NadarayaWatsonKind) ke
 
 func (k kernelSums) error() float64 { return k.bias + math.Sqrt(k.squares)/2 }
 
-// bestKappa chooses the κ of NadarayaWatson by trying all powers of ½.
+// bestKappa chooses the κ of NadarayaWatson by trying the powers 2⁻⁵⁰, 2⁻⁴⁹, …, 2⁰.
 func bestKappa(train []scored, valid int, delta, h, b1, b2 float64, kind NadarayaWatsonKind) float64 {
 	step := (len(train) + 4095) / 4096
 	var some []scored
@@ -341,7 +341,7 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 				}
 				b1, b2 := math.Tanh(1/h)/(2*h), 0.5*math.Pow(math.Tanh(1/h)/h, 2)
 				if kind == Printed {
-					b2 *= 3 // the bound in the paper is three times as large
+					b2 *= 3 // the paper's bound on |η″| is three times this b2
 				}
 				fold := assignFolds(s.N(), 2, 7)
 				var terms, chosen Terms

@@ -97,8 +97,9 @@ func membersOf(p *Predictions, b Bin) (members []int) {
 	return members
 }
 
-// bettingByHand computes the interval of BrierEstimate without histograms: it multiplies the factors of all examples.
-// Each end of the interval is the m at which the product is 2/α.
+// bettingByHand computes the interval of BrierEstimate without histograms. For a given m, it multiplies the factors 1 ±
+// λ(x−m) of all examples, where x is the squared error of the example. Each end of the interval is the m at which the
+// product is 2/α.
 func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float64) {
 	n := p.N()
 	last := 0

@@ -8,8 +8,8 @@ import (
 )
 
 // If the confidences lie in the intervals, the calibration error is at most the largest gap, for every choice of bins.
-// If each sample is alone in its bin, the calibration error equals this bound for one choice of the confidences in the
-// intervals.
+// If in addition each sample is alone in its bin, some choice of the confidences makes the calibration error equal to
+// the largest gap.
 func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 300 {

@@ -132,7 +132,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// Bin k of EqualCount ends at rank ⌈k·n/bins⌉. The test checks the edges, weights and means of the bins.
+// Bin k of EqualCount ends at rank ⌈k·n/bins⌉. It also holds all later examples with the same confidence as the example
+// at this rank. The test checks the edges, weights and means of the bins.
 func TestEqualCountIsTheDefinition(t *testing.T) {
 	p := weightedPredictions(true)
 	bins, err := EqualCount(p, 7)

@@ -143,8 +143,8 @@ func TestTemperatureLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, fit, err)
 		}
 	}
-	// The data are nearly separable: in all 10⁶ rows the logits differ by 1, and only in one row the label has the
-	// smaller logit. So the best T satisfies σ(−1/T) = 10⁻⁶, where σ is the logistic function.
+	// The data are nearly separable. In each of the 10⁶ rows the two logits differ by 1, and the label has the larger
+	// logit in all rows except one. So the best T satisfies σ(−1/T) = 10⁻⁶, where σ is the logistic function.
 	const n = 1_000_000
 	logits, label := make([]float64, 2*n), make([]int, n)
 	for i := range n {
@@ -381,8 +381,9 @@ func TestClasswiseECE(t *testing.T) {
 }
 
 // Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
-// weights. The target is the metric in which the probability of each outcome replaces the outcome. A percentile
-// bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above 0.
+// weights. The target is the value that the metric has if the probability of each outcome replaces the outcome. A
+// percentile bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above
+// 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")

@@ -40,7 +40,7 @@ func largestRefuted(reached func(m float64) bool) float64 {
 }
 
 // signMixture computes a wealth that depends neither on the order of the pairs nor on a seed. Let ε_i = ±1 be signs
-// that may depend on all scores, but not on the labels. Let r_i = s_i − y_i. Given the scores the r_i are independent
+// that may depend on all scores, but not on the labels. Let r_i = s_i − y_i. Given the scores, the r_i are independent
 // with means d_i = s_i − η(s_i). For 0 ≤ ν < 1,
 //
 //	E Π(1+ν·ε_i·r_i) = E Π(1+ν·ε_i·d_i) ≤ E Π(1+ν|d_i|) = (1+ν·CE)ⁿ.

@@ -119,9 +119,9 @@ func TestSignMixtureIsFair(t *testing.T) {
 	}
 }
 
-// The scores are 0.001 and 0.006. At the score 0.001 label 1 has the probability 0.006, and at the score 0.006 it has
-// the probability 0.001. So CE is 0.005. All scores lie in the first of 128 bins. BettingLower predicts one sign for
-// this bin, so the errors at the two scores cancel.
+// The scores are 0.001 and 0.006. At the score 0.001, label 1 has the probability 0.006. At the score 0.006, label 1
+// has the probability 0.001. So CE is 0.005. All scores lie in the first of 128 bins. BettingLower predicts one sign
+// for this bin, so the errors at the two scores cancel.
 func TestMixtureLowerOfRareEvents(t *testing.T) {
 	two := func(r *rand.Rand) float64 { return 0.001 + 0.005*float64(r.IntN(2)) }
 	for seed := range uint64(3) {

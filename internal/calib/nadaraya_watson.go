@@ -38,8 +38,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is a single error, which is nearly normal with standard deviation ≤ g. For η = ½ the absolute
-// value of this error exceeds g in a third of all samples. In half of these samples η̂ errs towards s, and the bound is
-// too small, for every δ. So Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the
+// value of this error exceeds g in a third of all samples. In half of these samples, η̂ errs towards s. Then the bound
+// is too small, for every δ. So Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½ and the other details of the
 // paper. It uses the weights of temperedSmoother. Of the validation points of a fold, it uses only a random part
 // (printedValidation). Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of Printed
 // is the paper's b2, which is three times the b2 of the function 'derivatives'.
@@ -54,9 +54,9 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // and takes the mean of this bound on Q over the pairs. This mean plus its radius BB at level 1−δ4 bounds Σc_i² (δ4 is
 // chosen below). The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At such an s it
 // sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the labels do not matter at s, so s adds nothing to c_i.
-// Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two limits as the lengths of its intervals. κ depends only on
-// the training scores. There are four inequalities: two with BB in Proposition 2, McDiarmid's inequality, and the one
-// with BB for the pairs. Each of them fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
+// Therefore g ≤ 1 and Q ≤ κ at all scores. BB needs the length of an interval that contains the variable. This length
+// is 1 for g and κ for Q. There are four inequalities: two with BB in Proposition 2, McDiarmid's inequality, and the
+// one with BB for the pairs. Each of them fails with probability at most δ/4K. So δ3 = δ4 = δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then the first-order term of the bias
 // E_Y[η̂(s)] − η(s) is η′(s)·Σ w_i(s_i−s), and the bias has the bound
@@ -248,7 +248,8 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// The method 'forward' adds to the window of each point s the training points of cell j with s_i ≤ s + reach.
+// The method 'forward' adds training points of cell j to the window of each point s. It adds the points with s_i ≤ s +
+// reach.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return

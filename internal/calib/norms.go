@@ -47,7 +47,7 @@ func Divergence(lower, upper, epsilon float64) (low, high float64, err error) {
 	return 2 * lower * lower * (1 - powRounding), min(most, upper*most/(1-epsilon)) * (1 + powRounding), nil
 }
 
-// LeastMargin is the smallest ε of Divergence. For smaller ε, 1−ε could be rounded to 1.
+// LeastMargin is the smallest ε that Divergence accepts. For smaller ε, 1−ε could be rounded to 1.
 const LeastMargin = 1e-15
 
 // CheckMargin returns an error if a score of the sample is outside [ε, 1−ε].

@@ -56,7 +56,7 @@ func TestNormsOfRandomLaws(t *testing.T) {
 		check(share, s, eta)
 	}
 	// A gap of 1 with probability 0.1 attains the bound of NormAbove. In this case the score s is 0. The bounds of
-	// Divergence do not cover it, because they need scores in [ε, 1−ε].
+	// Divergence do not cover this case, because they need scores in [ε, 1−ε].
 	if norm, err := NormAbove(0.1, 3); err != nil || math.Abs(norm-math.Cbrt(0.1)) > 1e-12 {
 		t.Errorf("norm %v: %v", norm, err)
 	}

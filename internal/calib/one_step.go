@@ -11,13 +11,13 @@ import "math"
 //
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
-// F is convex. Its subgradient at η has coefficients h_i/n, where h = Π·sign(Πη − s). Given the scores the h_i are
+// F is convex. Its subgradient at η has coefficients h_i/n, where h = Π·sign(Πη − s). Given the scores, the h_i are
 // fixed numbers, with Σh_i² ≤ n for every projection and |h_i| ≤ 1 for bin means. The inequality F(y) ≥ F(η) +
 // (1/n)Σh_i(y_i−η_i) implies
 //
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
-// Given the scores the labels are independent and W_i has mean |s_i−η_i|. So A is at least the average of n variables
+// Given the scores, the labels are independent, and W_i has mean |s_i−η_i|. So A is at least the average of n variables
 // with mean CE. It remains to bound how far this average can fall below CE.
 //
 // For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i. So the product is largest at h_i
@@ -113,8 +113,9 @@ func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	return hi
 }
 
-// bennettExponent returns kl((v+ct)/(c²+v) ‖ v/(c²+v)). Let n variables ≤ c have mean 0 and variance ≤ v. By
-// Hoeffding's bound, the probability that the mean of the variables is t or more is at most exp(−n·bennettExponent).
+// bennettExponent returns kl((v+ct)/(c²+v) ‖ v/(c²+v)). Let n independent variables have mean 0, variance ≤ v and
+// values ≤ c. By Hoeffding's bound, the probability that the mean of the variables is t or more is at most
+// exp(−n·bennettExponent).
 func bennettExponent(t, v, c float64) float64 {
 	switch {
 	case t <= 0:

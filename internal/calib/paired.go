@@ -12,8 +12,8 @@ type PairedDifference struct {
 	First      float64 `json:"first"`
 	Second     float64 `json:"second"`
 	Difference float64 `json:"difference"` // First − Second
-	// The interval from Low to High contains the difference in the population with a probability of at least the
-	// argument 'level' of ComparePaired.
+	// With a probability of at least the argument 'level' of ComparePaired, the interval from Low to High contains the
+	// difference in the population.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	P    float64 `json:"p"` // two-sided p-value of the hypothesis that the difference is 0

@@ -13,8 +13,8 @@ type PerturbedAUROC struct {
 	// the repeats. With only one repeat, SD is 0.
 	After float64 `json:"after"`
 	SD    float64 `json:"sd"`
-	// The interval from Low to High contains the change of the AUROC in the population with probability ≥ 1 − δ, for
-	// any number of rows.
+	// With probability ≥ 1 − δ, the interval from Low to High contains the change of the AUROC in the population. This
+	// holds for any number of rows.
 	Low  float64 `json:"change_low"`
 	High float64 `json:"change_high"`
 }

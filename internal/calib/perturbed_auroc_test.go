@@ -48,8 +48,8 @@ func TestAUROCAfterRepeats(t *testing.T) {
 	}
 }
 
-// The interval misses the change of the AUROC in the population with probability at most δ. With more rows the interval
-// is shorter.
+// With probability at most δ, the interval misses the change of the AUROC in the population. With more rows the
+// interval is shorter.
 func TestAUROCAfterCovers(t *testing.T) {
 	const delta, trials, bandwidth = 0.2, 400, 0.25
 	score, label := rocLaw(400_000, 99)

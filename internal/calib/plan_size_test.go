@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// At the planned size the mean bound of new calibrated samples is near the gap.
+// At the planned size, the mean bound of new calibrated samples is near the gap.
 func TestPlanSize(t *testing.T) {
 	s := draw(500, 1, uniform, func(float64) float64 { return 1 }) // the labels do not matter
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 5, Seed: 4}, Variation: 1}

@@ -272,8 +272,8 @@ func (c *peakCell) low(price float64) float64  { return c.from.value + price*c.f
 func (c *peakCell) high(price float64) float64 { return c.to.value + price*c.to.logA }
 
 // The method 'peak' returns an upper bound on u_b(q) + price·ln A_b(q) in the cell, and a q near the peak of this
-// bound. The bound on u_b plus price times the bound on ln A_b is concave in q, and therefore below each of its
-// tangents.
+// bound. Multiply the bound on ln A_b by price, and add the bound on u_b. The sum is concave in q, so it is below each
+// of its tangents.
 func (c *peakCell) peak(price, m float64) (most, at float64) {
 	at = min(c.to.q, max(c.from.q, concavePeak(c.slope, price, c.beta, m)))
 	h, tilt := c.from.value+(at-c.from.q)*c.slope+price*c.level, c.slope

@@ -95,7 +95,7 @@ func TestQuadraticLogMean(t *testing.T) {
 	}
 }
 
-// The method 'peak' returns an upper bound on the maximum of a function of q, u_b(q) + price·ln A_b(q). The result is
+// The method 'peak' returns an upper bound on the maximum of the function q ↦ u_b(q) + price·ln A_b(q). The result is
 // at least as large as every value of the function on a fine grid, and at most slightly larger than the largest of
 // these values.
 func TestQuadraticPeak(t *testing.T) {

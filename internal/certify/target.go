@@ -230,7 +230,7 @@ const (
 
 var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, struct{}]{
 	{name: SecondMargin, sound: true},
-	{name: FirstMargin, sound: true, what: "; with a known Lipschitz constant L, the radius is at least margin/(√2·L)"},
+	{name: FirstMargin, sound: true, what: "; for each of these laws, with a known Lipschitz constant L, the radius is at least margin/(√2·L)"},
 }}
 
 // MarginKinds describes both margins, the default first. A description contains the formula of the radius for each law.

@@ -47,7 +47,7 @@ var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA, H
 		Calibration: "CCE and CBS against the radius",
 		Reliability: "accuracy against the vote share, without attack, for a single run",
 		Radii:       "distribution of the radii of right and of wrong predictions",
-		PA:          "share of the examples that are right and whose lower bound on the probability of the class is at least p, against p",
+		PA:          "share of the examples that meet two conditions, against a threshold p: the example is right, and the lower bound on the probability of the class is at least p",
 		History:     "values of the requirements for each commit, from the history file",
 		Pareto:      "CCE against certified accuracy, with the Pareto front",
 	}[c]
