@@ -66,7 +66,11 @@ input holds bounds on the confidence of each prediction under every attack withi
 radius. The command computes the worst calibration that an adversary can reach by
 moving every confidence within its bounds (Emde et al. 2025):
 
-  CBS certified Brier score: the largest top-label Brier score that the adversary can reach (Theorem 3.3) CCE certified calibration error: the largest expected calibration error (ECE) that the adversary can reach; the ECE uses bins [lo,hi) of equal width, and --bins sets their number
+  CBS    certified Brier score: the largest top-label Brier score that the adversary
+         can reach (Theorem 3.3)
+  CCE    certified calibration error: the largest expected calibration error (ECE) that
+         the adversary can reach; the ECE uses bins [lo,hi) of equal width, and --bins
+         sets their number
 
 --solver chooses how the command looks for the largest calibration error. The solver
 'exact' computes the largest calibration error. The other solvers are searches. A search
@@ -104,8 +108,8 @@ for each example.
 command prints E/(E+C), an upper bound on the share of answers that are wrong under
 attack. Here E counts the examples whose answer may be wrong, and C counts the examples
 whose answer is right under every attack. The bound E/(E+C) holds if every bound in the
-file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), with the same
-k as above.
+file holds. With probability 1 − delta, this share is at most (E+k)/(E+C). As for CBS
+and CCE, k is the 1 − delta quantile of Bin(examples, alpha).
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
 the true classes (--group label). A run records the true classes. For other groups of
@@ -179,7 +183,7 @@ several σ.
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")
 	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ; for each τ, bound the error of a classifier that answers only where its confidence is at least τ")
-	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability, at each radius, that the bounds that allow for k failures are wrong")
+	f.Float64Var(&o.statement.delta, "delta", 0.05, "some of the command's bounds hold even if k bounds in the file fail; this flag sets the largest probability, at each radius, that these bounds of the command are wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of all sampled examples, with or without a certified class; default: the number in the run or the file")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")

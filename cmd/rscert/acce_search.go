@@ -39,7 +39,7 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "seed of the random starts of 'dece'")
 	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "initial learning rate of 'dece'")
 	choiceVar(f, &o.dece.Schedule, "dece-schedule", admm.Cosine, admm.Schedules, "`schedule` of the learning rate of 'dece': "+admm.Schedules.Described())
-	f.Float64Var(&o.dece.Momentum, "dece-momentum", 0, "`momentum of the search 'dece', from 0 to below 1: the share of the previous step that 'dece' adds to each step")
+	f.Float64Var(&o.dece.Momentum, "dece-momentum", 0, "`momentum` of the search 'dece', from 0 to below 1: the share of the previous step that 'dece' adds to each step")
 	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "number of steps of 'dece' per start")
 	f.StringVar(&o.trace, "trace", "", "CSV `file` for the calibration error at every k-th step of 'admm' and 'dece'; --trace-every sets k")
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write only every `k`-th step to the file of --trace")

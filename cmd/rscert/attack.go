@@ -182,7 +182,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	// The shared usage text speaks of the noisy input, but an attack on the model adds no noise.
 	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel"
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
-	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, and of the noise of the smoothed classifier; default: drawn by the operating system and recorded in the result")
+	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts, of the random squares of the attacks 'square' and 'square-conf', and of the noise of the smoothed classifier; default: drawn by the operating system and recorded in the result")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
 	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps (default: 'spread' for data sorted by class, otherwise 'first'): "+spec.Selections.Described())

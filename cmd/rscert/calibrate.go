@@ -51,9 +51,9 @@ Here σ is the logistic function, z is the vector of logits, d is the log-odds o
 (limited to ±30), s is the probability of this class, and p is the vector of all
 probabilities. The letters T, w, W, a, b and c are fitted parameters. The methods
 'vector' and 'matrix' penalise the squared distance of the map from the identity map.
-The last five methods map a single probability. For two classes, they map the
-probability of class 1. For more classes, the method maps the probability of each class
-separately and divides the results by their sum.
+The last five methods of the list ('platt' to 'histogram') map a single probability. For
+two classes, they map the probability of class 1. For more classes, the method maps the
+probability of each class separately and divides the results by their sum.
 
 The file (npz, Parquet, CSV or JSON lines) holds the labels in the column or array
 'label'. The file also holds the outputs of the model in one of these forms: 'logits'

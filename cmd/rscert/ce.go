@@ -57,15 +57,17 @@ needs one of these assumptions:
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h
 
 If P(y=1|s) is monotone, its total variation is at most 1. No test can verify the first
-two assumptions, but data can refute them. So the command also bounds the total
-variation from below. If this bound is above V, the exit code is 1. The command computes
-no such bound for rows with weights or for perturbed scores.
+two assumptions (--monotone and --variation), but data can refute them. So the command
+also bounds the total variation from below. If this bound is above the assumed total
+variation (V of --variation, or 1 for --monotone), the exit code is 1. The command
+computes no such bound for rows with weights or for perturbed scores.
 
-The third assumption puts no condition on P(y=1|s) for the original scores. Its bounds
-are about the perturbed scores, so also perturb the scores when you use the classifier.
-'rscert perturb' perturbs scores and records h in the file. With --perturb, this command
-perturbs the scores itself. For the third assumption, the command refuses scores that
-the perturbation cannot have produced.
+The third assumption (--bandwidth) puts no condition on P(y=1|s) for the original
+scores. The bounds under this assumption are about the perturbed scores, so also perturb
+the scores when you use the classifier. 'rscert perturb' perturbs scores and records the
+bandwidth h in the file. With --perturb, this command perturbs the scores itself. For
+the third assumption, the command refuses scores that the perturbation cannot have
+produced.
 
 The next list names the assumption of each method. In the list, 'variation' stands for
 --monotone or --variation, 'perturbed' stands for perturbed scores, and 'weights' stands
@@ -76,10 +78,10 @@ Without --method, the command computes binned-tv for --monotone or --variation, 
 binned-lipschitz for perturbed scores. Whatever methods you choose, the command also
 prints one estimate of the error. This estimate has no guarantee. Finally, the command
 bounds the error on this dataset from above. It does so for each method whose name
-begins with 'binned-', except binned-tv-weighted. This error is the mean of |s −
-P(y=1|s)| over the scores in the file. With --cluster or weights, it is the mean over
-the scores of the kept rows only. For inexact weights (such as the estimated weights of
-'rscert weights'), the command gives no such bound.
+begins with 'binned-', except binned-tv-weighted. The error on this dataset is the mean
+of |s − P(y=1|s)| over the scores in the file. With --cluster or weights, it is the mean
+over the scores of the kept rows only. For inexact weights (such as the estimated
+weights of 'rscert weights'), the command gives no such bound.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
 command divides delta among all bounds on the error and on the calibration curve
@@ -160,10 +162,10 @@ or the column weight_bound) is at least as large as every weight in the whole
 population. The kept rows are independent draws from Q. The bounds for --group and
 --classes also use the kept rows.
 
-The method 'binned-tv-weighted' uses all rows instead. This method needs weights whose
-mean in the population is 1. Its bound is smaller than the bounds from the kept rows
-only if the mean of the squared weights is below about W/5. Choose the method before you
-look at the bounds.
+The method 'binned-tv-weighted' uses all rows of a file with weights, not only the kept
+rows. This method needs weights whose mean in the population is 1. Its bound is smaller
+than the bounds from the kept rows only if the mean of the squared weights is below
+about W/5. Choose the method before you look at the bounds.
 
 The weights can be inexact. The command treats them as inexact if the column
 weight_estimated is 1 ('rscert weights' writes this column) or if you give

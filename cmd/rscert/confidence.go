@@ -98,11 +98,11 @@ distribution function of the noise at σ = 1:
 
 --out writes bounds.csv, the input of 'rscert acce'.
 
---compare takes a list of methods. For each run or scores.npz and each method, the
-command prints the mean width of the intervals at each radius. --plot draws the widths
-against the radius. In the list, a method can be followed by + and a bound. For the
-method 'cdf', the bound is a value of --band, as in cdf+dkw. For the other methods, the
-bound is a value of --bound, as in standard+hoeffding.`,
+--compare takes a list of methods. For each input (a run or a file scores.npz) and each
+method, the command prints the mean width of the intervals at each radius. --plot draws
+the widths against the radius. In the list, a method can be followed by + and a bound.
+For the method 'cdf', the bound is a value of --band, as in cdf+dkw. For the other
+methods, the bound is a value of --bound, as in standard+hoeffding.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --class-method margin

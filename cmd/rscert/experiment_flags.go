@@ -46,7 +46,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f.StringVar(&o.Labels, "labels", "", "separate `file` with the labels of IDX, npy or image data; 'none' makes rscert read no labels")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels in a table: a name, an index from 0, 'first', 'last' or 'none' (docs/my-data.md); default: found by rscert")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file with the class names in the order of the model's classes, as JSON or one name per line; needed if the labels are words and the model's file does not list its classes; without it, if the name of any class folder is not a number, the folders count as 0, 1, … in the order of their names (docs/my-data.md)")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or one name per line; needed if the labels are words and the model's file does not list its classes; without it, if the name of any class folder is not a number, the folders count as 0, 1, … in the order of their names (docs/my-data.md)")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels, as torchvision does: give the length of the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop each image around its centre to this `size` in pixels, after --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())
@@ -63,7 +63,7 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if the model takes no images): "+graph.Layouts.Described())
 	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input: one value, or one per channel")
-	f.Float64SliceVar(&s.Std, "std", nil, "`values` that divide the noisy input after --mean: one value, or one per channel")
+	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean is subtracted: one value, or one per channel")
 	group(cmd, "How the model is fed")
 }
 

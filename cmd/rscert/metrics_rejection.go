@@ -36,11 +36,11 @@ func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions (without attack); --tpr takes its thresholds from these predictions")
 	f.Float64Var(share, "holdout", 0, "share of the input's rows to hold out at random (--seed), such as 0.1; this flag is the alternative to --held-out")
 	f.StringSliceVar(&o.attacks, "attack", nil,
-		"`file` with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts for each row")
+		"`file` with predictions on the same rows under an attack; if the flag is repeated, each row counts with its worst case over all these attacks")
 	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, as `shares` such as 0.99,0.98; the held-out predictions give a threshold for each rate")
 	f.Lookup("tpr").DefValue = "0.99" // pflag would print [0.990000]
 	f.Float64SliceVar(&o.tau, "tau", nil, "further confidence `thresholds` τ, from 0 to 1; they need no held-out predictions")
-	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the errors and the true and false positive rates at every threshold to this .csv, .svg, .png or .pdf `file`")
+	f.StringSliceVar(&o.byTau, "by-tau", nil, "write the test error, the robust test error, and the true and false positive rates at every threshold to this .csv, .svg, .png or .pdf `file`")
 	f.StringVar(&o.models, "models", "", "compare the models and attacks in this CSV `file`, which has the columns 'model', 'attack' and 'file'")
 	group(cmd, "Thresholds under attack")
 }

@@ -85,8 +85,8 @@ probabilities, give it with --lipschitz. With L, the radius for the first margin
 max{σ√(π/2)·M, M/(√2·L)}.
 
 A run of 'certify --stop' may have stopped sampling some examples early. The certificate
-of such an example uses only a share of alpha. The stopping rule fixes this share for
-each number of samples.
+of such an example uses only a share of alpha. The stopping rule fixes the share for
+each number of samples at which sampling can stop.
 
 --sizes shows what the certificates would be with fewer samples. For each size n in
 --sizes, the command certifies from n samples per example. If the input holds scores,

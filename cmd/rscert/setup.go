@@ -66,7 +66,7 @@ are installed (docs/gpu.md).`,
 	choices(f, "device", onnx.DeviceNames()...)
 	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch the NVIDIA libraries that --device cuda needs (1.1 GB)")
 	choiceVar(f, &o.From, "from", o.From, setup.Sources, "the only `source` to try: "+setup.Sources.String()+"; default: all sources in turn")
-	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy of the library, to use instead of the sources")
+	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy of the library; rscert then uses this copy and tries none of the sources of --from")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
