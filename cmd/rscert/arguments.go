@@ -26,7 +26,8 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments checks that the user gave only flags. Commands set it as their cobra field Args.
+// noArguments checks that the user gave only flags. Commands that take only flags set their cobra field Args to this
+// function.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])

@@ -70,7 +70,8 @@ type calibration struct {
 	Multiclass     *estimate            `json:"multiclass_brier,omitempty"`
 	ClassParts     *calib.Decomposition `json:"multiclass_brier_decomposition,omitempty"`
 	NLL            *estimate            `json:"nll,omitempty"`           // only with the probabilities of all classes
-	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // only without the probabilities of all classes
+	// nil if the probabilities of all classes are known
+	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"`
 	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
 	ClassECE       []float64            `json:"class_ece,omitempty"` // the ECE of each class
 	AUROC          *estimate            `json:"auroc,omitempty"`
@@ -82,7 +83,7 @@ type calibration struct {
 type calibrationTest struct {
 	P             report.Number `json:"p"` // valid for any number of independent examples
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
-	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: for many examples
+	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: approximately valid if there are many examples
 	MonteCarlo    report.Number `json:"monte_carlo_p"`   // valid for any number of examples, with more power than P
 	Draws         int           `json:"monte_carlo_draws"`
 }

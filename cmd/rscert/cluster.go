@@ -122,9 +122,9 @@ func thisProgram() (string, error) {
 	return filepath.Abs(path)
 }
 
-// splitWords returns three lists: the flags of fs before --, the flags of another program before --, and the words
-// after --. In the flags of the other program, a word that does not begin with a dash is the value of the preceding
-// flag.
+// splitWords splits the words at --. It returns three lists: the flags before -- that fs has, the flags before -- that
+// belong to another program, and the words after --. In the flags of the other program, a word that does not begin with
+// a dash is the value of the preceding flag.
 func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]

@@ -28,8 +28,8 @@ The page docs/conformal.md explains the guarantee and proves it.`,
 	return cmd
 }
 
-// unknownSubcommand refuses every argument as an unknown subcommand. Commands that have subcommands set it as their
-// cobra field Args.
+// unknownSubcommand refuses every argument as an unknown subcommand. Commands that have subcommands set their cobra
+// field Args to this function.
 func unknownSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -72,7 +72,7 @@ func (p *Problem) randomStart(seed uint64, k int) []float64 {
 	return z
 }
 
-// ascend does one run from z. It changes z.
+// ascend does one run of DECE, which starts from the confidences z. It changes z.
 func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run int, w Watch) Estimate {
 	n, m := len(p.samples), p.bins.Len()
 	bestZ := append([]float64(nil), z...)

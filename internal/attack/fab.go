@@ -252,8 +252,8 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 }
 
 // The final search estimates where the boundary is, and tries a point between this estimate and the section's outer
-// limit (see section). sectionBeyond is the distance from the estimate to this point, as a share of the distance from
-// the estimate to the limit.
+// limit (see the type 'section'). sectionBeyond is the distance from the estimate to this point, as a share of the
+// distance from the estimate to the limit.
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. The fields 'inner' and 'outer' are the limits
@@ -261,7 +261,7 @@ const sectionBeyond = .01
 // input in the field 'end'.
 type section struct {
 	*chase
-	end          []float32 // the adversarial input from which the search starts; its share is 1
+	end          []float32 // the adversarial input from which the search starts; a limit of 1 stands for this input
 	inner, outer float64   // the classifier is right at 'inner' and wrong at 'outer'
 	right, wrong float64   // the margins at 'inner' and at 'outer'
 	at           []float32 // the input at 'outer'

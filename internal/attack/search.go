@@ -154,10 +154,10 @@ func others(scores []float32, label int) []int {
 	return all
 }
 
-// rounds calls f once for each round. It stops early if no example needs a further attack (see standing). An untargeted
-// attack has Restarts rounds. A targeted attack has Restarts rounds for each class that it aims at. These classes are
-// the s.Targets wrong classes with the largest clean scores, or all wrong classes if there are fewer. The class with
-// the largest score comes first.
+// rounds calls f once for each round. It stops early if no example needs a further attack (see the function
+// 'standing'). An untargeted attack has Restarts rounds. A targeted attack has Restarts rounds for each class that it
+// aims at. These classes are the s.Targets wrong classes with the largest clean scores, or all wrong classes if there
+// are fewer. The class with the largest score comes first.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)

@@ -9,9 +9,9 @@ import (
 // BinnedVariation. The reason is that one statistic, X, covers the squared gaps g² of all bins together (see below).
 // For larger errors BinnedVariation is better.
 //
-// The bins b depend on the scores alone. A bin has m scores with mean s̄, and N of its labels are 1. Write η̄ for the
-// mean of η_i = η(s_i) in the bin, g = s̄−η̄, p = m/n, d_i = s_i−η_i, and V_b for the variation of η in the bin. The
-// statistic of the bin is
+// The bins b depend on the scores alone. A bin has m scores with mean s̄, and N of its labels are 1. Let η̄ be the mean
+// of η_i = η(s_i) in the bin, and let V_b be the variation of η in the bin. Let g = s̄−η̄, p = m/n and d_i = s_i−η_i.
+// The statistic of the bin is
 //
 //	X_b(N) = (m·s̄−N)²/m − N(m−N)/(m(m−1)),  E X_b = m·g² − var_b(η)·m/(m−1),  X = ΣX_b.
 //

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// gaussians draws n rows of two independent normal features. The first feature is 'scale' times a variable with the
-// given mean and standard deviation 1. The second has mean −5 and standard deviation 1.
+// gaussians draws n rows of two independent normal features. The first feature is scale·X, where X is normal with the
+// given mean and with standard deviation 1. The second has mean −5 and standard deviation 1.
 func gaussians(n int, mean, scale float64, seed uint64) Features {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	f := Features{N: n, D: 2}

@@ -48,11 +48,11 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	return WeightedCCE(intervals, bins, RowWeights{})
 }
 
-// WeightedCCE returns the certified calibration error with weights, the largest Σ_m|Σ_{n in bin m} w_n(c_n − z_n)|/Σw_n
-// over all confidences in the intervals. A sample with a weight of j units counts like j equal samples. Given the
-// signs, j equal samples all have the same best bin and the same best confidence. So the maximum stays the same if each
-// of them may have its own confidence. Therefore WeightedCCE runs the dynamic program of CCE and counts units of weight
-// instead of samples.
+// WeightedCCE returns the certified calibration error with weights. This error is the largest value of Σ_m|Σ_{n in bin
+// m} w_n(c_n − z_n)|/Σw_n over all confidences in the intervals. A sample with a weight of j units counts like j equal
+// samples. Given the signs, j equal samples all have the same best bin and the same best confidence. So the maximum
+// stays the same if each of them may have its own confidence. Therefore WeightedCCE runs the dynamic program of CCE and
+// counts units of weight instead of samples.
 func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err

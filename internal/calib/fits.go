@@ -45,7 +45,7 @@ func (s *Sample) chosenPartition(b Bound, visit func(bins []bin)) {
 	})
 }
 
-// fitLines returns the lines of BinnedLipschitz.
+// fitLines returns the estimate of BinnedLipschitz: one line in each bin, through the bin's mean score and mean label.
 func fitLines(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 	s.chosenPartition(b, func(bins []bin) {
 		for i := range bins {

@@ -227,9 +227,9 @@ type pathSearch struct {
 	queue       []int
 }
 
-// The method 'advance' extends all paths by one bin. Before the call, the slice 'value' holds, for each state, the
-// largest value of a path up to the last score before the bin. After the call, it holds the largest value of a path up
-// to the last score of the bin.
+// The method 'advance' extends all paths by one bin. Before the call, value[i] is the largest value of the paths that
+// end in state i at the last score before the bin. After the call, it holds the largest value of a path up to the last
+// score of the bin.
 func (s *pathSearch) advance(p *pathBin, value []float64, price, nu, step float64) {
 	n := len(value)
 	s.gain, s.queue = append(s.gain[:0], value...), append(s.queue[:0], make([]int, n)...)

@@ -55,8 +55,8 @@ const (
 	// STaR use. If a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
 	// chernoffCap is the largest c that the code uses. It keeps K above 0 if the best fraction is 1. The best fraction
-	// is 1 if the samples can reject m only when all of them are 1. The cap makes the distance of the bound from 1
-	// larger by a factor of at most about 1 + 2⁻¹⁰.
+	// is 1 if only samples that are all 1 can reject the mean m. The cap makes the distance of the bound from 1 larger
+	// by a factor of at most about 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
 	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on

@@ -290,7 +290,7 @@ func TestAgrees(t *testing.T) {
 		{"a radius of no class", func(c *Certificate) { c.Prediction, c.Correct = Abstained, false }, "the run has no certificate with its margin, radius"},
 		{"no samples", func(c *Certificate) { c.N = 0 }, "its n is 0"},
 		{"radius added", func(c *Certificate) { c.Quantisation = -1 }, "its n is 1500, its quantisation -1"},
-		// nothing is subtracted if the inputs of the dataset lie on the lattice
+		// nothing is subtracted from the radius if the inputs of the dataset lie on the lattice
 		{"nothing taken off", func(c *Certificate) { c.Quantisation = 0; c.Radius += 0.01 }, ""},
 	} {
 		cert := own

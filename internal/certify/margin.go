@@ -64,9 +64,8 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the set of all distributions q with g(q) = margin, where margin > 0. This set is the curve q1 =
-// F(margin + Q(q2)). For a contest with a factor t ≠ 1, it is the curve in the comment on the type 'ranks'. The
-// parameter y = √q2 of the curve rises from 0 to the end of the curve, where q3 = 0. On the frontier, q1 is a concave
-// function of q2.
+// F(margin + Q(q2)). For a contest with a factor t ≠ 1, it is the curve in the comment on the type 'ranks'. The curve's
+// parameter y = √q2 rises from 0; the curve ends where q3 = 0. On the frontier, q1 is a concave function of q2.
 type frontier struct {
 	scale  scale
 	margin float64

@@ -65,7 +65,7 @@ func bonferroniOrder(q scale, n int64, alpha float64) *order {
 type event struct {
 	order  *order
 	level  float64                 // T of the observed outcome
-	strict bool                    // exclude outcomes at this level
+	strict bool                    // exclude outcomes whose T equals this level
 	member func(x1, x2 int64) bool // if not nil, it decides whether an outcome is in the event, and 'level' is unused
 
 	known map[int64]*eventPage

@@ -233,7 +233,7 @@ func (c *VoteCertifier) observe(v Votes, a int) (observation, string, error) {
 	return o, x.test, nil
 }
 
-// scaleOf returns the scale of the observation's contest.
+// scaleOf returns the function Q (see the type 'scale') for the observation's contest.
 func (c *VoteCertifier) scaleOf(o observation) scale {
 	if o.t == 0 {
 		return c.scale

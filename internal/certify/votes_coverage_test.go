@@ -80,7 +80,7 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 				q1 = 1 - q2
 			}
 			if w == oneMore && 1-q1-q2 > q2 {
-				continue // the third class would be the runner-up
+				continue // the third class is more probable than the second, so it would be the runner-up
 			}
 			p := []float64{q1, q2, 1 - q1 - q2}
 			if fail := w.failure(c, all, n, p); fail > worst {

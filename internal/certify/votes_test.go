@@ -83,8 +83,8 @@ func TestPredictedClass(t *testing.T) {
 	}
 }
 
-// Cohen et al. certify R = 3.8115σ from n = 100,000 votes, all for the class, at α = 0.001. (Their Section 3.2.2 says
-// that n = 10⁵ can certify at most "about 4σ".)
+// Cohen et al. certify R = 3.8115σ at α = 0.001 from n = 100,000 votes, which are all for the same class. (Their
+// Section 3.2.2 says that n = 10⁵ can certify at most "about 4σ".)
 func TestClopperPearsonRadius(t *testing.T) {
 	v := Votes{N: 100000, Counts: []int64{100000, 0, 0}}
 	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label, Sigma: 0.5}, Method: ClopperPearson}).Certify(v)

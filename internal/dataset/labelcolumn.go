@@ -302,7 +302,7 @@ func (t *csvTable) guess(index int) (int, error) {
 	return 0, nil
 }
 
-// candidate describes the cells of a watched column.
+// candidate describes the cells of a column that may hold the labels.
 type candidate struct {
 	named    bool  // no cell is a number
 	whole    bool  // all cells are whole numbers, at least 0

@@ -19,7 +19,7 @@ func isShortage(err error) bool { return err != nil && shortageText.MatchString(
 // deviceText matches messages about faults of the device. Such faults say nothing about the model.
 var deviceText = regexp.MustCompile(`CUDA (?:failure|error)|CUBLAS failure|CUDNN failure|cudaError|no CUDA-capable device|invalid device ordinal`)
 
-// isDeviceTrouble reports whether the error is due to the device, so that another device of the same kind may work.
+// isDeviceTrouble reports whether the error is due to the device. If so, another device of the same kind may work.
 func isDeviceTrouble(err error) bool {
 	return isShortage(err) || err != nil && deviceText.MatchString(err.Error())
 }

@@ -42,7 +42,7 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 		return t.Distance <= t.Radius
 	case TestWrong: // the class is the label; a rejection says that the rival is more probable
 		return certified && t.Class == c.Prediction
-	case TestRight: // a rejection says that the label is more probable than the rival
+	case TestRight: // if the test rejects its hypothesis, the label is more probable than the rival
 		return certified && t.Rival == c.Prediction
 	case TestSlack:
 		return certified

@@ -22,10 +22,10 @@ type Lattice struct {
 	Low, High int // the smallest and the largest i in the data
 }
 
-// Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by a
-// whole number s. s is the smallest whole number for which the quotient of the scale and the new step is at least Fine
-// in the law's Ratios. For bytes and Gaussian noise, s is 1 if σ ≥ 0.118. The result 'ok' is false if the table on
-// lattice l would be too large, or if s would exceed 2¹⁵ − 1. On a finer lattice, the table would be even larger.
+// Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step of l
+// by s, the smallest whole number for which the quotient of the scale and the new step is at least the law's limit
+// Ratios.Fine. For bytes and Gaussian noise, s is 1 if σ ≥ 0.118. The result 'ok' is false if the table on lattice l
+// would be too large, or if s would exceed 2¹⁵ − 1. On a finer lattice, the table would be even larger.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {

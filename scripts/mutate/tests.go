@@ -107,7 +107,7 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	for s.Scan() {
 		name, rest, ok := strings.Cut(s.Text(), ".go:")
 		if !ok {
-			continue // the line that states the mode
+			continue // the line of the profile that states its mode ('mode: …'); it names no block
 		}
 		var b span
 		var statements, count int

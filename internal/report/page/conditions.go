@@ -255,9 +255,9 @@ func (p Page) claims() string {
 	return text
 }
 
-// exceptions lists the runs whose radii are not known to be certified for the noise that was run. A run is listed for
-// one of three reasons: it is unknown whether its method is sound, its method is not sound, or its arithmetic is not
-// exact.
+// exceptions lists the runs whose radii are not known to be certified for the noise that the run drew. A run is listed
+// for one of three reasons: it is unknown whether its method is sound, its method is not sound, or its arithmetic is
+// not exact.
 func (p Page) exceptions() string {
 	text := ""
 	for _, r := range p.Runs {

@@ -88,7 +88,7 @@ type Row struct {
 
 // Calibration is the worst calibration of a run under attacks within a radius.
 type Calibration struct {
-	N   int     `json:"n"` // examples with a certified class
+	N   int     `json:"n"` // number of examples with a certified class
 	CBS float64 `json:"cbs"`
 	CCE float64 `json:"cce"`
 	// Certified holds with probability 1 − Selection.DeltaEach. It is nil if α is unknown.

@@ -62,7 +62,7 @@ type Options struct {
 	// Choices is the number of runs from which the best one is chosen. The summary of each run uses Delta/Choices. So
 	// the statements about all these runs hold at once with probability 1 − Delta. 0 means that no run is chosen.
 	Choices int
-	Bins    int       // bins of the calibration error
+	Bins    int       // number of bins for the calibration error
 	Taus    []float64 // thresholds of the confidence-thresholded error
 	Groups  *Grouping // groups of examples; nil: none
 }

@@ -60,7 +60,7 @@ type tracer struct {
 	names     map[string]int  // current identity of each file below root
 	sizes     map[int]int64   // file sizes by identity
 	open      map[int]*handle // by descriptor; nil: not below root
-	files     int             // number of identities in use
+	files     int             // number of identities given to files so far
 	entered   map[int]syscall.PtraceRegs
 	begun     map[int]int // number of events when the thread's system call began
 }
@@ -360,7 +360,7 @@ func (t *tracer) change(thread int, kind Kind, dir int, path uint64, toDir int, 
 	return nil
 }
 
-// path reads a path from the process and reports whether it is below root.
+// path reads a path from the memory of the traced process and reports whether the path is below root.
 func (t *tracer) path(thread, dir int, at uint64) (name string, ok bool, err error) {
 	text := make([]byte, syscall.PathMax)
 	n, err := syscall.PtracePeekData(thread, uintptr(at), text)
