@@ -69,14 +69,14 @@ type calibration struct {
 	BrierParts     calib.Decomposition  `json:"brier_decomposition"`
 	Multiclass     *estimate            `json:"multiclass_brier,omitempty"`
 	ClassParts     *calib.Decomposition `json:"multiclass_brier_decomposition,omitempty"`
-	NLL            *estimate            `json:"nll,omitempty"`           // only with the probabilities of all classes
+	NLL            *estimate            `json:"nll,omitempty"` // only with the probabilities of all classes
 	// nil if the probabilities of all classes are known
-	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"`
-	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
-	ClassECE       []float64            `json:"class_ece,omitempty"` // the ECE of each class
-	AUROC          *estimate            `json:"auroc,omitempty"`
-	AUPRC          *estimate            `json:"auprc,omitempty"`
-	Test           *calibrationTest     `json:"calibration_test,omitempty"`
+	TopLabelNLL  *estimate        `json:"top_label_nll,omitempty"`
+	ClasswiseECE *estimate        `json:"classwise_ece,omitempty"`
+	ClassECE     []float64        `json:"class_ece,omitempty"` // the ECE of each class
+	AUROC        *estimate        `json:"auroc,omitempty"`
+	AUPRC        *estimate        `json:"auprc,omitempty"`
+	Test         *calibrationTest `json:"calibration_test,omitempty"`
 }
 
 // calibrationTest holds tests of the hypothesis that every stated probability is right.

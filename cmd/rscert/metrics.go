@@ -505,7 +505,7 @@ func writeParts(w io.Writer, name string, brier report.Number, d calib.Decomposi
 		name, float64(brier), d.Reliability, d.Resolution, d.Uncertainty, signed(d.Within, 4))
 }
 
-// signed formats x with the given decimals, without a sign if it rounds to 0.
+// signed formats x with the given number of decimals. If x rounds to 0, the text has no sign.
 func signed(x float64, decimals int) string {
 	text := strconv.FormatFloat(x, 'f', decimals, 64)
 	if strings.Trim(text, "-0.") == "" {

@@ -237,7 +237,7 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 // megabytes. So with Go's default of 100, the collector would run several times a second under load.
 const servingGC = 400
 
-// collectLess tells the garbage collector to use servingGC, unless the environment sets GOGC.
+// collectLess sets the garbage collector's percentage (GOGC) to servingGC, unless the environment sets GOGC.
 func collectLess() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(servingGC)

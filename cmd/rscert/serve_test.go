@@ -167,7 +167,7 @@ func (s *served) infer(client *http.Client, images ...[]byte) (int, []int, error
 	return resp.StatusCode, classes, err
 }
 
-// metric returns a figure of /metrics.
+// metric returns the value of the named metric on the page /metrics.
 func (s *served) metric(t *testing.T, name string) (v float64) {
 	t.Helper()
 	resp, err := http.Get(s.root() + "/metrics")

@@ -129,7 +129,7 @@ func checkTowards(t *testing.T, x []float32, w []float64, gap float64, d []float
 	}
 }
 
-// TestTowardsUnbounded: without a box the result is gap·w/‖w‖² for L2 and gap·sign(w)/‖w‖₁ for Linf.
+// TestTowardsUnbounded: without a box, the method 'towards' returns gap·w/‖w‖² for L2 and gap·sign(w)/‖w‖₁ for Linf.
 func TestTowardsUnbounded(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {

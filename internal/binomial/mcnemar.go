@@ -10,8 +10,8 @@ import "math"
 //
 //	p = min(1, 2·P(Bin(lost+gained, ½) ≥ max(lost, gained))).
 //
-// Questions that both classifiers answer rightly, or both wrongly, do not count (McNemar 1947; the exact form
-// conditions on lost + gained). The result is rounded up.
+// A question does not count if both classifiers answer it rightly, or if both answer it wrongly (McNemar 1947; the
+// exact form of the test conditions on lost + gained). The result is rounded up.
 func McNemar(lost, gained int64) float64 {
 	n := lost + gained
 	if n == 0 {

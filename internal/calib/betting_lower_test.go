@@ -55,8 +55,8 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	return total / 8 / float64(len(lambdas))
 }
 
-// At m = Value the wealth of slowWealth is at least 1/δ. Slightly above Value the wealth is at most 1/δ. So Value is
-// valid and nearly the largest valid bound.
+// At m = Value, slowWealth returns a wealth of at least 1/δ. Slightly above Value the wealth is at most 1/δ. So Value
+// is valid and nearly the largest valid bound.
 func TestBettingLowerIsTheBets(t *testing.T) {
 	const delta = 0.2
 	for name, law := range oddScores {

@@ -52,9 +52,9 @@ type bestRange struct{ low, quadratic float64 }
 
 // bestRanges returns the ranges of BinnedBest for n scores. The range with the largest values comes first and ends at
 // 1. Each other range ends where the range before it begins. If CE is larger than a small multiple of n^{−2/5},
-// BinnedBentkus is nearly always the smaller bound. For smaller CE, n and the distribution of the scores decide which
-// bound is smaller. With few scores, BinnedQuadratic is hardly ever the smaller bound. With many scores, it is nearly
-// always the smaller bound.
+// BinnedBentkus nearly always gives a smaller bound than BinnedQuadratic. For smaller CE, n and the distribution of the
+// scores decide which bound is smaller. With few scores, BinnedQuadratic is hardly ever the smaller bound. With many
+// scores, it is nearly always the smaller bound.
 func bestRanges(n float64) []bestRange {
 	const few, many = 300, 50_000
 	scale := math.Pow(n, -0.4)

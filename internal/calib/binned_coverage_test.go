@@ -65,7 +65,7 @@ func pairLaws() []pairLaw {
 }
 
 // The method 'misses' draws samples of n pairs and counts how often each statement is false. The statements are the
-// upper bounds on CE, the bounds on the error of the sample (OfSample), the lower bounds, and the curve.
+// upper and lower bounds on CE, the bounds on the error of the sample (OfSample), and the bounds of the function Curve.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}

@@ -408,7 +408,8 @@ func TestRemaindersHold(t *testing.T) {
 			continue
 		}
 		left, most := rms(slowLine(scores, at)), whole.lineRemainder(b1, b2)
-		if left > most*(1+1e-3)+1e-9 { // the tolerance allows for the error of the grid, because η is piecewise linear
+		// η is linear between the points of a grid; the tolerance allows for the error of this grid
+		if left > most*(1+1e-3)+1e-9 {
 			t.Fatalf("trial %d: a line leaves %v > %v", trial, left, most)
 		}
 		tightest = max(tightest, left/most)

@@ -89,8 +89,8 @@ type weightedCandidate struct {
 
 func (c weightedCandidate) sum() float64 { return c.gap + c.width + c.variation }
 
-// candidate returns A_k/ΓW for the partition into these bins. The kl bound on the mean weight of a bin uses the
-// argument 'budget' divided by the number of scores in the bin.
+// candidate returns A_k/ΓW for the partition into these bins (see WeightedVariation for A_k, Γ and W). The kl bound on
+// the mean weight of a bin uses the argument 'budget' divided by the number of scores in the bin.
 func (s *WeightedSample) candidate(bins []bin, variation, budget float64) weightedCandidate {
 	c := weightedCandidate{bins: len(bins)}
 	least := 1 / (s.sensitivity * s.sensitivity) // smallest w/(Γŵ)

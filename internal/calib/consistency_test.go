@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// coverageOf returns the exact probability that all accuracies lie in the bands if every example is correct with a
-// probability equal to its confidence, independently of the others. It enumerates all outcomes.
+// coverageOf returns the exact probability that all accuracies lie in the bands. It assumes that every example is
+// correct with a probability equal to its confidence, independently of the others. It enumerates all outcomes.
 func coverageOf(p *Predictions, bins []Bin, bands [][2]float64) float64 {
 	total := 0.0
 	for outcome := range 1 << p.N() {

@@ -68,7 +68,7 @@ func TestLooksCopied(t *testing.T) {
 func TestDisagreements(t *testing.T) {
 	s := copied(120, 3, 2, 4, func(r *rand.Rand) float64 { return math.Round(20*r.Float64()) / 20 }, uniform01)
 	scores, labels := unpackAll(s)
-	// among the pairs of two rows with the scores a and b, the share with different labels
+	// the share with different labels, among the pairs of a row with score a and a row with score b
 	share := func(a, b float64) float64 {
 		differ, pairs := 0.0, 0.0
 		for i := range scores {

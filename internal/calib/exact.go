@@ -115,9 +115,9 @@ type gains struct {
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // The method 'gains' returns a number for each pair p' < p: the contribution of the samples whose first bin is in (p',
-// p]. It assumes that p is the only '+' bin in this range. A sample gains 1 − l if p is the first bin that it reaches.
-// It gains gainOf[p] = 1 − e_p if p is another bin that it reaches; e_p is the lower edge of bin p. It loses 1 − u if
-// it does not reach p.
+// p]. It assumes that p is the only '+' bin in this range. If p is the first bin that a sample reaches, the sample
+// gains 1 − l, where l is the lower end of its interval. It gains gainOf[p] = 1 − e_p if p is another bin that it
+// reaches; e_p is the lower edge of bin p. It loses 1 − u if it does not reach p.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}

@@ -9,10 +9,10 @@ import "math"
 // remain unchanged. If steps 1 and 4 hold, then the dual bound of step 5 and the bound of quadraticPath both hold. So
 // no union bound is needed.
 //
-// Write v_b for the range of η over the last score before bin b and the scores of bin b. (For the first bin there is no
-// score before it.) Then ΣTV_b ≥ Σv_b, where TV_b is the variation of η from the last score before bin b to the last
-// score of the bin. Let r = w_b + v_b, where w_b is the range of the scores in the bin. The differences d_i lie in an
-// interval of length r and have the mean g. So
+// Let v_b be the range of η over these scores: the last score before bin b, and the scores of bin b. (For the first bin
+// there is no score before it.) Then ΣTV_b ≥ Σv_b, where TV_b is the variation of η from the last score before bin b to
+// the last score of the bin. Let r = w_b + v_b, where w_b is the range of the scores in the bin. The differences d_i
+// lie in an interval of length r and have the mean g. So
 //
 //	mean_b|d| ≤ |g| + min(f_b(η̄) − |g| + e_b·v_b, (r−|g|)₊²/(2r)).
 //
@@ -58,7 +58,7 @@ type pathBin struct {
 	width        float64     // w_b
 	cells        []peakCells // cell j is [(low+j)ε, (low+j+1)ε]
 	below, above peakCells   // for the q below all cells, and for the q above all cells
-	near         []float64   // the least |q−s̄| of a state
+	near         []float64   // for each state: the least |q−s̄| over the values q of the state
 	spread       []float64   // the largest f_b(q) − |q−s̄| of a state
 	peak         []float64   // the largest F_b of a state, for the current price μ/λ
 }

@@ -36,7 +36,8 @@ func TestSubsample(t *testing.T) {
 }
 
 // Apart from chance, the mean bound of subsamples equals the mean bound of independent samples of the same size. The
-// subsamples of all 20,000 rows are equal, but each has its own folds and its own order of bets.
+// subsamples of 20,000 rows all hold every row, so they are equal. But each has its own folds and its own order of
+// bets.
 func TestBySize(t *testing.T) {
 	methods := []BoundMethod{*boundMethod(t, "binned-tv"), *boundMethod(t, "tv")}
 	plan := BoundPlan{Methods: methods, Params: BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 1}, Variation: 1}}

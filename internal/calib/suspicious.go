@@ -9,7 +9,7 @@ type Suspicion struct {
 	Value float64
 }
 
-// SuspicionKind is a kind of suspicion.
+// SuspicionKind says which property of the predictions is suspicious.
 type SuspicionKind int
 
 // These are the kinds of suspicions.

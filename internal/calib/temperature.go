@@ -43,7 +43,7 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	switch {
 	case lowSlope == 0 && highSlope == 0: // the NLL is convex, so it is constant between lo and hi: keep T = 1
 		return TemperatureFit{1, highNLL, false}, nil
-	case slopeAtZero >= 0: // the NLL is convex, so it is never smaller than at β = 0
+	case slopeAtZero >= 0: // the NLL is convex, so for β > 0 it is never below its value at β = 0
 		return TemperatureFit{1 / lo, lowNLL, true}, nil
 	case separable(logits, classes, label):
 		return TemperatureFit{1 / hi, highNLL, true}, nil

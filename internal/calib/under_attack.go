@@ -182,7 +182,7 @@ func (b BoundRows) row(i int) (Bounded, error) {
 // counted only the examples with a row, more of these bounds could fail than Bin(N, α) predicts.
 type Sampled struct {
 	Examples int
-	Assumed  bool // the number is unknown, and Examples counts only the examples in the rows
+	Assumed  bool // the number of sampled examples is unknown; Examples is only the number of examples in the rows
 }
 
 // ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some of these examples. Gaps in

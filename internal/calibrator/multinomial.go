@@ -46,7 +46,7 @@ func fitMatrix(d Data, o Options) (Map, error) {
 // Penalty chooses the penalty of Dirichlet calibration.
 type Penalty string
 
-// These are the penalties, for the weights W and the biases b.
+// These are the penalties. In their formulas, W holds the weights and b holds the biases.
 const (
 	ODIR Penalty = "odir" // off-diagonal and intercept regularisation: L2·Σ_{i≠j}W_ij² + L2Bias·‖b‖²
 	All  Penalty = "all"  // L2·(‖W‖² + ‖b‖²)

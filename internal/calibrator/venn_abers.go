@@ -112,9 +112,9 @@ func (p point) below(a, b point) bool {
 // below the bridge, and then the bridge starts at Q_{i−1}. A corner that has left the stack is never an end of a later
 // bridge. The reason is that Q_{i−1} replaces P_{i−1} and lies on the line through P_{i−1} with slope 1. No line
 // through two of the points P_j is steeper. So Q_{i−1} lies on or below every line through P_{i−1} and a later corner.
-// Let P_j be a point between P_{i−1} and the later corner that lies above the line through them. Then P_j is also above
-// the line from Q_{i−1} to the later corner. So every point enters and leaves the stack at most once. All coordinates
-// are whole numbers, so the comparisons are exact.
+// Let P_j be a point between P_{i−1} and the later corner, and let P_j lie above the line through these two points.
+// Then P_j is also above the line from Q_{i−1} to the later corner. So every point enters and leaves the stack at most
+// once. All coordinates are whole numbers, so the comparisons are exact.
 func withOne(count, ones []float64) []float64 {
 	corners := make([]point, len(count)+1)
 	for i := range count {

@@ -282,7 +282,8 @@ func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	w.left.f, w.right.f = l, r
 }
 
-// share returns the rejected fraction of the interval: the part on which the chord of ln K reaches the target.
+// share returns the rejected fraction of the wager's interval. This is the part on which the chord of ln K, from one
+// end of the interval to the other, reaches the target.
 func (c *capital) share(w wager) float64 {
 	if float64(w.left.e)*math.Ln2 < c.logTarget {
 		return 0

@@ -80,8 +80,9 @@ func Route(router Certificate, experts []Certificate) CombinedClaim {
 	return c
 }
 
-// RouterAlpha returns the failure probability of a claim of Route, rounded up. It takes the largest alpha of the
-// experts, because the class that the smoothed router really answers is unknown.
+// RouterAlpha returns the failure probability of a claim of Route, rounded up. The claim depends on the expert of the
+// class that the smoothed router really answers. This class is unknown, so RouterAlpha uses the largest alpha of the
+// experts.
 func RouterAlpha(router float64, experts []float64) float64 {
 	return addUp(router, slices.Max(experts))
 }

@@ -147,8 +147,8 @@ func (x contest) suggested(n int64) float64 {
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// The method 'clearest' returns the factor t of the contest with the largest margin, assuming that all votes are for A.
-// The result is 0 for a claim without ranks, where the margin is Q(p_1) − Q(p_2).
+// The method 'clearest' assumes that all votes are for A. It returns the factor t of the contest that then has the
+// largest margin. The result is 0 for a claim without ranks, where the margin is Q(p_1) − Q(p_2).
 func (c Claim) clearest() float64 {
 	if !c.Ranked() {
 		return 0

@@ -174,7 +174,8 @@ func ExampleStopping() {
 	// Output: 23 of 100,000 samples: radius at least 0.5: true
 }
 
-// Sampling may end only at checkpoints. The shares of α of all checkpoints add up to 1.
+// Sampling may end only at checkpoints. Each checkpoint gets a share of α, and the shares of all checkpoints add up to
+// 1.
 func ExampleStopping_Checkpoints() {
 	rule, err := certify.ParseStop("precision=0.1")
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *Summary) allowFailures(examples int) {
 
 // Among returns the summary for the case that s covers only some of the sampled examples. The argument 'sampled' is a
 // lower bound on the number of sampled examples. Somebody may have seen the results before removing the other examples,
-// so all failures may be among the examples of s.
+// so all wrong certificates may be among the examples of s.
 func (s Summary) Among(sampled int) Summary {
 	if sampled > s.Examples {
 		s.Sampled = sampled

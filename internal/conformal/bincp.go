@@ -9,10 +9,10 @@ import (
 
 // chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. Let p_τ be the probability that a noisy score of an
 // example reaches τ. The rule fixes a probability p. It replaces the scores of an example by one number, the largest τ
-// with p_τ ≥ p. These numbers are exchangeable. So with probability 1 − a, their order statistic τ̂ is so low that p_τ̂
-// ≥ p for the query. A noisy score of the attacked query then reaches τ̂ with probability at least g(p). The
-// probabilities p_τ are not known. So the rule spends a tenth of the level a on Clopper–Pearson bounds, with a union
-// bound over the n examples and the query:
+// with p_τ ≥ p. These numbers are exchangeable. So with probability 1 − a, a sufficiently low order statistic τ̂ of
+// these numbers has p_τ̂ ≥ p for the query. A noisy score of the attacked query then reaches τ̂ with probability at
+// least g(p). The probabilities p_τ are not known. So the rule spends a tenth of the level a on Clopper–Pearson bounds,
+// with a union bound over the n examples and the query:
 //
 //   - η = spent/(n+1), where spent = a/10. The count t is the least count with P(Bin(m, p) ≥ t) ≤ η. Let S_i be the
 //     t-th largest of the m scores of example i. With probability at least 1 − η, S_i is at most the largest τ with p_τ

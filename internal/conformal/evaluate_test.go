@@ -108,8 +108,8 @@ func TestBetaBinomial(t *testing.T) {
 	}
 }
 
-// exchangeabilityOf evaluates the prediction sets. The label of each query is 0. It returns the first Exchangeability
-// of the evaluation.
+// exchangeabilityOf evaluates the prediction sets. The label of each query is 0. exchangeabilityOf returns the first
+// element of the evaluation's list Exchangeability.
 func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability {
 	t.Helper()
 	e := p.Evaluator(0.05)
@@ -170,7 +170,8 @@ func TestExchangeabilityHolds(t *testing.T) {
 
 // The test simulates the worst case of OwnRange. All queries outside the range of the calibration data miss, and the
 // two examples at the ends of this range have the largest scores. Even then, the p-values are stochastically at least
-// as large as uniform variables. Without the two lost ranks, p-values would be too small.
+// as large as uniform variables. OwnRange costs two ranks. If the p-values did not include these ranks, they would be
+// too small.
 func TestExchangeabilityOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	const runs, n, queries = 2000, 60, 40

@@ -124,7 +124,8 @@ func TestWeightsAreValid(t *testing.T) {
 	}
 }
 
-// The slack makes any proposal of a solver valid.
+// The function 'slackened' subtracts a slack from the weights that a solver proposes. The result must be valid for
+// every proposal.
 func TestSlackMakesProposalsValid(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	for _, w := range [][]float64{

@@ -203,9 +203,9 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
-// TestParquetDamagedLZ4 damages each byte of a file's pages in turn. Each damaged file must be refused or parsed, and
-// take little memory. The Parquet library would grow its buffer for ever for a damaged LZ4 block, so rscert checks each
-// block first.
+// TestParquetDamagedLZ4 damages each byte of a file's pages in turn. Open must refuse or parse each damaged file, and
+// must take little memory. The Parquet library would grow its buffer for ever for a damaged LZ4 block, so rscert checks
+// each block first.
 func TestParquetDamagedLZ4(t *testing.T) {
 	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
 	end := len(whole) - 8

@@ -27,9 +27,10 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
 // enlarge returns a colour plane at the image's resolution, [H,W]. In a 4:2:2 image, the plane has half the image's
-// width. In a 4:2:0 image, it has half the width and half the height. In these images, enlarge interpolates in each
-// direction of halved resolution, with the weights ¾ and ¼. Like libjpeg, it alternates the direction of rounding. Also
-// like libjpeg, it repeats samples if the image is very narrow or has another subsampling ratio.
+// width. In a 4:2:0 image, it has half the width and half the height. In these images, enlarge interpolates with the
+// weights ¾ and ¼ in each direction in which the plane has half the resolution. Like libjpeg, it alternates the
+// direction of rounding. Also like libjpeg, it repeats samples if the image is very narrow or has another subsampling
+// ratio.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)

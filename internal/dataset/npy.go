@@ -415,8 +415,8 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	return d, nil
 }
 
-// inputsAndLabels finds the arrays of an archive by arrayNames. The result y may be nil if the labels are in another
-// file.
+// inputsAndLabels finds the inputs x and the labels y in an archive by the names in arrayNames. The result y may be nil
+// if the labels are in another file.
 func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File, err error) {
 	archive, err := zip.NewReader(f, f.size())
 	if err != nil {

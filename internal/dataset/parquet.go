@@ -117,7 +117,7 @@ type parquetTable struct {
 
 	image, imagePath, label int      // numbers of the leaf columns; imagePath is −1 if no column has paths
 	classes                 []string // class names in the metadata (ClassLabel); nil: none
-	// name of the column of labels; for messages, a list of similar columns may follow the name
+	// name of the column of labels, as messages show it; a list of similar columns may follow the name
 	labels string
 
 	images []encoded

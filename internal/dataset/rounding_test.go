@@ -109,8 +109,8 @@ func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	}
 }
 
-// Usual spellings of lattice points, as float64 numbers or decimals, must count as lattice points. Numbers next to
-// these spellings must not.
+// If a file holds a lattice point in a usual spelling, as a float64 number or as a decimal, this value must count as a
+// lattice point. Numbers next to these spellings must not.
 func TestFloat64OnALattice(t *testing.T) {
 	var bytes, words, powers []float64
 	for k := range 256 {

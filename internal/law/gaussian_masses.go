@@ -31,7 +31,7 @@ func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
 	h2 := multiply(new(big.Int), t, t)
 	h2.Rsh(h2, 2)
-	two := new(big.Int).Lsh(h2, 1)    // 2h², because hx = 2h²·j
+	two := new(big.Int).Lsh(h2, 1)    // 2h²: the loop below multiplies it by j to get hx
 	r := exponential(two)             // e^{−t²/2}
 	q := multiply(new(big.Int), r, r) // e^{−t²}
 	phi := inverseRootTwoPi()

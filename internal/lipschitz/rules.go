@@ -465,9 +465,9 @@ func maxPool(n node) (value, error) {
 }
 
 // averagePool is the rule of AveragePool. On an axis with window size k and stride s, the means form a matrix with one
-// row for each window. Its row sums are at most 1. Its column sums are at most ⌈k/s⌉/c, where c is the smallest number
-// by which a mean divides its sum. By Schur's test, the norm of this matrix is at most the square root of the product
-// of the two bounds. The norm of the whole operator is the product of the norms for the axes.
+// row for each window. Its row sums are at most 1. Its column sums are at most ⌈k/s⌉/c. Each mean is a sum divided by a
+// number, and c is the smallest of these numbers. By Schur's test, the norm of this matrix is at most the square root
+// of the product of the two bounds. The norm of the whole operator is the product of the norms for the axes.
 func averagePool(n node) (value, error) {
 	kernel, strides, dilations, err := n.pool()
 	if err != nil {

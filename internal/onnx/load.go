@@ -337,7 +337,7 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
-// The constant 'dark' is the index of a dark sample among the companions.
+// The constant 'dark' is the index of a dark sample in the result of the method 'companions'.
 const dark = 4
 
 // companions returns samples that are very different from the random samples. The companions are dark, bright, flat,

@@ -354,7 +354,8 @@ func (b *modelBuilder) file(t testing.TB) *graph.File {
 	return file
 }
 
-// value returns an input or output. Integers in 'dims' are fixed sizes, and names are free dimensions.
+// value returns the description of a graph's input or output. Integers in 'dims' are fixed sizes, and names are free
+// dimensions.
 func value(name string, t graph.ElemType, dims ...any) *onnxpb.ValueInfoProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for _, d := range dims {

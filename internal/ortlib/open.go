@@ -24,8 +24,8 @@ type Opened struct {
 	before fs.FileInfo
 }
 
-// OpenLibrary opens and hashes the library at path. If 'rscert setup' put the library into the cache, its hash must be
-// published (see CheckPinned).
+// OpenLibrary opens and hashes the library at path. If 'rscert setup' put the library into the cache, its hash must
+// equal the published hash (see CheckPinned).
 func OpenLibrary(path string) (*Opened, error) {
 	if err := RegularFile(path); err != nil {
 		return nil, err

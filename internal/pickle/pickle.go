@@ -64,7 +64,8 @@ func (d *Dict) Get(key string) any { return d.values[key] }
 // maxKey is the maximum length of a key, module or name, in bytes.
 const maxKey = 64
 
-// machine is the stack machine. The field 'err' holds the first failure. After a failure, the machine reads only zeros.
+// machine is the stack machine that carries out a pickle's instructions. The field 'err' holds the first failure. After
+// a failure, the machine reads only zeros.
 type machine struct {
 	r        io.ReaderAt
 	size     int64

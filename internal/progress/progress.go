@@ -84,7 +84,7 @@ func (b *Bar) Add(n int64, note string) {
 	fmt.Fprintln(b.opt.Writer, b.line(now))
 }
 
-// line returns the text of a plain line.
+// line returns the text of one progress line. Add prints such lines if there is no bar.
 func (b *Bar) line(now time.Time) string {
 	s := fmt.Sprintf("%s: %d", b.label, b.done)
 	if b.total > 0 {

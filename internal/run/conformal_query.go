@@ -21,7 +21,7 @@ type tally struct {
 	verdicts   []conformal.Verdict
 	scores     []float64
 
-	certify   bool // the tally also counts the scores for the certified size
+	certify   bool // the tally also counts the scores from which the certified size of the set is computed
 	certified []int64
 	seen      int64 // number of samples so far, including those that observe ignores
 }

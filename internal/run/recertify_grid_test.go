@@ -142,8 +142,8 @@ func TestGridPoints(t *testing.T) {
 	}
 }
 
-// The number of samples of a run with --stop depends on its votes, so sizes are refused, even if no example stopped
-// early.
+// In a run with --stop, the number of samples depends on the votes. So the grid must refuse given sample sizes, even if
+// no example stopped early.
 func TestGridRefusesStoppedRuns(t *testing.T) {
 	rule, err := certify.ParseStop("radius>=0.05")
 	if err != nil {

@@ -248,9 +248,9 @@ func digestOf(block []byte) string { return fmt.Sprintf("%x", sha256.Sum256(bloc
 // Done returns the examples that the folder contained when it was opened.
 func (f *AttackFolder) Done() []Attacked { return f.done }
 
-// Append adds the examples in lines. The values of the perturbed input lines[i].Inputs[k] are in inputs[i][k]. Append
-// computes the checksum of these values and writes the checksum into lines[i].Inputs[k].Sum. Once Append has returned,
-// the examples and the values survive a power cut.
+// Append adds the examples of the argument 'lines' to the folder. The values of the perturbed input lines[i].Inputs[k]
+// are in inputs[i][k]. Append computes the checksum of these values and writes the checksum into
+// lines[i].Inputs[k].Sum. Once Append has returned, the examples and the values survive a power cut.
 func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	var blocks, text []byte
 	for i := range lines {

@@ -98,8 +98,9 @@ func wanted(r *oip.ModelInferRequest, names ...string) *oip.ModelInferRequest {
 	return r
 }
 
-// TestGRPCInfer checks the answers to calls with raw contents, typed contents, each of the two datatypes, chosen
-// outputs and certificates. It also checks the conditions in the answers.
+// TestGRPCInfer checks the answers to calls whose inputs have raw contents or typed contents, in each of the two
+// datatypes. Some of these calls choose outputs, and some ask for certificates. It also checks the conditions in the
+// answers.
 func TestGRPCInfer(t *testing.T) {
 	f := &fake{bytes: true}
 	_, client := newGRPCTest(t, f, nil)

@@ -32,7 +32,7 @@ type unpacking struct {
 
 // unpack extracts the wanted files from a wheel, an npm package or a release archive into the folder 'dir'. It
 // recognises archives by their first bytes. Any other file counts as the library itself. The function returns the paths
-// of the extracted files. The keys are the files' names. A missing file is an error.
+// of the extracted files. The keys of the returned map are the files' names. A missing file is an error.
 func unpack(archive string, want map[string][]string, library, dir string) (map[string]string, error) {
 	u := &unpacking{want: want, library: library, dir: dir, found: map[string]string{}}
 	file, err := os.Open(archive)

@@ -22,7 +22,8 @@ func (f *fit) add(p float64, format string, args ...any) {
 	f.ps = append(f.ps, p)
 }
 
-// normal adds the two-sided test of a statistic z that follows N(0, 1) under the hypothesis.
+// The method 'normal' adds the p-value of a two-sided test to f. The test is of a statistic z that follows N(0, 1)
+// under the hypothesis.
 func (f *fit) normal(z float64, format string, args ...any) {
 	f.add(math.Erfc(math.Abs(z)/math.Sqrt2), format+fmt.Sprintf(": z = %.2f", z), args...)
 }

@@ -45,8 +45,8 @@ func firstPhase(n0 int64) Phase {
 	return Estimation
 }
 
-// Compared returns the number of compared samples (Votes.Compared) of an example with n estimation samples. It depends
-// only on the fields Seed, N0 and Compare of the Sampler.
+// Compared returns the number of compared samples (Votes.Compared) of an example with n estimation samples. Of the
+// Sampler's fields, the result depends only on Seed, N0 and Compare.
 func (s Sampler) Compared(index int, n int64) (k int64) {
 	for phase, end := range [phases]int64{s.N0, n} {
 		compares := s.compares(index, Phase(phase))

@@ -110,8 +110,8 @@ func steps(page string) (all []step) {
 	return all
 }
 
-// block returns the indented block that begins at line i or below. It also returns the number of the first line that
-// follows the block and is not empty.
+// block returns the indented block that begins at line i or at a later line. It also returns the number of the first
+// line that follows the block and is not empty.
 func block(lines []string, i int) (script string, next int) {
 	for ; i < len(lines); i++ {
 		text, indented := strings.CutPrefix(lines[i], "    ")

@@ -79,7 +79,7 @@ func main() {
 	}
 }
 
-// An image holds the label and the votes of an image. Each vote takes one byte.
+// An image holds its label and its votes. Each vote takes one byte.
 type image struct {
 	certify.Votes
 	votes []byte

@@ -143,7 +143,7 @@ func (c *recurrence) initial(k int) string {
 	return c.zeros(c.floatType(c.x), shape)
 }
 
-// ofLast adds nodes that select this direction's part of a gradient. It is the gradient in an output of the node,
+// ofLast adds nodes that select this direction's part of a gradient. This gradient belongs to an output of the node,
 // either the last state or the last cell. It returns "" if there is no gradient.
 func (c *recurrence) ofLast(output int) string {
 	if output >= len(c.n.d) || c.n.d[output] == "" {

@@ -134,8 +134,8 @@ func points(rows []*Row, turns func(*Row) []*certify.Tally) []float64 {
 	return certify.RadiiUpTo(largest)
 }
 
-// Summarize sets the Summary of a row at the given radii, and its Repeats if there are several subsamples. If perClass
-// is set, the Summary also describes each class.
+// Summarize sets the field Summary of a row, which holds results at the given radii. If there are several subsamples,
+// it also sets the row's field Repeats. If perClass is set, the Summary also describes each class.
 func (r *Row) Summarize(radii []float64, perClass bool) {
 	first := r.turns[0]
 	r.Summary = first.Summary(radii).Among(r.sampled)

@@ -176,7 +176,8 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// The curve falls just after each value, pools the subsamples, and does not fall for infinite values.
+// The curve must fall just after each finite value, but not for an infinite value. It must count the examples of all
+// subsamples.
 func TestReach(t *testing.T) {
 	r := row(Setting{}, certificates("moutaouakil", 0.5, math.Inf(1), -1, 1), certificates("moutaouakil", 0.5, 0.75, -1, -1))
 	r.Summarize([]float64{0}, false)

@@ -21,7 +21,7 @@ const paretoColumns = 2
 
 // drawPareto draws one panel for each radius. In a panel, each model is a point that shows its CCE against its
 // certified accuracy. A line joins the models on the Pareto front. Models of one family have the same colour and mark.
-// If a model has no family, its runs have the same colour and mark.
+// If a model has no family, all runs of this model have the same colour and mark.
 func drawPareto(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
 	if o.Models == nil {
 		return nil, errors.New("the models were not compared")

@@ -73,8 +73,9 @@ func fewestDifferences(a float64) (d int64) {
 }
 
 // cautions returns a caution if the runs have too few examples. Otherwise it can return two cautions. The first lists
-// the radii at which some examples differ between the runs, but too few. The second lists the radii at which the change
-// is not 0 and its interval is wider than the change. A caution is left out if its list is empty.
+// the radii at which some examples differ between the runs, but too few examples to show a difference at this level.
+// The second lists the radii at which the change is not 0 and its interval is wider than the change. A caution is left
+// out if its list is empty.
 func (c Comparison) cautions() (all []summary.Caution) {
 	a := 1 - c.Level
 	fewest := fewestDifferences(a)

@@ -52,7 +52,7 @@ func (p Page) charts() []chart {
 	return all
 }
 
-// gridSteps is the approximate number of abscissae of a curve.
+// gridSteps is the approximate number of radii at which a curve is drawn.
 const gridSteps = 160
 
 // grid returns round radii from 0 to beyond the largest radius.

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// groupTables holds the tables of the groups of one run: the accuracy, the lower bounds for these examples, and the
-// lower bounds for the population. A table of lower bounds is left out if the bounds are unknown.
+// groupTables holds the tables of the groups of one run. The first table shows the accuracy of each group. Two more
+// tables show lower bounds on the accuracy: one for these examples, and one for the population of each group. A table
+// of lower bounds is left out if the bounds are unknown.
 type groupTables struct {
 	Run    string
 	Groups int

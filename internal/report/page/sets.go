@@ -106,7 +106,8 @@ func (p Sets) lead() string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// cautions lists the limits of each file: sets that promise nothing, idealised noise, and sets without labels.
+// cautions returns up to three cautions for each file: some sets promise nothing under attack, the sets are for
+// idealised noise and not for the floats that were run, or some sets have no label.
 func (p Sets) cautions() (all []string) {
 	for _, e := range p.Files {
 		if !e.Sound {
