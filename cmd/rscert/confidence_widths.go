@@ -81,7 +81,7 @@ func parseWidthMethods(names []string, given certify.ConfidenceParams) ([]certif
 	return all, nil
 }
 
-// widthComparison is the document of confidence --compare --json.
+// widthComparison is the document that 'confidence --compare --json' prints.
 type widthComparison struct {
 	Widths []run.Widths `json:"widths"`
 }

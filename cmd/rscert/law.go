@@ -48,7 +48,7 @@ func scaleWords() string { return scaleOf(law.Laws) }
 // scaleOf returns the words that describe --sigma if --law offers the given laws.
 func scaleOf[L law.Law](laws []L) string {
 	var titles []string
-	names := map[string][]string{} // names of the laws, by the title of their scale
+	names := map[string][]string{} // maps the title of a scale to the names of the laws whose scale has this title
 	for _, l := range laws {
 		title := l.Words().Title()
 		if names[title] == nil {

@@ -44,8 +44,8 @@ type thresholdSplit struct {
 	Seed  uint64  `json:"seed"`
 }
 
-// thresholdPoint holds the errors at one threshold. For each row, the embedded attackErrors count the worst of all
-// attacks. ByAttack holds the errors under each attack alone.
+// thresholdPoint holds the errors at one threshold. For each row, the embedded attackErrors count the worst result over
+// all attacks. ByAttack holds the errors under each attack alone.
 type thresholdPoint struct {
 	TPR           *float64      `json:"tpr,omitempty"` // the value of --tpr that gave this threshold, or nil
 	Threshold     float64       `json:"threshold"`

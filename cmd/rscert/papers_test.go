@@ -127,7 +127,8 @@ func TestPapersCheapBlocks(t *testing.T) {
 	}
 }
 
-// papersFolder makes a folder for running blocks. It has the same layout as the folder that 'make papers' uses.
+// papersFolder makes a folder in which the code blocks of the pages in docs/papers can run. It has the same layout as
+// the folder that 'make papers' uses.
 func papersFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

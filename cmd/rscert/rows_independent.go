@@ -45,7 +45,7 @@ func warnOfCopiedPredictions(s streams, path string, p *calib.Predictions) error
 	}
 	sample, err := calib.NewSample(p.Confidence, label)
 	if err != nil {
-		return nil //nolint:nilerr // without a valid sample, there is nothing to test for copies
+		return nil //nolint:nilerr // without a valid sample, the program cannot test whether rows are copies
 	}
 	return warnOfCopies(s, path, sample)
 }

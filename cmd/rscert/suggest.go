@@ -39,9 +39,9 @@ var (
 	}
 )
 
-// nearest returns the candidate that a mistyped name probably means. First it looks for a candidate for which other
-// programs or papers use the typed name. Then it looks for a single candidate that begins with the typed name. Last it
-// takes the candidate with the least edit distance, if this distance is small. It returns "" if no candidate is near.
+// nearest returns the candidate that a mistyped name probably means. First it looks for a candidate that has the typed
+// name in other programs or papers. Then it looks for a single candidate that begins with the typed name. Last it takes
+// the candidate with the least edit distance, if this distance is small. It returns "" if no candidate is near.
 func nearest(typed string, candidates []string, elsewhere map[string]string) string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "_", "-")
 	if name := elsewhere[typed]; slices.Contains(candidates, name) {

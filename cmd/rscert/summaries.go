@@ -77,9 +77,9 @@ func writeStatements(w io.Writer, summaries []certify.Summary) {
 	}
 }
 
-// writeSummaryNotes warns the user not to choose a row by its results, if there are several summaries. Then it prints
-// the line 'more', unless it is empty. Last, it prints the claim of the certificates, unless this is the usual claim
-// (certify.Claim.Usual).
+// writeSummaryNotes first prints a warning if there are several summaries: the user should not choose a row by its
+// results. Then it prints the line 'more', unless it is empty. Last, it prints the claim of the certificates, unless
+// this is the usual claim (certify.Claim.Usual).
 func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
 	first := summaries[0]
 	if len(summaries) > 1 {

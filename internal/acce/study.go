@@ -47,7 +47,7 @@ type Options struct {
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
-// Study is a table of bounds after parsing and checks.
+// Study holds a table of bounds that has been parsed and checked.
 type Study struct {
 	options Options
 	table   *table.Table

@@ -362,8 +362,8 @@ func TestTableSaysTheDataset(t *testing.T) {
 			t.Errorf("τ = %v: %+v, want %+v", got.Tau, got, want)
 		}
 	}
-	// At α = 0.2, Certified.Failures is 1, because P(Bin(6, 0.2) > 1) = 0.34 ≤ 0.5 < P(Bin(6, 0.2) > 0) = 0.74. So the
-	// error is (4 + 1)/5.
+	// At α = 0.2 and δ = 0.5, Certified.Failures is 1, because P(Bin(6, 0.2) > 1) = 0.34 ≤ δ < P(Bin(6, 0.2) > 0) =
+	// 0.74. So the error is (4 + 1)/5.
 	_, results = solve(t, rows, Options{Bins: 1, Solvers: solvers(t, "exact"), Thresholds: []float64{0.55}, Dataset: &Dataset{Delta: 0.5, Alpha: 0.2}})
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)

@@ -89,8 +89,8 @@ func (p *Problem) Brier() Estimate {
 
 // Residuals describes the iterate after one step. For a step of ADMM, the fields from Confidence to Sphere say how far
 // the iterate is from meeting the constraints of the optimisation problem (see Problem.ADMM). A field of type Norms
-// holds both the 1-norm and the ∞-norm of its distance. The paper's Figures 9 and 10 show these quantities (appendix
-// G.1).
+// describes a vector of deviations by its 1-norm and its ∞-norm. The paper's Figures 9 and 10 show these quantities
+// (appendix G.1).
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
@@ -319,7 +319,7 @@ func (s *state) assign(rho float64) {
 }
 
 // move completes a step: it takes the gradient step for the confidences z, solves eqs. (28)–(30) for q₁, q₂ and g, and
-// updates the multipliers λ. It returns the calibration error of the projected copy.
+// updates the multipliers λ. It returns the calibration error of the projected copy of (a, z) (see Problem.ADMM).
 func (s *state) move(rho, next float64) (ece float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateZ

@@ -135,7 +135,7 @@ func (m mover) scaled(lambda float64) int64 {
 	return int64(math.Floor(min(lambda*m.gain, float64(m.room)) + .5))
 }
 
-// worth is the ratio of the next unit's gain to its cost.
+// worth returns the gain of one more unit, divided by the cost of this unit. The cost is the increase of units².
 func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
 
 // scale sets the units of each coordinate to λ times the coordinate's gain, rounded. It takes the largest λ for which

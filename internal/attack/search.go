@@ -93,7 +93,8 @@ func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	return found, nil
 }
 
-// group attacks the examples that the classifier gets right. An attack that changes confidences attacks all examples.
+// The method 'group' attacks the examples that the classifier gets right. An attack that changes confidences attacks
+// all examples.
 func (s *Search) group(ctx context.Context, examples []Example, found []Found) error {
 	inputs := make([][]float32, len(examples))
 	for i, x := range examples {

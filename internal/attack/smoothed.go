@@ -108,8 +108,8 @@ const firstPoll = 256
 var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
 
 // Candidates searches for candidates near an example. The example's Label must be the smoothed classifier's answer.
-// Candidates returns the farthest candidate first, or no candidate if it found none. If another class gets more votes
-// than the label in the samples at the example itself, the example is the only candidate.
+// Candidates returns the farthest candidate first, or no candidate if it found none. If the label already loses the
+// vote among noisy samples of the example itself, the example is the only candidate.
 func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
 	candidates, _, err := s.Search(ctx, x)
 	return candidates, err

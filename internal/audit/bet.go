@@ -6,9 +6,10 @@ import "math"
 //
 //	K = Π(1 + λ_t(X_t − m)), 0 ≤ λ_t ≤ ½/m
 //
-// If λ_t depends only on earlier X, K is a supermartingale under the claim and starts at 1. So P(K ≥ 1/γ at any time) ≤
-// γ (Ville; Waudby-Smith & Ramdas 2024). The stake λ_t = √(2 ln(1/γ)/(σ̂²_{t−1} t ln(1+t))), limited to ½/m, comes from
-// the hedged capital process of Waudby-Smith & Ramdas. Here σ̂²_{t−1} estimates the variance from X_1, …, X_{t−1}.
+// If λ_t depends only on the variables X before X_t, the capital K starts at 1 and is a supermartingale under the
+// claim. So P(K ≥ 1/γ at any time) ≤ γ (Ville; Waudby-Smith & Ramdas 2024). The stake λ_t = √(2 ln(1/γ)/(σ̂²_{t−1} t
+// ln(1+t))), limited to ½/m, comes from the hedged capital process of Waudby-Smith & Ramdas. Here σ̂²_{t−1} estimates
+// the variance from X_1, …, X_{t−1}.
 //
 // To bet against the claim that a mean is at least m, use NewBet(1−m, γ) and add 1−X for each variable X.
 type Bet struct {

@@ -18,7 +18,7 @@ import "math"
 // min(Q, B, high), if this is above low.
 //
 // The field OfSample of the result combines the fields OfSample of the two bounds in the same way. This is valid
-// because the error of the sample is a fixed number, too, given the scores.
+// because, given the scores, the calibration error of the sample is a fixed number, as CE is.
 func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
 	var best Bound
 	found, foundOfSample := false, false

@@ -28,9 +28,10 @@ func LooksCopied(s *Sample) bool {
 	return total.CDF(math.Ceil(within)) < level
 }
 
-// disagreements returns two sums over the sets of at least two equal scores. Each sum has one term for each set: the
-// share of pairs in which the two rows have different labels. In the sum 'within', both rows of a pair come from the
-// set. In the sum 'across', one row comes from the set, and the other row comes from the set before it.
+// disagreements returns two sums over sets of rows. A set consists of all rows with the same score, if there are at
+// least two such rows. Each sum has one term for each set: the share of pairs in which the two rows have different
+// labels. In the sum 'within', both rows of a pair come from the set. In the sum 'across', one row comes from the set,
+// and the other row comes from the set before it.
 func (s *Sample) disagreements() (within, across float64) {
 	before := math.NaN()
 	for a := 0; a < s.N(); {

@@ -134,8 +134,8 @@ type discriminator struct {
 	count    [2]float64 // number of rows of the source, and of the target, on which the regression is fitted
 }
 
-// logOdds returns the logarithm of the odds that x is from the target. The argument 'beta' holds the coefficients of
-// the scaled features and, as its last element, the constant.
+// logOdds returns the logarithm of the odds that x is from the target population. The argument 'beta' holds the
+// coefficients of the scaled features and, as its last element, the constant.
 func (d *discriminator) logOdds(beta, x []float64) float64 {
 	sum := beta[len(x)]
 	for j, v := range x {

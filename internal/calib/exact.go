@@ -105,8 +105,9 @@ func (r *reached) add(n, first, last int, gain, loss uint64) {
 	r.start[first].AddProduct(n, gain)
 }
 
-// The type 'gains' holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. p' = −1
-// means that no '+' bin comes before p, and p = M means that none comes after p'.
+// The type 'gains' holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. A '+'
+// bin is a bin whose gap enters the sum with the sign + (see CCE). p' = −1 means that no '+' bin comes before p, and p
+// = M means that none comes after p'.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
@@ -115,9 +116,9 @@ type gains struct {
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // The method 'gains' returns a number for each pair p' < p: the contribution of the samples whose first bin is in (p',
-// p]. It assumes that p is the only '+' bin in this range. If p is the first bin that a sample reaches, the sample
-// gains 1 − l, where l is the lower end of its interval. It gains gainOf[p] = 1 − e_p if p is another bin that it
-// reaches; e_p is the lower edge of bin p. It loses 1 − u if it does not reach p.
+// p]. It assumes that p is the only bin in this range with the sign '+' (see CCE). If p is the first bin that a sample
+// reaches, the sample gains 1 − l, where l is the lower end of its interval. It gains gainOf[p] = 1 − e_p if p is
+// another bin that it reaches; e_p is the lower edge of bin p. It loses 1 − u if it does not reach p.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}

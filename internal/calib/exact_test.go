@@ -71,7 +71,8 @@ func byAssignment(b Bins, intervals []Bounded, w []float64) float64 {
 	return best
 }
 
-// bySigns is the oracle for few bins. For every sign vector it puts each sample in the best reachable bin.
+// bySigns is the oracle for few bins. A sign vector gives the gap of each bin the sign + or −. For every sign vector,
+// bySigns puts each sample in the reachable bin where it contributes most.
 func bySigns(b Bins, intervals []Bounded) float64 {
 	m := b.Len()
 	var best float64
@@ -165,7 +166,8 @@ func TestCCETable(t *testing.T) {
 		{"certain and correct", 15, []Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
 		{"0 and correct", 15, []Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
 		{"certain and wrong", 15, []Bounded{{Lower: 1, Upper: 1}}, 1},
-		// Both samples are on the edge ⅔ between bins 2 and 3 and belong to bin 3. This gives |1 − 2·⅔|/2.
+		// Both samples are on the edge ⅔ between bins 2 and 3 and belong to bin 3. The calibration error is then |1 −
+		// 2·⅔|/2.
 		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
 		// The wrong sample can stay below ⅔ and be alone in bin 2. The supremum of its gap is ⅔, which gives (⅓ + ⅔)/2.
 		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},

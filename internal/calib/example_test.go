@@ -35,7 +35,8 @@ func ExampleBinnedVariation() {
 	for i := range 2000 {
 		score = append(score, 0.2+0.6*float64(i%2))
 		y := 0.0
-		if (i/2)%10 < 2+6*(i%2) { // label 1 for 20 % of the scores 0.2, and for 80 % of the scores 0.8
+		// the label is 1 for 20 % of the scores that equal 0.2, and for 80 % of the scores that equal 0.8
+		if (i/2)%10 < 2+6*(i%2) {
 			y = 1
 		}
 		label = append(label, y)

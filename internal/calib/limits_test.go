@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The error messages of the package state limits of the parameters. Parameters at these limits are accepted, and
-// parameters beyond them are refused.
+// Error messages of this package tell the user the limits of the parameters. Parameters at these limits are accepted,
+// and parameters beyond them are refused.
 func TestLimitsOfParameters(t *testing.T) {
 	ten := draw(10, 1, uniform, uniform01)
 	many := draw(510, 1, uniform, uniform01)

@@ -208,9 +208,10 @@ type extremity struct {
 }
 
 // jointRank returns the p-value of the data set 0 among all data sets: the share of data sets that are at least as
-// extreme as data set 0. The smallest rank decides; the score decides between equal ranks. Without the score, each of
-// the eight statistics could give the rank 1 to a different data set. Then up to eight data sets would tie, and p could
-// not be small if there are few data sets. The rank and the score treat all data sets alike.
+// extreme as data set 0. The smallest rank of a data set under the eight statistics decides how extreme the data set
+// is. Between data sets with the same smallest rank, the score (see extremity) decides. Without the score, each of the
+// eight statistics could give the rank 1 to a different data set. Then up to eight data sets would tie, and p could not
+// be small if there are few data sets. The rank and the score treat all data sets alike.
 func jointRank(statistics []nullStatistics) float64 {
 	all := make([]extremity, len(statistics))
 	for j := range all {

@@ -140,8 +140,9 @@ func remainder(factor, curve, count float64, ratio func(i float64) float64) (sum
 	return sum, steps
 }
 
-// distanceFrom returns an upper bound on f_b(q) = mean|s_i−q|. f_b is convex, so a line between two knots is above f_b.
-// For q outside the range of the scores, f_b(q) is |s̄−q|.
+// distanceFrom returns an upper bound on f_b(q) = mean|s_i−q|. It interpolates linearly between the values of f_b at
+// b.knot. f_b is convex, so the interpolated value is at least f_b(q). For q outside the range of the scores, f_b(q) is
+// |s̄−q|.
 func (b *quadraticBin) distanceFrom(q float64) float64 {
 	last := len(b.knot) - 1
 	if q <= b.knot[0] || q >= b.knot[last] {

@@ -16,7 +16,7 @@ type quadraticDual struct {
 	tolerance float64
 }
 
-// dualPoint is the dual bound at one μ. It omits the summand ln(1/δ_b)/(nκ).
+// dualPoint is the dual bound of BinnedQuadratic at one value of its parameter μ. It omits the summand ln(1/δ_b)/(nκ).
 type dualPoint struct {
 	mu    float64
 	gap   float64 // μ(X + x/λ) + Σ_b max_q …

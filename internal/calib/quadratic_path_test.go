@@ -99,7 +99,7 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 				most = max(most, v)
 			}
 			want := mu*observed + price*d.x + nu*variation + most
-			// The largest F_b on the grid of q is a little below the true maximum.
+			// The test takes the largest F_b on a grid of q. This value is a little below the true maximum.
 			if got.sum < want-1e-6 || got.sum > want+0.002 {
 				t.Errorf("%s, variation %v: %v, want %v", name, variation, got.sum, want)
 			}

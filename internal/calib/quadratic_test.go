@@ -15,7 +15,7 @@ func logChoose(m, k float64) float64 {
 	return a - b - c
 }
 
-// slowStatistic returns X_b of BinnedQuadratic.
+// slowStatistic returns the statistic X_b that the comment of BinnedQuadratic defines.
 func slowStatistic(m, score, ones float64) float64 {
 	x := math.Pow(m*score-ones, 2) / m
 	if m > 1 {

@@ -62,7 +62,8 @@ func (p *Predictions) answersRight(i int) bool {
 	return p.Correct[i]
 }
 
-// Answers returns, for either Quantity, the confidences in the classifier's answers and whether the answers are right.
+// Answers returns the confidence in each of the classifier's answers, and whether the answer is right. It works for
+// either Quantity.
 func (p *Predictions) Answers() (confidence []float64, right []bool) {
 	if p.Quantity == TopLabelQuantity {
 		return p.Confidence, p.Correct

@@ -117,7 +117,8 @@ func TestIsotonicIsBest(t *testing.T) {
 		}
 		x, y := Rank(p).Isotonic()
 		value := func(c float64) float64 {
-			for k := range x { // every confidence lies within a pool
+			// every confidence lies on a constant piece of the fit, and x holds the ends of these pieces
+			for k := range x {
 				if c <= x[k] {
 					return y[k]
 				}

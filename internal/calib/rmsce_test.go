@@ -23,7 +23,8 @@ func TestRMSCEAgrees(t *testing.T) {
 func TestRMSCEEstimateFromTheFormula(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		p := weightedPredictions(weighted)
-		for i := range p.Correct { // far from calibrated, so that the lower end is above 0
+		// makes the predictions far from calibrated, so that the lower end of the interval is above 0
+		for i := range p.Correct {
 			p.Correct[i] = p.Correct[i] && p.Confidence[i] < 0.7
 		}
 		share, _, _ := sharesByHand(p, allOf(p), func(int) float64 { return 0 })

@@ -52,7 +52,7 @@ func enumerate(w, y []float64, lambda float64) []float64 {
 	m := len(w)
 	var best []float64
 	bestValue := math.Inf(1)
-	pattern := make([]int, m+1) // jump before j; 0 at both ends
+	pattern := make([]int, m+1) // pattern[j] is the sign of the jump from v[j−1] to v[j]; 0 at both ends
 	v := make([]float64, m)
 	var visit func(j int)
 	visit = func(j int) {

@@ -52,10 +52,10 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //
 // An attack makes at most E answers wrong and leaves at least C right answers. The worst attack pushes the confidence
-// of all other right answers below Tau, because these answers would lower the share of wrong answers. A failed bound
-// turns an example into a wrong answer. In the worst case the example is one of the C right answers, and then there are
-// E + 1 wrong and C − 1 right answers. In any other case, there are at most E + 1 wrong answers and still C right
-// answers. The result is rounded up.
+// of all other right answers below Tau, because these answers would otherwise lower the share of wrong answers. A
+// failed bound turns an example into a wrong answer. In the worst case the example is one of the C right answers, and
+// then there are E + 1 wrong and C − 1 right answers. In any other case, there are at most E + 1 wrong answers and
+// still C right answers. The result is rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

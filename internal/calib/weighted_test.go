@@ -24,7 +24,7 @@ func equalWeights(s *Sample) *WeightedSample {
 
 // A stratum is a hidden kind of example. The weight of an example depends on its stratum and its score.
 type stratum struct {
-	share       float64 // share of the population P
+	share       float64 // share of the population P that belongs to this stratum
 	weight, eta func(s float64) float64
 }
 

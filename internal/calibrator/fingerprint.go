@@ -134,10 +134,10 @@ func manyOf(found, n int, p float64) float64 {
 	return distuv.Binomial{N: float64(n), P: p}.Survival(float64(found) - 1)
 }
 
-// recurrence bounds the probability that an independent row occurs among given rows. The argument 'counts' holds the
-// number of these rows for each hash. The estimate of this probability is the share of the given rows that occur more
-// than once (Good 1953). The result 'draws' is the number of given rows. If most rows occur in groups of g copies (see
-// copiesOf), a group counts as one row.
+// recurrence returns an upper bound 'rate' on the probability that another independent row is equal to one of the given
+// rows. The argument 'counts' holds the number of these rows for each hash. The estimate of this probability is the
+// share of the given rows that occur more than once (Good 1953). The result 'draws' is the number of given rows. If
+// most rows occur in groups of g copies (see copiesOf), a group counts as one row.
 func recurrence(counts map[uint64]int) (rate float64, draws int) {
 	twins := 0
 	of := copiesOf(counts)

@@ -26,10 +26,10 @@ import "math"
 //     step, which rejects at a random threshold. Ville's inequality proves that the test is valid without this step.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m). Here x is the
 //     number above m with n·KL(x‖m) = ln(1/α). The function ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) +
-//     (1−x̄) ln((1−x)/(1−m))]). The right side is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound
-//     is never below the bound of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). The Chernoff bound is above
-//     Hoeffding's bound if some X lies strictly between 0 and 1. The final K does not depend on the order of the
-//     samples.
+//     (1−x̄) ln((1−x)/(1−m))]). The right side is 1/α at x̄ = x. Hoeffding's (1963) Theorem 1 gives the bound m with
+//     n·KL(x̄‖m) = ln(1/α). Apart from the loss that the grid causes, the Chernoff bound is never below this bound. The
+//     Chernoff bound is above Hoeffding's bound if some X lies strictly between 0 and 1. The final K does not depend on
+//     the order of the samples.
 //
 // (Another form of betting chooses the best λ after all samples are seen: it rejects m if sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
 // This form does not depend on the order of the samples. Its bound follows from Gaffke's bound by Chernoff's
@@ -54,9 +54,9 @@ const (
 	// A bet may stake at most the share c of the capital. bettingCap is the smallest c that the strategies Betting and
 	// STaR use. If a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap is the largest c that the code uses. It keeps K above 0 if the best fraction is 1. The best fraction
-	// is 1 if only samples that are all 1 can reject the mean m. The cap makes the distance of the bound from 1 larger
-	// by a factor of at most about 1 + 2⁻¹⁰.
+	// chernoffCap is the largest value of c that the code uses. A bet may stake at most the share c of the capital. It
+	// keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can reject the
+	// mean m. The cap makes the distance of the bound from 1 larger by a factor of at most about 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
 	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on

@@ -16,9 +16,9 @@
 //
 // Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator takes
 // scores one sample at a time. Then the accumulator's method Certificate returns the certificate, and its method
-// Confidence returns a ConfidenceBound for each radius. MeanBounds lists the bounds on a mean. Combines lists the ways
-// to bound a margin from bounds on means. ConfidenceMethods lists the methods that bound a mean score under attack, and
-// Bands lists the confidence bands for a distribution of scores.
+// Confidence returns a ConfidenceBound for each radius. MeanBounds lists the bounds on a mean. The function Combines
+// lists the ways to bound a margin from bounds on means. ConfidenceMethods lists the methods that bound a mean score
+// under attack, and Bands lists the confidence bands for a distribution of scores.
 //
 // # Radii and summaries
 //

@@ -9,7 +9,8 @@ import (
 )
 
 // The tests enumerate all outcomes of small compositions. A member holds if it really gives the claimed answer
-// everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
+// everywhere within the claimed radius. If a member does not hold, it may still certify the claimed answer, and this
+// certificate is then wrong.
 
 // worstPoll considers each possible set of members that hold, and computes the probability that a poll claims a wrong
 // answer. It returns the largest of these probabilities. If a member holds, it certifies the answer with probability 1.

@@ -369,8 +369,9 @@ func TestRowsBelowOneStand(t *testing.T) {
 	}
 }
 
-// bridge returns an upper bound on the maximum of Hölder's bounds along the line between two nodes. The result is never
-// below the maximum and not far above it, even if the maximum lies between an end and the middle.
+// bridge takes two nodes, each with a distribution. It returns an upper bound on the maximum of Hölder's bounds for the
+// distributions between these two (see search.bridge). The result is never below the maximum and not far above it, even
+// if the maximum lies between an end and the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)

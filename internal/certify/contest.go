@@ -45,8 +45,9 @@ func (b ballot) rivals(a int, none NoneMode) []int64 {
 	return all
 }
 
-// contest returns the contest that certifies class a. If several contests can certify class a, the selection samples
-// alone decide which contest is used. So the contest is fixed before the estimation samples.
+// contest returns the contest that certifies class a. A contest is a comparison of two events that proves a claim. If
+// several contests can certify class a, the selection samples alone decide which contest is used. So the contest is
+// fixed before the estimation samples.
 func (c Claim) contest(v Votes, a int) (contest, error) {
 	switch {
 	case c.Ranked():

@@ -166,7 +166,7 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The proof failed near the point whose y is 'at'. The next call of 'locate' also tries this point.
+		// The proof failed near the point of the frontier with y = at. The next call of 'locate' also tries this point.
 	}
 	return 0
 }
@@ -219,7 +219,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	return L, slope
 }
 
-// value returns ln P at the point of f with y = u·f.last().
+// value returns an upper bound on ln P_q(event), where q is the point of the frontier f with y = u·f.last().
 func (s *search) value(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
@@ -244,9 +244,9 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// The method 'scan' tries the points of the grid. If the argument 'at' is not 0, it also tries the point whose y is
-// 'at'. It returns the u with the largest probability. The result 'width' is an argument for the method 'climb': it
-// says how far from u to search.
+// The method 'scan' tries the points of the grid. If the argument 'at' is not 0, it also tries the point of f with the
+// parameter y = at (see frontier). It returns the u with the largest probability. The result 'width' is an argument for
+// the method 'climb': it says how far from u to search.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

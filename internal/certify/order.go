@@ -14,7 +14,8 @@ import (
 // s = Q(lower(·, n, α/2)), because upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
 type order struct {
 	n     int64
-	score func(k int64) binomial.Span // returns an interval that contains s(k)
+	// returns an interval that contains s(k), the score of the count k in T(x1, x2) = s(x1) + s(n−x2)
+	score func(k int64) binomial.Span
 
 	pages sync.Map // page number → *orderPage
 }

@@ -44,11 +44,11 @@ func (t Target) shift(radius float64) float64 {
 // LargestRadius returns an upper bound on the radius that a sound method can give with n samples. This upper bound is
 // known before sampling. After n successes in n samples, every sound lower bound on the success probability is at most
 // α^{1/n}. Otherwise some p would lie between α^{1/n} and the bound. If p were the success probability, the bound would
-// fail whenever there are n successes, with probability pⁿ > α. So for two classes a certified second margin Q(p_A) −
-// Q(p_B) is at most 2Q(α^{1/n}), where Q is the law's quantile function. A certified first margin p_A − p_B is at most
-// 2α^{1/n} − 1. With more classes, a bound must hold for more distributions, so it cannot be larger. If the claim is
-// that A is among the first k classes, the margin is largest when all votes are for A. For such votes, the same
-// argument applies to the contest with the factor t = k. The radius is rounded up.
+// fail whenever there are n successes. The probability of n successes is pⁿ > α. So for two classes a certified second
+// margin Q(p_A) − Q(p_B) is at most 2Q(α^{1/n}), where Q is the law's quantile function. A certified first margin p_A −
+// p_B is at most 2α^{1/n} − 1. With more classes, a bound must hold for more distributions, so it cannot be larger. If
+// the claim is that A is among the first k classes, the margin is largest when all votes are for A. For such votes, the
+// same argument applies to the contest with the factor t = k. The radius is rounded up.
 //
 // For the law Splitting, the noise takes W values one step apart, and the radius is at most W/2 steps. The field Sigma
 // is the length of W/2 steps in the units of the data.

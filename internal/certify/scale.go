@@ -10,8 +10,8 @@ import (
 // 'unit'.
 const unit = 0x1p-53
 
-// A scale is the function Q of a margin Q(p_A) − Q(p_B). F is the inverse of Q. For the first margin, Q is the
-// identity. For the second margin, Q is the law's quantile function.
+// A scale is the function Q of a margin Q(p_A) − Q(p_B). F is the inverse of Q. For the first margin, p_A − p_B, Q is
+// the identity. For the second margin, Q is the law's quantile function.
 type scale interface {
 	// low(p) and high(p) enclose Q(p), and near(p) approximates Q(p).
 	low(p float64) float64
@@ -36,8 +36,8 @@ type scale interface {
 	density(p float64) float64
 }
 
-// scale returns the function Q of the target's margin. For the first margin, Q is the identity. For the second margin,
-// Q is the law's quantile function.
+// scale returns the function Q of the target's margin. For the first margin, p_A − p_B, Q is the identity. For the
+// second margin, Q is the law's quantile function.
 func (t Target) scale() scale {
 	if t.Margin == FirstMargin {
 		return probabilities{}

@@ -127,7 +127,7 @@ const (
 	// ConfidenceTangent uses the mean of a function of the score. The selection samples determine this function. If
 	// there are no selection samples, the first estimation samples determine it.
 	ConfidenceTangent ConfidenceMethod = "tangent"
-	// ConfidenceStandard uses the mean of the score alone.
+	// ConfidenceStandard uses only the mean of the score.
 	ConfidenceStandard ConfidenceMethod = "standard"
 	// ConfidenceCDF uses a confidence band for the score's distribution.
 	ConfidenceCDF ConfidenceMethod = "cdf"

@@ -24,8 +24,8 @@ func (d threePoint) draw(r *rand.Rand) float64 {
 }
 
 func randomThreePoint(r *rand.Rand) threePoint {
-	// The fourth power makes weights near 0 frequent. The test needs such weights, because rare values break normal
-	// approximations.
+	// The fourth power makes weights near 0 frequent. The test needs such weights. They make the value 0 or the value 1
+	// rare, and rare values break normal approximations.
 	p := math.Pow(r.Float64(), 4)
 	q := math.Pow(r.Float64(), 4)
 	if r.IntN(2) == 0 {

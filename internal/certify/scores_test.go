@@ -469,9 +469,9 @@ func TestScoreMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkScoreSampling measures the time per sample that score statistics add. This time covers the softmax and the
-// update of the statistics for a certificate. In half of the runs, it also covers the update for the confidence at two
-// radii. It runs with 10 and with 1,000 classes. Memory must not grow with n.
+// BenchmarkScoreSampling measures how much time the score statistics take per sample. This time covers the softmax and
+// the update of the statistics for a certificate. In half of the runs, it also covers the update for the confidence at
+// two radii. It runs with 10 and with 1,000 classes. Memory must not grow with n.
 func BenchmarkScoreSampling(b *testing.B) {
 	for _, m := range []int{10, 1000} {
 		for _, confidence := range []ConfidenceParams{{}, {Radii: []float64{0.25, 0.5}}} {
@@ -545,8 +545,8 @@ func BenchmarkBettingExample(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }
 
-// TestScoresAboveOne checks that scores slightly above 1 are accepted and that their sum is normalised to 1. Random
-// forests return such scores.
+// TestScoresAboveOne checks that scores slightly above 1 are accepted. It also checks that the scores of a sample are
+// normalised to the sum 1 if their sum is above 1. Random forests return such scores.
 func TestScoresAboveOne(t *testing.T) {
 	for _, bound := range MeanBounds() {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Bound: bound.Name}

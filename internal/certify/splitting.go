@@ -98,9 +98,9 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 	return cert, nil
 }
 
-// splitClass returns the class A to certify. If p.Class is Label, A is the label. Otherwise A is the class with the
-// most known evaluations. If the known evaluations already prove the answer of the smoothed classifier, this class is
-// that answer.
+// splitClass returns the class A to certify. If p.Class is Label, A is the label. Otherwise A is the class that the
+// known evaluations answer most often. If the known evaluations already prove the answer of the smoothed classifier,
+// this class is that answer.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)

@@ -241,9 +241,9 @@ func TestMeaning(t *testing.T) {
 }
 
 // The test checks the weights W that the method sizeWeights returns. Let p be the probability that, at a clean input, a
-// score of a class reaches the threshold. The probability that the set contains this class reaches its maximum under
-// the worst attack. B_W(p) must be at least this maximum for every p. On average over p, it must not be far above the
-// maximum.
+// score of a class reaches the threshold. An attack can raise the probability that the set contains this class, but
+// only up to a maximum. B_W(p) must be at least this maximum for every p. On average over p, it must not be far above
+// the maximum.
 func TestSizeWeights(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 20}, {Rule: Weights, Draws: 1, CalibrationDraws: 16, Degree: 8}, {Rule: Count, Draws: 8, CalibrationDraws: 30}, {Rule: RCP1},

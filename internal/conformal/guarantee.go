@@ -2,7 +2,8 @@ package conformal
 
 import "github.com/rscert/rscert/internal/choice"
 
-// Guarantee says which probability of a miss is at most the level a.
+// Guarantee is the kind of a coverage guarantee. Each kind bounds another probability of a miss by the level a. In a
+// miss, the prediction set does not contain the true class.
 type Guarantee string
 
 const (

@@ -144,8 +144,8 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
-	// For Gaussian noise, the method 'start' finds a number only if k < k′. For k ≥ k′, the inequality in the comment
-	// on the type 'end' fails for small x.
+	// For Gaussian noise, the method 'start' succeeds (its result 'ok' is true) only if k < k′. For k ≥ k′, the
+	// inequality in the comment on the type 'end' fails for small x.
 	e := end{law: law.Gaussian, shift: 1, small: power{20, 8, 1}, big: power{20, 8, 1}}
 	if _, ok := e.start(); ok {
 		t.Error("equal powers have a start")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A query that stops once all classes are decided must have the same set as after all m′ draws.
+// A query may stop as soon as all classes are decided. Its set must then equal the set after all m′ draws.
 func TestDecideIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	saved := 0

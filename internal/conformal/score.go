@@ -15,9 +15,9 @@ type ScoreKind string
 const (
 	// THR is the probability of the class (Sadinle et al. 2019).
 	THR ScoreKind = "thr"
-	// APS is the adaptive prediction set score of Romano et al. 2020 with a minus sign. The score of Romano et al. is
-	// the sum of the probabilities of all classes ranked above y, plus u times the probability of y. The number u in
-	// [0, 1] is random (see Scorer.Score).
+	// APS is −1 times the score of Romano et al. 2020 for adaptive prediction sets. The score of Romano et al. is the
+	// sum of the probabilities of all classes ranked above y, plus u times the probability of y. The number u in [0, 1]
+	// is random (see Scorer.Score).
 	APS ScoreKind = "aps"
 	// RAPS is APS with a penalty for each rank beyond a limit (Angelopoulos et al. 2021).
 	RAPS ScoreKind = "raps"

@@ -34,8 +34,8 @@ func TestWeightsReference(t *testing.T) {
 }
 
 // proposeWeights must choose c so that the maximum of ∫B_w dπ is 1−a. This c must rise with the degree, because better
-// weights allow more examples with a small p. For degree 1, the best weights are the line of RCP1, and c must be 1−β,
-// where g(β) = 1−a.
+// weights allow more examples with a small p. For degree 1, B_w of the best weights is the line of the method RCP1, and
+// c must be 1−β, where g(β) = 1−a.
 func TestOperatingPoint(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/conformal"
 )
 
-// Evaluated holds figures of the sets in a sets.jsonl file.
+// Evaluated holds statistics of the sets in a sets.jsonl file.
 type Evaluated struct {
 	File     string `json:"file"`
 	Sets     int    `json:"sets"`     // number of sets

@@ -112,7 +112,8 @@ func tiffOrientation(tiff []byte) int {
 	return 0
 }
 
-// The function 'turned' reports whether turning an image of this orientation upright swaps its height and width.
+// The function 'turned' reports whether height and width are swapped when an image of this orientation is turned
+// upright.
 func turned(orientation int) bool { return orientation >= 5 }
 
 // turn turns an image [C,H,W] of this orientation upright, and writes the result to dst.

@@ -187,8 +187,8 @@ func (f *idxFile) forget() {
 	}
 }
 
-// If an image is replaced by another image of the same height and width in a file of the same length, the result is an
-// error.
+// If the file of an image is replaced by another file of the same length, reading this image must return an error. The
+// new file holds an image of the same height and width.
 func TestSwappedImages(t *testing.T) {
 	s := sources(t)["images"]
 	open, _ := s.write(t)

@@ -270,9 +270,10 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && t.rows() > 1
 }
 
-// fewRows is a limit for tables without a header whose first column is 0, 1, 2, … or 1, 2, 3, …. If such a table has
-// more than fewRows rows, the method 'guess' takes this column for an index and returns an error. In a smaller table,
-// the column may hold the labels, because the table may hold one example of each class, in order.
+// fewRows is a limit on the number of rows of a table. It applies if the table has no header and its first column is 0,
+// 1, 2, … or 1, 2, 3, …. If such a table has more than fewRows rows, the method 'guess' takes this column for an index
+// and returns an error. In a smaller table, the column may hold the labels, because the table may hold one example of
+// each class, in order.
 const fewRows = 10
 
 // guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last column.

@@ -194,8 +194,8 @@ func TestClassNames(t *testing.T) {
 	}
 }
 
-// TestClassFolders checks the numbers of class folders, without and with a file of class names. Without this file,
-// CheckLabels must return an error if the model has more classes than there are folders.
+// TestClassFolders checks which label each class folder gets, without and with a file of class names. Without this
+// file, CheckLabels must return an error if the model has more classes than there are folders.
 func TestClassFolders(t *testing.T) {
 	dir := t.TempDir()
 	png := testFile(t, "images/ant/b.png")

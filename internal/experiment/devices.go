@@ -51,10 +51,10 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 	return s
 }
 
-// ComparesFirst returns a function that decides whether the sampler reruns samples of an example in other batches and
-// compares the outputs. The function returns true only for the first example of the run. If the run is split into
-// shards, this is the first example of all shards together. So a run that is split into shards makes this comparison
-// only once.
+// ComparesFirst returns a function of an example's index. This function decides whether the sampler runs samples of the
+// example a second time, in other batches, and compares the outputs. The function returns true only for the first
+// example of the run. If the run is split into shards, this is the first example of all shards together. So a run that
+// is split into shards makes this comparison only once.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

@@ -133,8 +133,8 @@ func TestInputHasItsNoise(t *testing.T) {
 	}
 }
 
-// If the noise is in floats, the model's input without noise is (x − mean)/std. The scale of the noise is the smallest
-// float32 s with s·std ≥ σ, up to a unit in the last place.
+// If the noise is in floats, the model's input without noise is (x − mean)/std. Let s be the smallest float32 with
+// s·std ≥ σ. The scale of the noise equals s, up to a unit in the last place.
 func TestNormalisation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

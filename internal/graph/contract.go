@@ -131,7 +131,8 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed is the largest number of inputs or outputs that an error lists.
 const maxListed = 8
 
-// List lists the things, separated by commas. After maxListed things, List writes "…" in place of the rest.
+// List returns the texts of the things, separated by commas. After maxListed things, List writes "…" in place of the
+// rest.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {

@@ -96,8 +96,9 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	e.Add(Node("Reshape", []string{values, e.Ints(a.Shape...)}, input))
 	e.finish()
 
-	// The input becomes an inner value. Its shape keeps the names of its sizes, because ONNX Runtime uses these names
-	// to decide which sums to fuse with convolutions. These fusions affect the last bits of the scores.
+	// The graph's previous input becomes a value inside the graph. Its shape keeps the names of its sizes, because ONNX
+	// Runtime uses these names to decide which sums to fuse with convolutions. These fusions affect the last bits of
+	// the scores.
 	k := slices.IndexFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == input })
 	g.ValueInfo = append(g.ValueInfo, g.Input[k])
 	g.Input = slices.Delete(g.Input, k, k+1)

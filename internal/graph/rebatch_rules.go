@@ -735,7 +735,7 @@ func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	return r.concat(parts)
 }
 
-// The rule qGemm is for Gemm of inputs 0 and 3, with the bias in input 6.
+// The rule qGemm is for the operator QGemm. Inputs 0 and 3 are the factors of the product, and input 6 is the bias.
 func (r *rebatching) qGemm(n *onnxpb.NodeProto) []option {
 	if len(n.Input) < 6 || slices.ContainsFunc(n.Input[3:6], r.fed) || !r.wholeTensor(n, 1, 2, 7, 8) {
 		return nil

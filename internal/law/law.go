@@ -141,7 +141,7 @@ func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	return k
 }
 
-// Allow reports whether noise with this ratio can be drawn on a lattice.
+// Allow reports whether noise can be drawn on a lattice for this ratio of the noise's scale to the lattice's step.
 func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }

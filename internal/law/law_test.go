@@ -83,8 +83,8 @@ func TestPeakIsLargest(t *testing.T) {
 	}
 }
 
-// At scale 1 the radii must be R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f). For another scale the radii are
-// multiplied by the scale. Margin must be the inverse of Radius.
+// At scale 1, the theorem l.Second() must give the radius R = ½[Q(p_A) − Q(p_B)], and l.First() must give R1 = (p_A −
+// p_B)/(2·max f). For another scale the radii are multiplied by the scale. Margin must be the inverse of Radius.
 func TestTheorems(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct {

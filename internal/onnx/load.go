@@ -258,7 +258,8 @@ func (l *loader) closeAllBut(but *session) {
 // A sessionKey says how the graph of a session differs from the model's graph.
 type sessionKey struct {
 	proved bool // the graph has the proof's edits
-	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
+	// size at which the session fixes the free batch dimension; 0: the session leaves the dimension as it is
+	fixed int
 }
 
 // session opens the model's graph. The argument 'tile' is the number of samples per call.

@@ -126,7 +126,7 @@ func NewLeader(outcomes int, alpha float64) *Leader {
 // wealth is the logarithm of an e-process, with a bound on the rounding error.
 type wealth struct{ log, slack float64 }
 
-// The method 'times' multiplies the process by 1+x.
+// The method 'times' multiplies the e-process by 1+x.
 func (w *wealth) times(x float64) {
 	step := math.Log1p(x)
 	w.log += step

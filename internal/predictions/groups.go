@@ -52,7 +52,7 @@ func GroupByIndex(index []float64, t *table.Table, columns []string) ([]RowGroup
 	for i, x := range known {
 		at[x] = i
 	}
-	rows := make([][]int, t.N) // rows of the input, by row of the table
+	rows := make([][]int, t.N) // rows[k] holds the rows of the input that belong to row k of the table
 	for i, x := range index {
 		k, ok := at[x]
 		if !ok {

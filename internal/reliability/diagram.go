@@ -146,7 +146,8 @@ func (d bars) Thumbnail(c *draw.Canvas) {
 	drawBar(*c, c.Min.X, c.Max.X, c.Min.Y, c.Max.Y, c.Center().X, c.Center().Y)
 }
 
-// brackets is a plotter that draws each bin's consistency band as a grey bar with ends, around the diagonal.
+// brackets is a plotter that draws each bin's consistency band as a grey bracket around the diagonal: a vertical line
+// between two horizontal lines.
 type brackets struct {
 	bins  []calib.Bin
 	bands [][2]float64

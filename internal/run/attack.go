@@ -29,7 +29,7 @@ type AttackPlan struct {
 	Momentum float64 // momentum of PGD
 	Targeted bool    // whether PGD aims at wrong classes, one after the other
 	Restarts int     // number of starts for each target class; 0: the default of the method
-	Bins     int     // number of bins of calibration errors, for attacks on confidences
+	Bins     int     // number of bins for computing calibration errors; only for attacks on confidences
 	Out      string
 	Resume   bool // continue the attack in Out, with its seed and its examples
 	Pictures int  // number of pictures in Out

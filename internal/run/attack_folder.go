@@ -34,7 +34,8 @@ type attacking struct {
 	found  []attack.Found          // without the values of inputs
 }
 
-// chunkOf returns the number of examples that a sequence of attacks can efficiently attack side by side.
+// chunkOf returns the number of examples to attack side by side. With this number, a sequence of attacks that begins
+// with 'first' is efficient.
 func chunkOf(first *attack.Search) int {
 	workers := max(1, first.Workers)
 	for s := first; s != nil; s = s.Then {

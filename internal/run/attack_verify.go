@@ -49,10 +49,10 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 
 // VerifyAttack replays a finished attack. If the attack was on the model itself, the model classifies every example and
 // every stored input again, and VerifyAttack compares the classes with the recorded classes. VerifyAttack also checks
-// that each stored input is unchanged, is at its recorded distance from the example, is no farther than the attack
-// allows, and lies in the box. If the attack was on a smoothed classifier, VerifyAttack classifies nothing. The spec
-// names the device. If the model or the data are no longer at the recorded paths, the spec must also name them. All
-// other settings come from the record in the folder.
+// each stored input. The input must be unchanged and at its recorded distance from the example. This distance must be
+// at most the largest that the attack allows. The input must also lie in the box. If the attack was on a smoothed
+// classifier, VerifyAttack classifies nothing. The spec names the device. If the model or the data are no longer at the
+// recorded paths, the spec must also name them. All other settings come from the record in the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
 	if err != nil {

@@ -67,7 +67,7 @@ func (r *rounds) settled(c certify.Certificate, round int) bool {
 	return target(c) < 0 || c.Prediction == certify.Abstained && r.rejects(TestWrong)
 }
 
-// rejects reports whether a test of this kind rejects in round 0.
+// rejects reports whether round 0 has a test of this kind whose result is a rejection.
 func (r *rounds) rejects(kind TestKind) bool {
 	for i, t := range r.tests[0] {
 		if results := r.results[0]; t.Kind == kind && i < len(results) && results[i].Rejected {

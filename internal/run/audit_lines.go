@@ -61,7 +61,8 @@ const (
 	TestConfidence TestKind = "confidence"
 )
 
-// AuditTest is a test that a frozen line records (AuditLine).
+// AuditTest is one of the tests that a line of audit.jsonl records before the noise for these tests is drawn (a frozen
+// line, see AuditLine).
 type AuditTest struct {
 	Kind     TestKind `json:"kind"`
 	Distance float64  `json:"distance"` // distance of the input from the example, rounded up
@@ -95,7 +96,7 @@ type TestResult struct {
 // Escalation is the result of an escalation: the example was certified and tested again, with fresh noise and at far
 // smaller levels.
 type Escalation struct {
-	Seed       uint64  `json:"seed"` // seed of the noise that certified the example again
+	Seed       uint64  `json:"seed"` // seed of the noise with which the example was certified again
 	Alpha      float64 `json:"alpha"`
 	Prediction int     `json:"prediction"`
 	Radius     float64 `json:"radius"`

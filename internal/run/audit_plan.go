@@ -87,7 +87,7 @@ type AuditHeader struct {
 // auditFormat is the version number of the format of an audit's folder.
 const auditFormat = 1
 
-// exampleLevel returns the error probability that the audit allows for one example. With at most this probability, one
+// exampleLevel returns the error probability that the audit allows for one example. It bounds the probability that one
 // or more verified statements about the example are wrong.
 func (h AuditHeader) exampleLevel() float64 {
 	return h.Gamma / float64(len(h.Examples)) * (1 - 0x1p-50)

@@ -87,9 +87,10 @@ type AuditedExample struct {
 	Radius     float64 `json:"radius"`     // certified radius
 	// Wrong means that the answer at the example itself is verified to be wrong: it is not the label.
 	Wrong bool `json:"wrong,omitempty"`
-	// Candidates is the number of candidates in the example's frozen lines (AuditLine). Distance is the distance of the
-	// nearest candidate with a verified change of the answer. For this candidate, the class Rival beats the attacked
-	// class. Distance and Rival are absent if no change is verified.
+	// Candidates is the number of candidates in the example's frozen lines. A frozen line records the tests of a round
+	// before any noise for them is drawn (AuditLine). Distance is the distance of the nearest candidate with a verified
+	// change of the answer. For this candidate, the class Rival beats the attacked class. Distance and Rival are absent
+	// if no change is verified.
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`

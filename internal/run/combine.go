@@ -221,9 +221,9 @@ func (c *combining) match(ctx context.Context, m *combined) error {
 	return c.matchRank(c.members[1], m)
 }
 
-// matchRank returns an error unless two experts, or two members of equal rank, can be combined. The number of classes,
-// the data, the parameter class and the kind of margin must be the same. Without a router, the runs must be different
-// runs.
+// matchRank returns an error unless two experts, or two members of equal rank, can be combined. The runs must have the
+// same number of classes, the same data, the same value of the parameter 'class' and the same kind of margin. Without a
+// router, the runs must be different runs.
 func (c *combining) matchRank(first, m *combined) error {
 	if first == m {
 		return nil

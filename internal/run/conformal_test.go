@@ -66,8 +66,8 @@ func countPredictor() *conformal.Predictor {
 }
 
 // A tally that stops early must give the same set as a tally of all draws. It must ask for more samples until every
-// class is decided, and must stop with the draw that decides the last undecided class. Later samples must count only
-// for the certified size.
+// class is decided, and must stop with the draw that decides the last undecided class. Samples after this draw must
+// count only for the certified size of the set, and must not change the set.
 func TestTally(t *testing.T) {
 	hit, miss := []float32{1, 0, 0}, []float32{0, 0, 1}
 	for _, tt := range []struct {
@@ -262,7 +262,7 @@ func TestConformalDigits(t *testing.T) {
 		rule           conformal.Rule
 		sigma, radius  float64
 		size, coverage float64
-		draws          float64 // mean number of draws
+		draws          float64 // expected mean number of samples (draws) per input
 	}{
 		{conformal.Count, .5, .5, .984, .979, 15.1},
 		{conformal.Weights, .5, .5, 1.018, .993, 1},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestShardsFor compares the result with a search over all numbers of shards.
+// TestShardsFor compares the result of shardsFor with a search over all numbers of shards.
 func TestShardsFor(t *testing.T) {
 	for _, start := range []float64{0, 3, 25} {
 		for _, perExample := range []float64{1, 4, 7.5} {

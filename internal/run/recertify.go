@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Recertification certifies the saved votes or scores of a run or a file again, by several methods.
+// Recertification describes how to certify a run or a file again: from its saved votes or scores, by several methods.
 type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target

@@ -38,7 +38,8 @@ func openDigits(t *testing.T, method attack.SmoothedMethod, sigma float64, mean,
 	return s, examples
 }
 
-// noiseOf returns the noise that is added to the model's inputs, for as many copies as a gradient takes.
+// noiseOf returns the noise for all noisy copies that one call of Gradients.Run takes. This noise is added to the
+// model's input.
 func noiseOf(t *testing.T, s *attack.SmoothedSearch, x attack.Example, seed uint64) []float32 {
 	t.Helper()
 	input, err := s.Input(x.Values)

@@ -37,7 +37,8 @@ type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
 	Examples   []int    `json:"examples"`           // indices of the resampled examples
 	Different  []int    `json:"different"`          // indices of examples whose votes or scores differ from the record
-	Compared   int64    `json:"compared"`           // number of samples repeated alone and among other inputs
+	// number of samples that were repeated twice: once alone and once among other inputs
+	Compared   int64    `json:"compared"`
 	Conditions []string `json:"conditions"`         // conditions on this machine that differ from the record
 	Warnings   []string `json:"warnings,omitempty"` // warnings from opening the model and the data
 }

@@ -235,7 +235,7 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 }
 
 // boundRows lists the rows that bounds.csv must have for the example of a certificate. Usually there is one row per
-// radius. The file has no rows for the radii at which the class is not certified in two cases: the example has no
+// radius. In two cases, the file has no rows for the radii at which the class is not certified: the example has no
 // label, or the file has the header certifiedHeader.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	others := header != certifiedHeader && c.Label != certify.UnknownLabel

@@ -435,9 +435,9 @@ func (e *Evidence) CheckBounds() error {
 }
 
 // Sampled returns the number of sampled examples, which statements about all examples need. The argument 'here' is the
-// number of examples that are present. For a run, the result is at least the number of examples of the whole run, even
-// if the run is unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping
-// the run or omitting shards.
+// number of examples whose results the caller has. For a run, the result is at least the number of examples of the
+// whole run, even if the run is unfinished or a merge omitted shards. The reason is that somebody may have seen results
+// before stopping the run or omitting shards.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here

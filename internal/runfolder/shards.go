@@ -34,7 +34,8 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // by file name; taken before 'check' read the lines of the files
+	// the files' information by file name; obtained before the method 'check' read the lines of the files
+	files map[string]fs.FileInfo
 }
 
 // turn locates an example of the merged run. The field 'index' is the example's index in the dataset. The field 'part'

@@ -169,7 +169,8 @@ func (s *Server) fronts() fronts {
 	return f
 }
 
-// listen opens the addresses. If the server has no gRPC, the listener forGRPC is nil.
+// listen opens listeners at the addresses c.Listen and c.GRPCListen. If the server has no gRPC, the listener forGRPC is
+// nil.
 func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 	if forHTTP, err = net.Listen("tcp", c.Listen); err != nil || c.GRPCListen == "" {
 		return forHTTP, nil, spec.BadInput(err)
@@ -182,9 +183,9 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. It then waits for the running requests, at most for
 // the time c.Drain. The function 'open' opens the classifier. Until 'open' returns, the server answers that it is live
-// but not ready. When ctx ends, Serve returns nil unless something else fails. This also holds while the function
-// 'open' runs. Serve closes the classifier. If the function 'listening' is not nil, Serve passes the two addresses to
-// it. The address forGRPC is nil if the server does not serve gRPC.
+// but not ready. When ctx ends, Serve returns nil unless something else fails. If ctx ends while the function 'open'
+// runs, Serve also returns nil unless something else fails. Serve closes the classifier. If the function 'listening' is
+// not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does not serve gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

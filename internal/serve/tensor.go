@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// datatype is a type of the protocol's tensors.
+// A datatype is the type of the values in a tensor of the protocol.
 type datatype string
 
 // These are the types of the tensors in requests and answers.

@@ -176,7 +176,8 @@ func NewColumnNoise(l law.Additive, columns []Column, columnOf []int) (*ColumnNo
 	return n, nil
 }
 
-// prepare makes the lattice, the table and the values of a column with noise.
+// prepare fills in the fields of a column with noise. It makes the table that draws the noise. If the column has a
+// lattice, prepare also computes the model's inputs for the lattice points. Otherwise it makes the column's Quantiser.
 func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) {
 	var step *big.Rat
 	if c.Lattice != nil {

@@ -195,8 +195,9 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// The method 'trial' sets row i to test input number k of CheckNoise. This input is a sample of the example 'in', or
-// the example without noise. The method also makes this input on the host, and writes it to the argument 'row'.
+// CheckNoise numbers its test inputs. The method 'trial' sets row i of r to test input number k. This input is a sample
+// of the example 'in', or the example without noise. The method also makes this input on the host, and writes it to the
+// argument 'row'.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)

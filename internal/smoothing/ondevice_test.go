@@ -145,7 +145,8 @@ func TestRowsAndDraws(t *testing.T) {
 	}
 }
 
-// TestDrawsAtThresholds compares Draws with the table at the words where a column's label changes.
+// TestDrawsAtThresholds checks that Draws and the table draw the same integer from each tested word. The tested words
+// include the words next to a column's threshold. There the column's label changes.
 func TestDrawsAtThresholds(t *testing.T) {
 	for _, sigma := range []float64{1.5 / 255, 30. / 255, 1. / 2} {
 		table, err := NewLawTable(law.Gaussian, sigma, big.NewRat(1, 255))

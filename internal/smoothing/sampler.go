@@ -60,7 +60,7 @@ type Experiment interface {
 	// Goal returns the next goal. A goal is a total number of estimation samples. If Goal returns v.N, the sampling
 	// ends. The sampler calls Goal at the start, when there are no votes, and each time the previous goal is reached.
 	Goal(v Votes) (int64, error)
-	// Finish receives the final votes. The sampler calls it once, after the last goal.
+	// Finish receives the final votes. The sampler calls it once, after Goal has ended the sampling.
 	Finish(v Votes) error
 	// Emit outputs the result. The sampler calls it after Finish, for one experiment at a time. The experiments come in
 	// the order of the source, unless the Sampler is Eager.

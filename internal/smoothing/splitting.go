@@ -138,8 +138,8 @@ func (in SplitInput) Clean(dst []float32) {
 	}
 }
 
-// Perturb sets dst [D] to the input of evaluation t = sample mod W. It ignores the stream, because the inputs are not
-// random.
+// Perturb sets dst [D] to one of the W noisy inputs of the example: the input of evaluation t = sample mod W (see
+// Splits). It ignores the stream, because the inputs are not random.
 func (in SplitInput) Perturb(dst []float32, _ Stream, sample int64) {
 	w := int32(in.noise.splits.width)
 	t := int32(sample % int64(w))

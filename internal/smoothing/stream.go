@@ -32,7 +32,7 @@ type Stream struct{ key uint64 }
 // different counters.
 const MaxSamples = 1 << 31
 
-// weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the G of Stream and the step of SplitMix64.
+// weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the constant G in the comment of Stream, and the step of SplitMix64.
 const weyl = 0x9E3779B97F4A7C15
 
 // NewStream returns the stream for an example (0 ≤ example < 2⁵⁶) in a phase.

@@ -38,7 +38,7 @@ type Table struct {
 	Eta  float64
 	name string
 	bits int // b, the base-2 logarithm of the number of columns
-	// entries is the array e.
+	// entries is the array e of the formulas in the comment of Table.
 	entries []uint64
 }
 

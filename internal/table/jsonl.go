@@ -13,7 +13,7 @@ import (
 )
 
 // jsonRows adds lines to the table as rows. Each line holds one JSON object. The first line determines which of the
-// wanted columns the file has. Every other line must have the same wanted columns.
+// wanted columns the file has. All later lines must have the same wanted columns.
 type jsonRows struct{ *reader }
 
 func (r *jsonRows) add(line []byte) error {

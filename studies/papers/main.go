@@ -147,7 +147,8 @@ func prepare(folder string, links map[string]string) error {
 	return nil
 }
 
-// run runs the block and writes its output to w, between the marks of its part.
+// run runs the block. If the page shows the block's output, run writes this output to w, between two marks (see
+// marked).
 func (s step) run(folder string, w io.Writer) error {
 	for _, file := range s.needs {
 		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {

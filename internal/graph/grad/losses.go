@@ -177,8 +177,8 @@ func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
 
-// lossOf adds nodes that compute the loss of logits z [E, m]. The argument 'own' is the name of the truth values that
-// mark the label of each row.
+// lossOf adds nodes that compute the loss of logits z [E, m]. The argument 'own' names a tensor of truth values. In
+// each row, only the element of the row's label is true.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}
 	if kind == Confidence {

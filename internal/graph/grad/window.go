@@ -63,7 +63,7 @@ func (w window) apart() bool {
 // gradients in these input elements. Together, these products and sums form another convolution, which is applied to d.
 // Its kernel is the original kernel, reversed, with the two channel axes exchanged in each group. If the weights are
 // constant, ONNX Runtime computes this kernel only once, when it opens the graph. The argument 'v' names the
-// convolution's input. The result has the element type of the gradient in v.
+// convolution's input. The result has the same element type as gradients with respect to v (see floatType).
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {

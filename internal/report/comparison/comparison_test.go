@@ -111,8 +111,8 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// A method for votes has no temperature. It is compared with scores at each temperature; scores are compared at equal
-// temperatures.
+// A method for votes has no temperature. It is compared with methods for scores at every temperature. Methods for
+// scores are compared with each other only at equal temperatures.
 func TestSameSetting(t *testing.T) {
 	hot, cold, votes := Setting{Temperature: 2}, Setting{Temperature: 1}, Setting{}
 	if sameSetting(hot, cold) || !sameSetting(hot, hot) || !sameSetting(hot, votes) || !sameSetting(votes, cold) || sameSetting(votes, Setting{Size: 1}) {

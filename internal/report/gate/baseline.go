@@ -51,7 +51,8 @@ type AccuracyChange struct {
 	Lost     int     `json:"lost"`   // examples that only the baseline certifies correctly
 	Gained   int     `json:"gained"` // examples that only this run certifies correctly
 	Change   float64 `json:"change"` // (Gained − Lost)/Examples
-	// The interval from Low to High is a betting interval for the change in the population.
+	// The interval from Low to High is a betting interval. It is for the change of the certified accuracy in the
+	// population from which the examples were drawn.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).

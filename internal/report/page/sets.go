@@ -125,7 +125,7 @@ func (p Sets) cautions() (all []string) {
 	return all
 }
 
-// single returns a measure with a cell for each file.
+// single returns a measure with a single line, which has one cell for each file.
 func (p Sets) single(name, meaning string, of func(*conformalfile.Evaluated) cell) measure {
 	l := line{}
 	for _, e := range p.Files {

@@ -50,7 +50,7 @@ func ratio(numerator, x, y int) (float64, bool) {
 	if x == 0 || y == 0 {
 		return 0, false
 	}
-	if x == y { // exact, so that equal orders give exactly 1
+	if x == y { // avoids the rounding errors of the square root, so that equal orders give exactly 1
 		return float64(numerator) / float64(x), true
 	}
 	return float64(numerator) / math.Sqrt(float64(x)*float64(y)), true

@@ -51,7 +51,7 @@ func (s Summary) columns(radius float64) *Columns {
 	return NewColumns(radius, s.Run.Parameters.SigmaColumns)
 }
 
-// NewColumns explains the radius r in the units of each of the given columns.
+// NewColumns returns what the radius r means in the units of each of the given columns.
 func NewColumns(r float64, columns []spec.SigmaColumn) *Columns {
 	c := &Columns{Radius: r, SemiAxes: []SemiAxis{}}
 	down := func(x float64) float64 { return certify.RoundDown(x * (1 - 0x1p-50)) }

@@ -55,8 +55,9 @@ type GroupPoint struct {
 	// Certified is (Accuracy.Count − Group.Failures)/Accuracy.Of, a lower bound for these examples. This bound holds at
 	// all radii at once. Certified is nil without Summary.Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Population is a lower bound on the accuracy under attack in the population of the group, at this radius.
-	// Population is nil if Summary.Dataset is nil, or if certificates of sampled examples may be missing.
+	// Population is a lower bound on the accuracy under attacks within this radius, in the population from which the
+	// group's examples were drawn. Population is nil if Summary.Dataset is nil, or if certificates of sampled examples
+	// may be missing.
 	Population *float64 `json:"population,omitempty"`
 }
 

@@ -48,7 +48,7 @@ type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
 	// The field Round holds common radii for the curves of several runs. It applies if Radii is empty. If Round is also
-	// empty, each run gets round numbers.
+	// empty, the program chooses round numbers as the radii of each run.
 	Round []float64
 	// Norms lists further norms. The summary also has the certified accuracy in each of these norms. If Radii is empty,
 	// round radii are chosen for each norm separately.

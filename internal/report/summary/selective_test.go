@@ -54,7 +54,7 @@ func TestSelectiveInPopulation(t *testing.T) {
 	}
 }
 
-// If some certificates are wrong, the method Rat must not return less than the share of wrong answers in the worst
+// If some certificates are wrong, the result of Selective.Rat must be at least the share of wrong answers in the worst
 // case. In the worst case, each wrong certificate belongs to an example that counts as answered, and this example gets
 // a wrong answer.
 func TestSelectiveAllowsForFailures(t *testing.T) {

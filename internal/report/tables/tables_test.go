@@ -177,7 +177,8 @@ func TestNormsInEveryFormat(t *testing.T) {
 	}
 }
 
-// If the radii are scaled, the caption of the table of the error among answers must say so.
+// Report.selective returns the table of a run's error among the answered inputs. If the radii are scaled, the table's
+// caption must say so.
 func TestSelectiveCaption(t *testing.T) {
 	s := summary.Summary{Dataset: &summary.Statement{Delta: 0.05}, Selective: []summary.Selective{{Radius: 0.5}}}
 	s.Conditions.Scaled = true

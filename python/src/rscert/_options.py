@@ -40,8 +40,8 @@ class CertifyOptions(TypedDict, total=False):
         (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q
         of the Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
         margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
-        margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is at least
-        margin/(√2·L)) (default second)
+        margin; uniform: p_A−p_B, radius λ times the margin; for each of these laws, with a known Lipschitz constant
+        L, the radius is at least margin/(√2·L)) (default second)
     lipschitz: with ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; default: the
         constant that the noise guarantees
     stop: rule to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R;
@@ -72,8 +72,9 @@ class CertifyOptions(TypedDict, total=False):
         2020, Theorem 1)) or cdf (bounds the probability that the score exceeds a threshold, for every threshold
         (these bounds form a confidence band); then applies the formula of 'standard' to each of these bounds (Kumar
         et al. 2020, Theorem 2)) (default tangent)
-    confidence_bound: with ``confidence`` standard or tangent, bound on the mean: betting, hoeffding, bernstein,
-        prpl-eb, chernoff, star, prpl-eb-sequence (default betting)
+    confidence_bound: with ``confidence`` standard or tangent, bound on the mean of the score (for tangent: of a
+        function of the score): betting, hoeffding, bernstein, prpl-eb, chernoff, star, prpl-eb-sequence (default
+        betting)
     band: with ``confidence`` cdf, confidence band for the distribution of the score: binomial (takes the exact
         binomial bound at each of 127 thresholds; tight in the tails) or dkw (has the same width everywhere
         (Dvoretzky, Kiefer & Wolfowitz); Kumar et al. 2020 and Emde et al. 2025 use this band) (default binomial)
@@ -82,21 +83,21 @@ class CertifyOptions(TypedDict, total=False):
         (docs/my-data.md); default: found by rscert
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or one name per line; needed
-        if the labels are words and the model's file does not list its classes; without it, class folders with names
-        that are not all numbers count as 0, 1, … in the order of their names (docs/my-data.md)
+        if the labels are words and the model's file does not list its classes; without it, if the name of any class
+        folder is not a number, the folders count as 0, 1, … in the order of their names (docs/my-data.md)
     resize: resize images to this size in pixels, as torchvision does: give the length of the shorter side, or
         HEIGHTxWIDTH
     crop: crop each image around its centre to this size in pixels, after ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
     outputs: kind of the model's outputs (a single number per sample is the output for the second of two classes):
         auto (rscert inspects the model), logits or probabilities (default auto)
-    average: outputs that rscert averages over several models: 'logits' or 'probabilities'; ``outputs`` says what
+    average: with several models, which outputs rscert averages: 'logits' or 'probabilities'; ``outputs`` says what
         every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
     layout: order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if
         the model takes no images): chw (channel, height, width) or hwc (height, width, channel)
     mean: values to subtract from the noisy input: one value, or one per channel
-    std: values that divide the noisy input after ``mean``: one value, or one per channel
+    std: values by which to divide the noisy input after ``mean`` is subtracted: one value, or one per channel
     noise: kind of the noise: lattice (noise on a grid; the certificates hold for the exact numbers that the model
         receives) or float (floating-point noise, only for comparison; the certificates ignore rounding errors)
         (default lattice)
@@ -112,8 +113,9 @@ class CertifyOptions(TypedDict, total=False):
     noise_on: place where rscert makes the noise and counts the votes; the place does not affect the votes; it can
         affect the last bits of scores: auto ('device' if the model runs on a GPU, otherwise 'host'), host (in the
         program rscert, on the CPU) or device (in the model's graph, on the device) (default auto)
-    precision: number format of the model's arithmetic; the certificates hold for the model in this format: f32 (with
-        every device), bf16 (only with openvino), f16 (only with openvino) or tf32 (only with cuda) (default f32)
+    precision: number format of the model's arithmetic; the results, such as certificates, hold for the model in this
+        format: f32 (with every device), bf16 (only with openvino), f16 (only with openvino) or tf32 (only with cuda)
+        (default f32)
     allow_tf32: let NVIDIA GPUs round the factors of products to TF32; the same as ``precision`` tf32
     prefer_nhwc: on NVIDIA GPUs, compute convolutions in the memory layout with the channels last
     conv_search: how cuDNN chooses algorithms for convolutions on NVIDIA GPUs: heuristic (by cuDNN's rules; the choice
@@ -241,8 +243,8 @@ class RadiusOptions(TypedDict, total=False):
         Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q of the
         Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
         margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
-        margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius is at least
-        margin/(√2·L))
+        margin; uniform: p_A−p_B, radius λ times the margin; for each of these laws, with a known Lipschitz constant
+        L, the radius is at least margin/(√2·L))
     lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
         unknown, and rscert uses the constant that the noise guarantees
     top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
@@ -278,7 +280,8 @@ class CceOptions(TypedDict, total=False):
     adaptive: also bound the calibration error with bins of equal count
     tau: thresholds τ; for each τ, bound the error of a classifier that answers only where its confidence is at least
         τ
-    delta: largest probability, at each radius, that the bounds that allow for k failures are wrong (default 0.05)
+    delta: some of the command's bounds hold even if k bounds in the file fail; this flag sets the largest
+        probability, at each radius, that these bounds of the command are wrong (default 0.05)
     alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
     examples: number of all sampled examples, with or without a certified class; default: the number in the run or the
         file
@@ -312,7 +315,8 @@ class CceOptions(TypedDict, total=False):
     dece_learning_rate: initial learning rate of 'dece' (default 0.01)
     dece_schedule: schedule of the learning rate of 'dece': cosine (falls to 0 along a half cosine), constant (stays
         the same) or plateau (falls to a tenth after eleven steps in a row without progress) (default cosine)
-    dece_momentum: share of the previous step that 'dece' adds to each step, from 0 to below 1
+    dece_momentum: momentum of the search 'dece', from 0 to below 1: the share of the previous step that 'dece' adds
+        to each step
     dece_steps: number of steps of 'dece' per start (default 1000)
     trace: CSV file for the calibration error at every k-th step of 'admm' and 'dece'; ``trace_every`` sets k
     trace_every: write only every k-th step to the file of ``trace`` (default 10)
@@ -373,8 +377,8 @@ class MetricsOptions(TypedDict, total=False):
         'group', give its name to ``group``
     cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
         other; the command keeps one random row of each cluster
-    seed: seed of the betting intervals (of the Brier scores and in ``versus``), of the bootstrap, of the simulated
-        calibration test, of ``cluster`` and of ``holdout`` (default 1)
+    seed: seed of the random choices in five places: the betting intervals (of the Brier scores and in ``versus``),
+        the bootstrap, the simulated calibration test, ``cluster`` and ``holdout`` (default 1)
     draws: number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1);
         default: 999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
@@ -389,13 +393,13 @@ class MetricsOptions(TypedDict, total=False):
     held_out: file with held-out predictions (without attack); ``tpr`` takes its thresholds from these predictions
     holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; this flag is the alternative to
         ``held_out``
-    attack: file with predictions on the same rows under an attack; if the flag is repeated, the worst attack counts
-        for each row
+    attack: file with predictions on the same rows under an attack; if the flag is repeated, each row counts with its
+        worst case over all these attacks
     tpr: true positive rates, as shares such as 0.99,0.98; the held-out predictions give a threshold for each rate
         (default 0.99)
     tau: further confidence thresholds τ, from 0 to 1; they need no held-out predictions
-    by_tau: write the errors and the true and false positive rates at every threshold to this .csv, .svg, .png or .pdf
-        file
+    by_tau: write the test error, the robust test error, and the true and false positive rates at every threshold to
+        this .csv, .svg, .png or .pdf file
     versus: compare the input with this file of another classifier's predictions; it has the same rows in the same
         order
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
