@@ -292,7 +292,7 @@ func (c *calibrationTask) drawHeldOut(s streams, o split) ([]bool, error) {
 // split says which rows are held out for testing. The other rows are for fitting.
 type split struct {
 	file    string  // test data; "": part of the input
-	share   float64 // share of the rows or, with --cluster, of the clusters that are held out
+	share   float64 // share of the rows that is held out; with --cluster, share of the clusters that is held out
 	seed    uint64
 	cluster clusterOptions
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// normOptions are the flags of ce about L_q calibration errors and the KL divergence.
+// normOptions are the flags of the command 'ce' for L_q calibration errors and for the KL divergence.
 type normOptions struct {
 	norms  []float64
 	margin float64 // 0: no bound on the divergence

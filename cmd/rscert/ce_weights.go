@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// weightOptions are the flags of ce about importance weights.
+// weightOptions are the flags for importance weights of the command 'ce'.
 type weightOptions struct {
 	bound       float64 // 0: the file states it
 	sensitivity float64

@@ -57,10 +57,10 @@ func TestKilled(t *testing.T) {
 	t.Run("scores", func(t *testing.T) { testKilled(t, 4, everything, "host") })
 }
 
-// testKilled kills and resumes a run with the additional flags in the argument 'more'. The argument 'files' is the
-// number of result files that an undisturbed run leaves. A result file holds votes, certificates, bounds or scores.
-// Each entry of the argument 'places' is "host" or "device", the place where the noise is made. Each resume takes the
-// next entry.
+// testKilled kills and resumes a run repeatedly. The run has the additional flags in the argument 'more'. The argument
+// 'files' is the number of result files that an undisturbed run leaves. A result file holds votes, certificates, bounds
+// or scores. Each entry of the argument 'places' is "host" or "device", the place where the noise is made. Each resume
+// takes the next entry.
 func testKilled(t *testing.T, files int, more []string, places ...string) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()

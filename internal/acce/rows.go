@@ -101,7 +101,8 @@ func (*UncountedError) Hint() string {
 	return "give the number of all sampled examples, including the examples whose class was not certified"
 }
 
-// countSampled returns the number of sampled examples: the argument 'stated', or the table's number if 'stated' is 0.
+// countSampled returns the number of sampled examples. This is the argument 'stated' or, if 'stated' is 0, the number
+// that follows from the table.
 func countSampled(t *table.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
 	sampled, err := b.CountSampled(stated)
 	var fewer *calib.FewerError

@@ -161,8 +161,8 @@ func TestAutoHalves(t *testing.T) {
 	}
 }
 
-// TestAutoReturns: after a halving the ascent continues from the point of the largest loss, with the gradient there. At
-// the end the candidate is the point of the largest loss.
+// TestAutoReturns: after a halving of the step length, the ascent continues from the point of the largest loss, with
+// the gradient at this point. At the end the candidate is the point of the largest loss.
 func TestAutoReturns(t *testing.T) {
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
 	s := wideSearch(Linf, 50, 100)

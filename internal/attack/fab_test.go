@@ -159,10 +159,10 @@ func TestFABExact(t *testing.T) {
 	}
 }
 
-// TestFABBox: for a linear classifier with inputs in a box, FAB finds the norm of the smallest perturbation with a
-// relative error of at most 3e-3. FAB does not reach the exact result: each step goes a little past the decision
-// boundary, and the box then clips some values of the step but not others. The reference comes from linear programming
-// for Linf and from Dykstra's algorithm for L2.
+// TestFABBox: for a linear classifier with inputs in a box, FAB finds the norm of the smallest perturbation. The
+// relative error of this norm is at most 3e-3. FAB does not reach the exact result: each step goes a little past the
+// decision boundary, and the box then clips some values of the step but not others. The reference comes from linear
+// programming for Linf and from Dykstra's algorithm for L2.
 func TestFABBox(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		a := newAffine(2, 8)

@@ -112,7 +112,7 @@ func fitWeighted(_ *Sample, p BoundParams, b Bound) (points []FitPoint) {
 	return points
 }
 
-// fitBuckets returns the mean labels of the buckets of Lipschitz.
+// fitBuckets returns the mean label of each bucket of the method Lipschitz.
 func fitBuckets(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 	width := fineCells / int(b.Chosen.Get("buckets"))
 	offset := int(math.Round(b.Chosen.Get("shift") * float64(width)))

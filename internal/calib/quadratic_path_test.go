@@ -42,7 +42,8 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 			got, narrow := path.at(mu), newPathLattice(d, 1./64, 16).at(mu)
 			price := mu / d.lambda
 			omega := (-math.Log1p(-d.kappa) - d.kappa) / d.kappa // ωκ
-			states := int(1/path.step) + 2                       // the integers −1, 0, …
+			// number of states; the states are the integers −1, 0, …
+			states := int(1/path.step) + 2
 			value := make([]float64, states)
 			nu, observed := 0.0, 0.0
 			type slowBin struct {
@@ -111,9 +112,10 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	}
 }
 
-// slowPathStep adds a bin to all paths of integers. For each range of integers, it adds the largest gain in the range
-// to the largest earlier value in the range, and subtracts ν times the variation. The result for a state is the largest
-// of these sums over all ranges that contain the state.
+// slowPathStep extends all paths by one bin. (A path is a sequence of integers. The argument 'value' holds, for each
+// integer, the largest value of a path that ends there.) For each range of integers, it adds the largest gain in the
+// range to the largest earlier value in the range, and subtracts ν times the variation. The result for a state is the
+// largest of these sums over all ranges that contain the state.
 func slowPathStep(value []float64, step, nu float64, gain func(k int, v float64) float64) []float64 {
 	next := make([]float64, len(value))
 	for k := range next {

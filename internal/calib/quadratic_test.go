@@ -430,7 +430,7 @@ func TestBinnedBest(t *testing.T) {
 		n, trials int
 		eta       func(float64) float64
 		truth     float64
-		most      float64 // largest allowed mean of bound minus truth
+		most      float64 // largest allowed mean of (bound − truth)
 	}{
 		{"calibrated", 100, 4, uniform01, 0, 0.32},
 		{"calibrated", 1000, 8, uniform01, 0, 0.106},

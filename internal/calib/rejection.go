@@ -64,11 +64,11 @@ func (a ascending) reaching(tau float64) float64 {
 // share returns the share of the confidences that are at least τ. The share is NaN if there are no confidences.
 func (a ascending) share(tau float64) float64 { return a.reaching(tau) / float64(len(a)) }
 
-// RejectionCurve holds the errors of a classifier for every confidence threshold. The classifier answers only with a
-// confidence at or above the threshold. If there are several attacks, the curve keeps the worst case of each example.
-// The worst case consists of two confidences: the highest confidence of a wrong answer, and the highest confidence of
-// any answer. These two numbers are enough to evaluate equation (2) of Stutz's article for several attacks, at every
-// threshold.
+// RejectionCurve holds the errors of a classifier for every confidence threshold. The classifier answers only if its
+// confidence is at or above the threshold. If there are several attacks, the curve keeps the worst case of each
+// example. The worst case consists of two confidences: the highest confidence of a wrong answer, and the highest
+// confidence of any answer. These two numbers are enough to evaluate equation (2) of Stutz's article for several
+// attacks, at every threshold.
 type RejectionCurve struct {
 	attacked bool
 

@@ -123,9 +123,9 @@ func TestEqualWeights(t *testing.T) {
 	}
 }
 
-// Let the intervals of up to k samples fail. Then the metrics stay below the bounds that WithFailures returns for the
-// share of the k largest weights. The test tries every choice of failed samples. A failed sample can have any
-// confidence from 0 to 1, and it is correct or wrong at random.
+// Let the intervals of up to k samples fail. Then the metrics stay below the bounds that WithFailures returns. Its
+// argument is the sum of the k largest weights, divided by the sum of all weights. The test tries every choice of
+// failed samples. A failed sample can have any confidence from 0 to 1, and it is correct or wrong at random.
 func TestWeightedFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 4))
 	nearest := math.Inf(1)

@@ -45,9 +45,10 @@ func objective(w, y, v []float64, lambda float64) float64 {
 	return sum
 }
 
-// enumerate finds the exact solution by trying all patterns of jumps. The solution is piecewise constant. So for each
-// of the 3^(m−1) patterns of jumps (up, down, none) the values of the pieces have a closed form, mean + λ(sign after −
-// sign before)/weight. Every pattern yields some v, and the v with the smallest objective is the solution.
+// enumerate finds the exact solution by trying all patterns of jumps. The solution is piecewise constant. So each of
+// the 3^(m−1) patterns of jumps (up, down, none) gives the values of the pieces in closed form. The value of a piece is
+// mean + λ(sign after − sign before)/weight. Every pattern yields some v, and the v with the smallest objective is the
+// solution.
 func enumerate(w, y []float64, lambda float64) []float64 {
 	m := len(w)
 	var best []float64

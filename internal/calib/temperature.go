@@ -170,8 +170,8 @@ func Softmax(logits []float64, classes int, temperature float64) []float64 {
 	return out
 }
 
-// Holdout marks a random share of n rows, at least one and at most n−1. For a given n and a given share, the choice
-// depends only on the seed.
+// Holdout marks the given share of n rows at random, at least one row and at most n−1. For a given n and a given share,
+// the choice depends only on the seed.
 func Holdout(n int, share float64, seed uint64) ([]bool, error) {
 	if !(share > 0 && share < 1) {
 		return nil, fmt.Errorf("holdout %v is outside (0, 1)", share)

@@ -22,9 +22,10 @@ import "math"
 // δ/(2K). Value is the largest of the 2K bounds.
 //
 //   - Bands. Let u_b be the largest number with kl(ȳ_b‖u_b) ≤ ln(2B/δ')/n_b. By the kl bound (Hoeffding 1963, Theorem
-//     1, which allows different probabilities), η̄_b > u_b has probability at most δ'/(2B). The lower limit l_b is
-//     symmetric. So with probability at least 1 − δ', every η̄_b lies in its band [l_b, u_b]. In this case, V is at
-//     least the smallest sum Σ_b |v_{b+1} − v_b| that values v_b with l_b ≤ v_b ≤ u_b can give (see leastVariation).
+//     1, which allows different probabilities), η̄_b > u_b has probability at most δ'/(2B). The lower limit l_b is the
+//     smallest number with kl(ȳ_b‖l_b) ≤ ln(2B/δ')/n_b, and η̄_b < l_b also has probability at most δ'/(2B). So with
+//     probability at least 1 − δ', every η̄_b lies in its band [l_b, u_b]. In this case, V is at least the smallest sum
+//     Σ_b |v_{b+1} − v_b| that values v_b with l_b ≤ v_b ≤ u_b can give (see leastVariation).
 //   - Zigzags. For m fixed groups, the right side of (1) is Σ c_b·η̄_b. Here c_b is ±1 for the first and the last group
 //     and ±2 for the others. So Σ c_b²/n_b ≤ (4m−6)/n_min, where n_min is the smallest n_b. By Hoeffding's inequality
 //     (1963, Theorem 2), Σ c_b·ȳ_b > Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are

@@ -52,8 +52,8 @@ func slowBands(count, mean []float64, share float64) float64 {
 	return slowestVariation(lower, upper)
 }
 
-// slowestVariation is the oracle of leastVariation. It uses dynamic programming. It tries only the limits of the bands
-// as values of the v_b. These values suffice to reach the smallest sum.
+// slowestVariation is the oracle of leastVariation. It uses dynamic programming. As v_b, the value in band b, it tries
+// only the limits of the bands. These values suffice to reach the smallest sum.
 func slowestVariation(lower, upper []float64) float64 {
 	var values []float64
 	values = append(append(values, lower...), upper...)

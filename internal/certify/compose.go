@@ -183,6 +183,6 @@ func atLeastOf(probabilities []float64, k int) float64 {
 		exactly[0] *= 1 - p
 	}
 	// All terms are positive, so each step has a relative error of a few units in the last place.
-	const slack = 0x1p-40 // more than 4·MostMembers units
+	const slack = 0x1p-40 // more than 4·MostMembers units in the last place
 	return min(exactly[k]*(1+slack), 1)
 }

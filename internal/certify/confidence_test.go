@@ -53,7 +53,7 @@ func (s stepModel) score(u float64) float64 {
 	return level
 }
 
-// The method 'smoothed' returns z(δ) at u = 0.
+// The method 'smoothed' returns the smoothed score z(u+δ) at u = 0.
 func (s stepModel) smoothed(delta, sigma float64) float64 {
 	z := s.levels[0]
 	for k, e := range s.edges {

@@ -131,8 +131,8 @@ func reachable(gap, trend float64) float64 {
 }
 
 // stride returns the point of f whose distance from the node c is about the argument 'reach'. The argument y is the
-// parameter y of the frontier at c. The argument 'last' is a first guess of the step in y. The step is at most three
-// quarters of the remaining range of y.
+// parameter y of the frontier at c. The argument 'last' is the length of the last step in y. stride uses it as the
+// first guess of the new step. The step is at most three quarters of the remaining range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)

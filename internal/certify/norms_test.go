@@ -32,9 +32,9 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// The test scales both perturbations. In the norm 'to', the length of each becomes the result of
-				// RadiusIn. In the norm 'from', the longer perturbation must then have the length 3.1 (the constant
-				// 'radius').
+				// The test scales both perturbations. After the scaling, the length of each perturbation in the norm
+				// 'to' equals the result of RadiusIn. In the norm 'from', the longer perturbation must then have the
+				// length 3.1 (the constant 'radius').
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)

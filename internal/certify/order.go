@@ -13,7 +13,7 @@ import (
 // not fall as x1 grows and does not rise as x2 grows. The bonferroni margin has this form with s = lower(·, n, α/2) or
 // s = Q(lower(·, n, α/2)), because upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
 type order struct {
-	n     int64
+	n int64
 	// returns an interval that contains s(k), the score of the count k in T(x1, x2) = s(x1) + s(n−x2)
 	score func(k int64) binomial.Span
 
@@ -65,7 +65,7 @@ func bonferroniOrder(q scale, n int64, alpha float64) *order {
 // step function.
 type event struct {
 	order  *order
-	level  float64                 // T of the observed outcome
+	level  float64                 // value of T (see the type 'order') for the observed outcome
 	strict bool                    // exclude outcomes whose T equals this level
 	member func(x1, x2 int64) bool // if not nil, it decides whether an outcome is in the event, and 'level' is unused
 

@@ -21,8 +21,8 @@ type ScoreParams struct {
 	Confidence ConfidenceParams
 	// If ClassByVotes is set, the votes certify the class. This class is the label if Class is Label. Otherwise, it is
 	// the class with the most votes of the selection samples. A VoteCertifier for ClassTarget certifies this class. The
-	// scores then only bound the confidence: in this class and, if the label is another class, in the label. The fields
-	// Bound and Combine are unused.
+	// scores then only bound the confidence in this class and, if the label is another class, also the confidence in
+	// the label. The fields Bound and Combine are unused.
 	ClassByVotes bool
 }
 

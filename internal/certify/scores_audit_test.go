@@ -65,7 +65,7 @@ func TestAuditMeanBoundSearch(t *testing.T) {
 				most := int64(-1)
 				for step := range 300 {
 					d := randomThreePoint(r)
-					if step >= 200 { // near the worst distribution so far
+					if step >= 200 { // d becomes a random variation of the worst distribution so far
 						d = threePoint{worst.p * math.Exp(0.2*r.NormFloat64()), worst.q * math.Exp(0.2*r.NormFloat64()), min(1, worst.x*math.Exp(0.1*r.NormFloat64()))}
 						if d.p+d.q > 1 {
 							continue

@@ -6,9 +6,9 @@ import (
 )
 
 // Softmax turns k rows of m logits into k rows of m probabilities, p_j = exp(z_j/T) / Σ_i exp(z_i/T). The temperature T
-// is above 0. It subtracts the largest logit first, so that nothing overflows. A class with the logit −∞ gets
-// probability 0. A row without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the
-// same.
+// is above 0. Softmax first subtracts the largest logit of the row, so that nothing overflows. A class with the logit
+// −∞ gets probability 0. A row without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be
+// the same.
 //
 // The package has its own exponential, because math.Exp is assembly on some platforms, and scores must have the same
 // bytes on all platforms.

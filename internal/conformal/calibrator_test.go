@@ -359,7 +359,8 @@ func TestPredictorFile(t *testing.T) {
 	}
 }
 
-// The function 'harmless' returns the changes that cannot make a Predictor wrong.
+// The function 'harmless' returns the names of the changes that do not make the Predictor p wrong. Validate may accept
+// these changes.
 func harmless(p Predictor) []string {
 	list := []string{}
 	if p.Rule == Clean {

@@ -17,7 +17,7 @@ func TestScores(t *testing.T) {
 		{NewScorer(THR), []float64{0.2, 0.5, 0.3}},
 		{NewScorer(APS), []float64{-(0.8 + u*0.2), -(u * 0.5), -(0.5 + u*0.3)}},
 		{Scorer{Kind: RAPS, Penalty: 0.1, Free: 1}, []float64{-(0.8 + u*0.2 + 0.2), -(u * 0.5), -(0.5 + u*0.3 + 0.1)}},
-		{NewScorer(RAPS), []float64{-(0.8 + u*0.2), -(u * 0.5), -(0.5 + u*0.3)}}, // ranks up to 5 are free
+		{NewScorer(RAPS), []float64{-(0.8 + u*0.2), -(u * 0.5), -(0.5 + u*0.3)}}, // no penalty for ranks up to 5
 	} {
 		got := tt.scorer.Scores(nil, p, u)
 		for y, want := range tt.want {

@@ -34,9 +34,9 @@ func calibrationPopulation(miss float64) population { return population{math.Min
 // and the function 'slackened' makes any proposal valid. So an error of the linear program can only lower the weights.
 // If the linear program fails, the result is a line, the tangent of g (tangentWeights).
 //
-// If there is no attack and Q = 1, the best B_w is H itself. Let m′ be the number of draws of a query. In this case, if
-// m′ is at most the argument 'degree', bestWeights returns weights with B_w = H. The reason for this condition is that
-// these weights have the degree m′.
+// If there is no attack and Q = 1, the best B_w is H itself. Let m′ be the number of noisy copies that are drawn for a
+// query. In this case, if m′ is at most the argument 'degree', bestWeights returns weights with B_w = H. The reason for
+// this condition is that these weights have the degree m′.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
 	if g.shift == 0 && g.queries == 1 && g.draws <= int64(degree) {
 		return step(g.need, g.draws), 0, nil

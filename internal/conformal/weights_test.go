@@ -100,8 +100,8 @@ func rightSide(g target, p float64) float64 {
 	return math.Pow(mathext.RegIncBeta(float64(g.need), float64(g.draws-g.need+1), q), float64(g.queries))
 }
 
-// For every law, and for several attacks, counts t′ and numbers of queries, bestWeights must return valid weights. For
-// a slightly stronger attack, these weights must not be valid, unless their mean is almost 0.
+// bestWeights must return valid weights for every law, and for several attacks, several counts t′ and several numbers
+// of queries. For a slightly stronger attack, these weights must not be valid, unless their mean is almost 0.
 func TestWeightsAreValid(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, g := range []target{

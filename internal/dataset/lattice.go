@@ -155,9 +155,9 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 // the lattice if the lattice of the other examples differs from the lattice of all examples. This happens in four
 // cases. In a given dataset, each case applies to at most one example. First, all other examples lie on k/255, but this
 // example does not. Second, all other examples lie on k/65535, but this example does not. Third, all other examples lie
-// on k/2ᵉ, but this example needs a finer step, or it has a number that is not a usual spelling of its float32. Fourth,
-// only this example has a value that is too many steps from 0. For example, in a dataset of zeros, ones, 0.5+2⁻¹⁰ and
-// 100/255, each of the last two examples changes the lattice.
+// on k/2ᵉ. But this example needs a finer step, or a number of this example in the file is not a usual spelling of its
+// float32 value (see isNamed). Fourth, only this example has a value that is too many steps from 0. For example, in a
+// dataset of zeros, ones, 0.5+2⁻¹⁰ and 100/255, each of the last two examples changes the lattice.
 const LatticeChanges = 4
 
 // recognise adds all values to a recogniser and returns this recogniser. For bytes it reads no values, because their

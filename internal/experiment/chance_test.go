@@ -4,8 +4,9 @@ import (
 	"testing"
 )
 
-// TestJudgeAccuracy checks outcomes that follow from exact tail probabilities. The comments give P(Bin(n, 1/m) ≥ k)
-// and, where it matters, P(Bin(n, u) ≤ k) (see judgeAccuracy), computed with Python's math.comb.
+// TestJudgeAccuracy checks outcomes that follow from exact tail probabilities. The comments on the cases give P(Bin(n,
+// 1/m) ≥ k) and, where it matters, P(Bin(n, u) ≤ k). Here k is the number of right answers; for u, see judgeAccuracy.
+// These probabilities were computed with Python's math.comb.
 func TestJudgeAccuracy(t *testing.T) {
 	for _, k := range []struct {
 		n, right, m int
@@ -36,7 +37,8 @@ func TestJudgeAccuracy(t *testing.T) {
 	}
 }
 
-// A model that gives all examples the same class must be suspect only if the labels differ.
+// A model that gives all examples the same class must be suspect if the labels differ, and must not be suspect if all
+// labels are equal.
 func TestJudgeConstantAnswers(t *testing.T) {
 	labels := make([]int, 20)
 	predicted := make([]int, 20)

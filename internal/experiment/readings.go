@@ -64,8 +64,8 @@ func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale
 }
 
 // judgeBytes runs the model on values in [0,1] and on whole numbers from 0 to 255, and compares how many answers are
-// right. The set-up is suspect if clearly more answers to the whole numbers are right. It is also suspect if neither
-// kind of values is clearly better and most answers to values in [0,1] are wrong.
+// right. The set-up is suspect if clearly more answers are right with the whole numbers than with the values in [0,1].
+// It is also suspect if neither kind of values is clearly better and most answers to values in [0,1] are wrong.
 func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Time) (Finding, error) {
 	asBytes := reading{feed: e.normalised(e.noise.Arrangement, e.noise.mean, []float64{1 / 255.})}
 	answers, err := e.answers(ctx, x, asBytes, deadline)

@@ -293,8 +293,9 @@ func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// The function 'elementwise' returns the rule of a broadcasting operator on constants. If f is not nil, the rule also
-// computes the elements of the result. For this, it applies f to the elements of both inputs.
+// The function 'elementwise' returns the rule of an operator that broadcasts its inputs. The rule applies only if all
+// inputs are computed from constants alone. If f is not nil, the rule also computes the elements of the result. For
+// this, it applies f to the elements of both inputs.
 func elementwise(f func(a, b float64) float64) sizeRule {
 	return func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 		v := knownValue{whole: true, width: 1}

@@ -58,8 +58,8 @@ func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 
 var errChanges = errors.New("the file changes while it is read")
 
-// A weight holds the data of an initializer in a block. The initializer in the graph has no data of its own. Instead
-// of the name of an external file, the initializer gives the key of the weight.
+// A weight holds the data of an initializer. These data lie in a block. The initializer in the graph has no data of its
+// own. Instead of the name of an external file, the initializer gives the key of the weight.
 type weight struct {
 	block *block
 	data  []byte // a part of the block

@@ -60,7 +60,8 @@ func (c Convolution) Norm() float64 {
 	return worst
 }
 
-// overlap returns the number r of the first bound (see Norm).
+// overlap returns an upper bound r on the number of windows in which an input position occurs (see the first bound in
+// Norm).
 func (c Convolution) overlap() float64 {
 	r := 1.0
 	if c.Single {

@@ -24,7 +24,7 @@ type Layer struct {
 	// bound of the result divided by the largest of the inputs' bounds.
 	Factor float64 `json:"factor"`
 	// upper bound on the Lipschitz constant of the function that maps the model's input to the node's result
-	Bound  float64 `json:"bound"`
+	Bound float64 `json:"bound"`
 }
 
 // Model holds the bound on a model's Lipschitz constant, and the bounds of the model's nodes.

@@ -200,7 +200,9 @@ func TestShortage(t *testing.T) {
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	for _, c := range []struct {
-		failing []int // numbers of the failing openings: 1 is for the unedited model, 2 for the reference size
+		// the openings that fail, by number: opening 1 is for the unedited model, and opening 2 is for the reference
+		// size
+		failing []int
 		batch   int
 		tile    int
 		warning string

@@ -21,7 +21,7 @@ const Abstained = -1
 // Rule is the name of a rule.
 type Rule string
 
-// These are the rules.
+// These are the rules that find the predicted class from votes.
 const (
 	// BySequence checks after each vote which classes the votes exclude. It stops when every class except one is
 	// excluded; see Leader.

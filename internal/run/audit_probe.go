@@ -171,8 +171,9 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
-// flipAgain is for an escalation: it repeats a flip test that compares votes and has rejected. It takes a fixed number
-// of samples, because a test with a fixed number has more power than a test that may stop at any time.
+// flipAgain is for an escalation. It repeats a flip test that compares votes and that has rejected its hypothesis. It
+// takes a fixed number of samples, because a test with a fixed number has more power than a test that may stop at any
+// time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

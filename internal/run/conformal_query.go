@@ -90,7 +90,7 @@ func (t *tally) missing() int64 {
 	return min(most, p.QueryM-t.drawn)
 }
 
-// set returns the prediction set. The draws must already decide every class.
+// set returns the prediction set. The draws must already decide for every class whether the set contains it.
 func (t *tally) set() (s conformalfile.Set, err error) {
 	if s.Set, err = t.predictor.Set(t.counts, t.drawn); err != nil {
 		return s, err
@@ -111,7 +111,7 @@ type query struct {
 	set     conformalfile.Set
 }
 
-// start returns the query of an example.
+// start returns the example as a query, that is, as an input whose prediction set is not known yet.
 func (a *applying) start(example experiment.Example) (*query, error) {
 	group, err := groupOf(a.plan.Groups, example.Index)
 	return &query{applying: a, example: example, group: group, tally: a.tally(a.experiment.Spec.Seed, example.Index, group)}, err

@@ -168,7 +168,8 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	if err != nil {
 		p.Resume = true
 		if p.SaveScores {
-			p.NoiseOn = spec.NoiseOnAuto // make the noise on the same side as before the interruption
+			// the resumed run makes the noise where the interrupted run made it: on the host or on the device
+			p.NoiseOn = spec.NoiseOnAuto
 		} else {
 			p.NoiseOn = map[spec.NoiseOn]spec.NoiseOn{spec.NoiseOnHost: spec.NoiseOnDevice, spec.NoiseOnDevice: spec.NoiseOnHost}[p.NoiseOn]
 		}

@@ -223,7 +223,8 @@ type answering struct {
 	sets       *applying // computes prediction sets; nil: none
 }
 
-// begin prepares the levels and the certifiers.
+// begin computes the failure probabilities (levels) for the answers and for the certificates, and prepares the
+// certifiers.
 func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	p := a.plan
 	n := p.votes()

@@ -23,7 +23,7 @@ type question struct {
 	tally     *tally // tally of the prediction set; nil: no prediction set
 }
 
-// start returns the question of an example.
+// start returns the example as a question, that is, as an input that waits for its answer.
 func (a *answering) start(example experiment.Example) *question {
 	return a.startKeyed(example, a.experiment.Spec.Seed)
 }

@@ -29,9 +29,10 @@ type Verdict struct {
 	Valid bool   `json:"valid"` // true if no check failed
 	// These values describe the run. They come from run.json, except that Method and Sound come from the certificates,
 	// and Examples is counted in the run's files. They are empty if run.json has changed since rscert wrote it.
-	Version    string             `json:"rscert,omitempty"`
-	Format     int                `json:"format,omitempty"`
-	Bound      bool               `json:"bound"` // the checksum of every line depends on the run (from format 3 on)
+	Version string `json:"rscert,omitempty"`
+	Format  int    `json:"format,omitempty"`
+	// the checksum of every line in the run's files depends on the run (from run format 3 on)
+	Bound      bool               `json:"bound"`
 	Method     string             `json:"method,omitempty"`
 	Sound      bool               `json:"sound"`
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`

@@ -34,9 +34,9 @@ type Again struct {
 
 // SampleAgain is the result of resampling.
 type SampleAgain struct {
-	ChoiceSeed uint64   `json:"choice_seed"`
-	Examples   []int    `json:"examples"`           // indices of the resampled examples
-	Different  []int    `json:"different"`          // indices of examples whose votes or scores differ from the record
+	ChoiceSeed uint64 `json:"choice_seed"`
+	Examples   []int  `json:"examples"`  // indices of the resampled examples
+	Different  []int  `json:"different"` // indices of examples whose votes or scores differ from the record
 	// number of samples that were repeated twice: once alone and once among other inputs
 	Compared   int64    `json:"compared"`
 	Conditions []string `json:"conditions"`         // conditions on this machine that differ from the record

@@ -46,8 +46,8 @@ func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signatur
 }
 
 // judgeUnreadable judges a folder by its signature if the folder's run cannot be read. If the user gives a key and the
-// signature does not verify, the verdict is invalid. Otherwise judgeUnreadable returns the argument 'unreadable', which
-// is the error of reading the run.
+// signature does not verify, the verdict says that the run is not valid. Otherwise judgeUnreadable returns the argument
+// 'unreadable', which is the error of reading the run.
 func judgeUnreadable(ctx context.Context, path string, key *signature.PublicKey, spell param.Spelling, unreadable error) (Verdict, error) {
 	unreadable = spec.BadInput(unreadable)
 	dir, err := runfolder.FolderOf(path)

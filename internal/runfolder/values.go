@@ -20,7 +20,8 @@ type valueReader[T any] struct {
 	path  string
 	file  io.Closer
 	lines *lineScanner
-	// held: bytes of memory that the value refers to; noValue if the line has no value
+	// The result 'held' is the number of bytes of memory that the value refers to. It is noValue if the line has no
+	// value.
 	decode func(line) (v T, held int, err error)
 	check  func(turn int, v T) error // may be nil; checks each value, and reading stops at its first error
 
@@ -29,7 +30,7 @@ type valueReader[T any] struct {
 	turn   int     // number of values read
 	number int     // line number of the last value
 	end    int64   // offset after the last value
-	held   int     // memory in bytes of the last value
+	held   int     // memory that the last value refers to, in bytes
 	damage *damage // the first damaged line, once all lines are read; nil: none
 	ended  bool
 }

@@ -226,8 +226,8 @@ func (r *Reader) Digest() (string, error) {
 	return digest(r.numbers, r.crcs), nil
 }
 
-// finish checks that every array ends here, and that its data match the checksum in the archive. If so, finish returns
-// io.EOF.
+// finish checks that no array holds further data, and that the data of every array match the checksum in the archive.
+// If so, finish returns io.EOF.
 func (r *Reader) finish() error {
 	for _, a := range r.arrays {
 		if err := a.End(); err != nil {

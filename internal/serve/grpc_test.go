@@ -85,7 +85,7 @@ func typed(datatype string, c *oip.InferTensorContents) *oip.ModelInferRequest {
 	return r
 }
 
-// The function 'certifying' makes r a call that asks for certificates, and returns r.
+// The function 'certifying' changes the call r so that it asks for certificates, and returns r.
 func certifying(r *oip.ModelInferRequest, value *oip.InferParameter) *oip.ModelInferRequest {
 	r.Parameters = map[string]*oip.InferParameter{"certify": value}
 	return r

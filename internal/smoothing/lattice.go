@@ -136,8 +136,8 @@ func (in LatticeInput) Clean(dst []float32) {
 	}
 }
 
-// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹), that is, to the values for the integers i +
-// J.
+// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹). Each coordinate gets the model's input value
+// for the integer i + J. Here i is the clean coordinate in lattice steps, and J is the drawn noise.
 func (in LatticeInput) Perturb(dst []float32, s Stream, sample int64) {
 	places := in.places
 	values, entries := in.noise.values, in.noise.table.entries

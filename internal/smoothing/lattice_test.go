@@ -68,8 +68,8 @@ func TestValuesAreNearest(t *testing.T) {
 	}
 }
 
-// Perturb must follow its definition. It must return the value of the integer i + J, where the coordinate's random
-// word determines the noise J. Clean must return the value of i.
+// Perturb must follow its definition. For a coordinate with the clean integer i, it must return the value of the
+// integer i + J. The coordinate's random word determines the noise J. Clean must return the value of i.
 func TestPerturbIsTheDefinition(t *testing.T) {
 	mean, std := []float64{0.4914, 0.48}, []float64{0.2023, 0.21}
 	for _, sigma := range []float64{0.12, 1} {

@@ -33,8 +33,9 @@ type Splits struct {
 // splitsExample is an index that no example has. The stream for this index gives the offsets.
 const splitsExample = 1<<56 - 1
 
-// NewSplits returns the offsets for W = width evaluations of examples with d values. The offset of value j is v_j =
-// ⌊w_j·W/2⁶⁴⌋. The words w_j are the words of sample 0 of NewStream(seed, 2⁵⁶−1, Estimation).
+// NewSplits returns the offsets for examples with d values. Each example is evaluated W times, where W is the argument
+// 'width'. The offset of value j is v_j = ⌊w_j·W/2⁶⁴⌋. The words w_j are the words of sample 0 of NewStream(seed,
+// 2⁵⁶−1, Estimation).
 func NewSplits(seed uint64, width, d int) *Splits {
 	s := &Splits{width, make([]int32, d)}
 	words := make([]uint64, d)

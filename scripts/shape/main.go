@@ -29,7 +29,7 @@ const (
 	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
 )
 
-// shape holds the figures of some folders.
+// shape holds counts of lines, functions and comments for some folders of Go code.
 type shape struct {
 	files, functions        []int // number of lines of each file and of each function
 	comments, code          int   // lines with only a comment; lines with code

@@ -12,9 +12,10 @@ func printMarked(name, table string) {
 	fmt.Printf("<!-- made: %s -->\n\n%s\n<!-- end: %s -->\n\n", name, table, name)
 }
 
-// splitRadius is the radius of one table: splitHeader returns its header, and splitRow returns its rows. The table
-// gives the widths of confidence intervals at this radius, for runs without selection samples. It has a column for each
-// value of k in splitSamples. The method 'tangent' determines its tangent from the first k samples.
+// splitRadius is the radius of one table. The function splitHeader returns the header of this table, and splitRow
+// returns its rows. The table gives the widths of confidence intervals at this radius, for runs without selection
+// samples. It has a column for each value of k in splitSamples. The method 'tangent' determines its tangent from the
+// first k samples.
 const splitRadius = 0.25
 
 var splitSamples = []int{1, 5, 10, 50, 100}

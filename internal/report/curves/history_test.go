@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/report/history"
 )
 
-// The description must name each quantity with a value exactly once. It must name no other quantity. The axis must name
-// at most ten commits.
+// If a quantity has a value, the description must name the quantity exactly once. It must name no other quantity. The
+// axis must name at most ten commits.
 func TestDrawHistory(t *testing.T) {
 	var entries []history.Entry
 	for k := range 25 {

@@ -90,7 +90,7 @@ const (
 	sheetRows    = 16
 )
 
-// draw creates the sheets of the first examples.
+// draw creates the sheets: images that hold the pictures of the first examples.
 func (e *examples) draw(ctx context.Context, r Run) error {
 	e.Columns, e.Rows, e.Drawn = sheetColumns, sheetRows, min(r.Pictures, len(r.Rows))
 	var sheet *image.RGBA

@@ -59,7 +59,7 @@ func (p Page) across(name string, of func(summary.Summary) cell) line {
 	return l
 }
 
-// single returns a measure of one line.
+// single returns a measure with one line, which has a cell for each run.
 func (p Page) single(name, meaning string, of func(summary.Summary) cell) measure {
 	return measure{name, meaning, []line{p.across("", of)}}
 }

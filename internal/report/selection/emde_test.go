@@ -13,8 +13,9 @@ var emdeRadii = []float64{0.05, 0.20, 0.50, 1.00}
 
 var none = math.NaN()
 
-// table4 is table 4 of Emde et al. 2025. It holds ACCE, certified accuracy and CBS, in %, of the best models of Salman
-// et al. 2019 on CIFAR-10. ACCE is the paper's estimate of the CCE. The tests use ACCE in place of CCE.
+// table4 is table 4 of Emde et al. 2025. It holds three measures of the best models of Salman et al. 2019 on CIFAR-10:
+// ACCE, certified accuracy and CBS. The measures are in %. ACCE is the paper's estimate of the CCE. The tests use ACCE
+// in place of CCE.
 var table4 = []struct {
 	steps, samples int
 	sigma, epsilon float64

@@ -349,7 +349,7 @@ type Row struct {
 	// Clean is the model's class without noise, or −1 for no answer. Smoothed is the class with the most votes. Without
 	// votes, Clean and Smoothed are Unknown.
 	Clean, Smoothed int
-	Confidence      float64 // share of all samples that vote for Smoothed
+	Confidence      float64 // number of samples that vote for the class Smoothed, divided by the number of all samples
 }
 
 // CertifiedRadius returns the radius of a correct example, and 0 for any other example. The average certified radius is

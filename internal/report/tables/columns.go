@@ -17,8 +17,8 @@ func units(runs []summary.Summary) string {
 	return "units of " + summary.ScaleSymbol(runs) + ", "
 }
 
-// columns returns a table with one row for each noisy column of the data. The row shows how far this data column may
-// change if no other data column changes.
+// columns returns a table with one row for each noisy column of the data. Each row shows how far its data column may
+// change, at the radius in the caption, if no other data column changes.
 func (r Report) columns(s summary.Summary) section {
 	c := s.Columns
 	symbol := summary.ScaleSymbol([]summary.Summary{s})
